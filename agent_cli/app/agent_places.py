@@ -15,7 +15,6 @@ from agent_cli.contracts.permissions import Mode, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Sandbox
-from agent_cli.system import paths
 from agent_cli.system.git import GitError
 from agent_cli.system.worktrees import (
     Worktree,
@@ -23,8 +22,10 @@ from agent_cli.system.worktrees import (
     changes_in,
     commit_of,
     is_untouched,
+    main_repository_of,
     remove_worktree,
     repository_of,
+    worktree_folder,
 )
 from agent_cli_tools.workspace import Workspace
 
@@ -159,8 +160,9 @@ class _Making:
     def run(self) -> Worktree:
         repository = repository_of(self._workspace)
         commit = commit_of(self._workspace, "HEAD")
-        name = f"{repository.name or 'root'}-{secrets.token_hex(4)}"
-        made = add_worktree(repository, paths.worktrees_dir() / name, commit)
+        name = f"agent-{secrets.token_hex(4)}"
+        path = worktree_folder(main_repository_of(self._workspace), name)
+        made = add_worktree(repository, path, commit)
         with self._lock:
             self._made, abandoned = made, self._is_abandoned
         if abandoned:

@@ -29,10 +29,10 @@ from agent_cli.system.worktrees import (
     remove_worktree,
     repository_of,
     work_in,
+    worktree_folder,
 )
 from agent_cli.trust.store import TrustStore
 
-_FOLDER: Final = ".agent-cli-worktrees"
 _BRANCHES: Final = "agent/"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,63}")
 _LOCK: Final = "agent-cli.lock"
@@ -79,7 +79,7 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
             f"--worktree: {name!r} cannot be a name: use letters, digits, - and _; a prompt comes"
             " before --worktree, or behind --worktree=NAME"
         )
-    path = repository.parent / _FOLDER / repository.name / name
+    path = worktree_folder(repository, name)
     if path.exists():
         if repository_of(path) != path.resolve() or main_repository_of(path) != repository:
             raise UsageError(f"--worktree: {path} is no worktree: remove it, or use another name")

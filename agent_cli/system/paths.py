@@ -28,11 +28,6 @@ def state_dir() -> Path:
     return PlatformDirs(_APP, appauthor=False).user_state_path
 
 
-def worktrees_dir() -> Path:
-    """Working trees of repositories that were made for agents and sessions."""
-    return PlatformDirs(_APP, appauthor=False).user_data_path / "worktrees"
-
-
 def shared_instructions_file() -> Path:
     """The AGENTS.md that the user keeps for all agents, of whatever make."""
     chosen = Path(os.environ.get("XDG_CONFIG_HOME", ""))

@@ -13,6 +13,7 @@ from typing import Final
 
 from agent_cli.system.git import GitError, run_git
 
+_FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
 # Of a large repository, on a slow disk.
 _CHECKOUT_LIMIT_S: Final = 900.0
@@ -73,6 +74,11 @@ def commit_of(folder: Path, ref: str) -> str:
     """
     wanted = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     return _line(folder, *wanted)
+
+
+def worktree_folder(repository: Path, name: str) -> Path:
+    """Return where the worktree *name* of *repository*, a main working tree, belongs: beside it."""
+    return repository.parent / _FOLDER / repository.name / name
 
 
 def add_worktree(repository: Path, path: Path, commit: str, *, branch: str = "") -> Worktree:

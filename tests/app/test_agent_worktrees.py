@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.contracts.dialogs import Approved, Decision
 from agent_cli.contracts.events import ToolCall
-from agent_cli.system import paths
+from agent_cli.system.worktrees import worktree_folder
 from tests.app.test_agents import Person, Program, Script, program, started
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, Reply, reply, tool_use
@@ -69,7 +69,7 @@ async def test_what_an_agent_changes_in_its_worktree_is_merged_by_the_command_it
         merge(answer, repository)
 
     _main, tree = trees(repository)
-    assert tree.startswith(str(paths.worktrees_dir()))
+    assert Path(tree).parent == worktree_folder(repository, "any").parent
     assert tree in json.dumps(script.bodies("change it")[0]["system"])
     assert tree in json.dumps(script.bodies("change it")[2]["messages"]), "of pwd"
     assert "two" in json.dumps(script.bodies("look")[1]["messages"])
