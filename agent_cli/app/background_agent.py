@@ -17,7 +17,7 @@ _log = logger(__name__)
 
 
 class BackgroundAgent:
-    """See `job.Work`.
+    """See `job.JobWork`.
 
     Attributes:
         reply: What it answered, or why it failed.

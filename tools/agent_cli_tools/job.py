@@ -19,7 +19,7 @@ _LINE_CHARS_MAX: Final = 300
 StoppedBy: TypeAlias = Literal["", "model", "user", "limit", "agent"]
 
 
-class Work(Protocol):
+class JobWork(Protocol):
     """What a job does: a command that runs, or an agent."""
 
     @property
@@ -82,7 +82,7 @@ class Job:
     id: int
     tool_call_id: str
     title: str
-    work: Work
+    work: JobWork
     output: OutputBuffer
     log: Path
     pattern: LinePattern | None

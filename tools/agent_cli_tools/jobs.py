@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli_tools.job import Job, JobNews, StoppedBy, Work
+from agent_cli_tools.job import Job, JobNews, JobWork, StoppedBy
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
 
@@ -79,7 +79,7 @@ class Jobs:
         self,
         tool_call_id: str,
         title: str,
-        work: Work,
+        work: JobWork,
         output: OutputBuffer,
         pattern: LinePattern | None = None,
         *,

@@ -146,23 +146,19 @@ class Workspace:
         self._opened.add(Path(path))
 
     def for_another_agent(self, root: Path | None = None) -> "Workspace":
-        """Return this workspace for a subagent, which has seen no files yet and ends with its run.
+        """Return this workspace, or one at *root*, for a subagent, which has seen no files yet.
 
-        It is closed with this one, which must outlive it. With *root* it is there instead, and
-        changes there are no changes of this workspace.
+        It is closed with this one, which must outlive it.
         """
         if self._spill_dir is None:
             self._own_spill_dir = OwnFolder()
             self._spill_dir = self._own_spill_dir.path
         other = copy.copy(self)
-        other.seen = SeenFiles()
-        other.jobs_end_with_run = True
+        other.seen, other.jobs_end_with_run = SeenFiles(), True
         if root:
             other.root = Path(os.path.realpath(root))
-            other._dirs = (other.root, *self._dirs[1:])
-            other._opened = set()
-            other._keeper = None
-            other.open_files = OpenFiles()
+            other._dirs, other._opened = (other.root, *self._dirs[1:]), set()
+            other._keeper, other.open_files = None, OpenFiles()
         return other
 
     def open_dir(self, folder: Path) -> None:
