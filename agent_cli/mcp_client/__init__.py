@@ -1,7 +1,7 @@
 """MCP servers: read their configuration, run them, and offer their tools as ours.
 
 Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is imported by
-`connection` and what it stands on (`transports`, `oauth`, `seam`, `callbacks`, `listing`,
+`connection` and what it stands on (`transports`, `oauth`, `watched_stream`, `callbacks`, `listing`,
 `offering`, `upkeep`, `tools`, `calls`, `requests`, `content`, `reasons`), and that is first
 imported by `servers`, in a thread, when there is a server to connect to.
 """

@@ -1,7 +1,7 @@
-"""Which addresses a server may make us ask: none in a network it is not in itself.
+"""Restrict the addresses a server may send us to: none in a network it is not part of.
 
-A server on the internet names, in what it says about signing in and in redirects, addresses that
-we then ask: the user's own machine or network must not be among them.
+A server on the internet names URLs that we then request, in sign-in metadata and redirects: they
+must not be on the user's own machine or network.
 """
 
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from agent_cli.system.addresses import Resolve, are_inside, resolve
 
 
 class Addresses:
-    """The addresses one server may lead to."""
+    """The addresses to which one server may lead."""
 
     def __init__(self, config: ServerConfig, resolve: Resolve = resolve) -> None:
         self._server = urlsplit(config.url).hostname or ""
@@ -24,10 +24,10 @@ class Addresses:
         self._resolve = resolve
 
     async def check(self, request: httpx2.Request) -> None:
-        """Let *request* pass, or not, right before it is sent.
+        """Check *request* right before it is sent.
 
         Raises:
-            OAuthFlowError: The server is on the internet, and this leads to a place that is not.
+            OAuthFlowError: The server is on the internet, but the target is not.
         """
         host = request.url.host
         if host in self._named or not await self._is_inside(host):

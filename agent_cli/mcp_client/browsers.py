@@ -1,4 +1,4 @@
-"""How a sign-in page is opened: a browser, a command, or for tests a plain request."""
+"""Ways to open a sign-in page: a browser, a command, or for tests a plain request."""
 
 import asyncio
 import shlex
@@ -14,7 +14,7 @@ _LIMIT_S = 30.0
 
 
 def system_browser(say: Callable[[str], None]) -> Visit:
-    """Return what opens the user's browser, and says the address for a machine without one."""
+    """Return a function that opens the user's browser, and shows the URL in case there is none."""
 
     async def visit(url: str) -> None:
         say(f"Sign in at {url}")
@@ -24,7 +24,7 @@ def system_browser(say: Callable[[str], None]) -> Visit:
 
 
 def pasting_browser(say: Callable[[str], None], keyboard: TextIO) -> Visit:
-    """Return what also takes the address the browser ended at, for one on another machine."""
+    """Return a function that also reads a pasted URL, for a browser on another machine."""
     browser = system_browser(say)
     if not keyboard.isatty():
         return browser
@@ -38,9 +38,9 @@ def pasting_browser(say: Callable[[str], None], keyboard: TextIO) -> Visit:
 
 
 async def _line(keyboard: TextIO) -> str:
-    """Return the next line that is not empty, "" at the end.
+    """Return the next non-empty line, "" at the end.
 
-    Waiting for it can be cancelled, which a thread's reading cannot.
+    Unlike a read in a thread, it can be cancelled.
     """
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str] = loop.create_future()
@@ -59,10 +59,10 @@ async def _line(keyboard: TextIO) -> str:
 
 
 def command_browser(command: str) -> Visit:
-    """Return what runs *command* with the address as its last argument.
+    """Return a function that runs *command* with the URL as its last argument.
 
     Raises:
-        UsageError: It is no command.
+        UsageError: It is not a command.
     """
     try:
         words = shlex.split(command)
@@ -79,7 +79,7 @@ def command_browser(command: str) -> Visit:
 
 
 def request_browser() -> Visit:
-    """Return what asks for the page itself and takes the redirect as the answer: tests only."""
+    """Return a function that requests the page and takes the redirect as the answer; for tests."""
 
     async def visit(url: str) -> str | None:
         import httpx2  # noqa: PLC0415 - slow to load, and loaded already when this runs

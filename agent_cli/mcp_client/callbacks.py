@@ -1,4 +1,4 @@
-"""What servers ask of us: forms, addresses, a model's reply, our directories; and what they log."""
+"""Answer requests of servers: forms, pages, sampling, roots; and record their log messages."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from agent_cli.contracts.timeline import Block
 from agent_cli.mcp_client.content import content_blocks
 from agent_cli.mcp_client.forms import form_fault, with_defaults
 from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
-from agent_cli.mcp_client.patience import Patience
+from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
 
@@ -24,22 +24,22 @@ log = logger(__name__)
 
 
 class Callbacks:
-    """Answers one server's requests through the host; whatever happens there, it answers.
+    """Answers one server's requests through the host, whatever happens there.
 
-    An exception would end the call, or the connection, in which the server asked.
+    An exception would end the call, or the connection, of the request.
     """
 
-    def __init__(self, server: str, host: Host, patience: Patience) -> None:
+    def __init__(self, server: str, host: Host, silence_limits: SilenceLimits) -> None:
         self._server = server
         self._host = host
-        self._patience = patience
+        self._silence_limits = silence_limits
 
     async def elicit(
         self,
         context: ClientRequestContext,  # noqa: ARG002 - the SDK names it
         params: mcp_types.ElicitRequestParams,
     ) -> mcp_types.ElicitResult:
-        """Let the user fill in a form or visit an address; an answer that does not fit declines."""
+        """Let the user fill in a form or visit a page; an invalid answer declines."""
         if isinstance(params, mcp_types.ElicitRequestURLParams):
             answer = await self.visit(params.message, params.url)
             return mcp_types.ElicitResult(action=answer.action)
@@ -55,7 +55,7 @@ class Callbacks:
         return mcp_types.ElicitResult.model_validate({"action": "accept", "content": content})
 
     async def visit(self, message: str, url: str) -> ElicitationAnswer:
-        """Ask the user to visit an address; "accept" says that they went, not what they did."""
+        """Ask the user to visit a page; "accept" says only that they went there."""
         return await self._ask(Elicitation(server=self._server, message=_shown(message), url=url))
 
     async def sample(
@@ -63,7 +63,7 @@ class Callbacks:
         context: ClientRequestContext,  # noqa: ARG002 - the SDK names it
         params: mcp_types.CreateMessageRequestParams,
     ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
-        """Ask a model for the server; the host asks the user first."""
+        """Ask a model on behalf of the server; the host asks the user first."""
         if self._host.sample is None:
             return mcp_types.ErrorData(code=_REFUSED, message="sampling is not offered")
         request = SamplingRequest(
@@ -76,7 +76,7 @@ class Callbacks:
             temperature=params.temperature,
         )
         try:
-            with self._patience.asking():
+            with self._silence_limits.asking():
                 reply: Sampled = await self._host.sample(request)
         except AgentCliError as error:
             return mcp_types.ErrorData(code=_REFUSED, message=str(error))
@@ -91,7 +91,7 @@ class Callbacks:
         self,
         context: ClientRequestContext,  # noqa: ARG002 - the SDK names it
     ) -> mcp_types.ListRootsResult:
-        """Tell where we work."""
+        """Return the roots: the directories we work in."""
         return mcp_types.ListRootsResult(
             roots=[
                 mcp_types.Root.model_validate({"uri": root.absolute().as_uri(), "name": root.name})
@@ -100,15 +100,15 @@ class Callbacks:
         )
 
     async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Put a server's log message into ours, never on the screen."""
+        """Write a server's log message to our log, never to the screen."""
         text = printable(str(params.data))[:_LOGGED_MAX]
-        # Errors of a server are no errors of ours: nothing of it reaches the console's level.
+        # A server's errors are not ours, so none reaches the console's level.
         tell = log.debug if params.level == "debug" else log.info
         tell("mcp server says", server=self._server, server_level=params.level, text=text)
 
     async def _ask(self, question: Elicitation) -> ElicitationAnswer:
         try:
-            with self._patience.asking():
+            with self._silence_limits.asking():
                 return await self._host.elicit(question)
         except AgentCliError as error:
             log.info("mcp question refused", server=self._server, reason=str(error))
@@ -120,7 +120,7 @@ def _shown(message: str) -> str:
 
 
 def _sampling_blocks(message: mcp_types.SamplingMessage) -> Iterator[Block]:
-    """Yield what of a message a model can be shown; calls and results of tools are not offered."""
+    """Yield the content of a message for a model; tool calls and results are left out."""
     for part in message.content_as_list:
         if isinstance(part, TextContent | ImageContent | AudioContent):
             yield from content_blocks([part])

@@ -1,4 +1,4 @@
-"""Call a tool of a server: whatever happens becomes a result the model can act on."""
+"""Call a tool of a server; every outcome becomes a result the model can act on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +17,6 @@ from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import tool_result
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import (
     CONNECTION_CLOSED,
     CONNECTION_ERRORS,
@@ -29,6 +28,7 @@ from agent_cli.mcp_client.reasons import (
     is_session_loss,
     one_line,
 )
+from agent_cli.mcp_client.silence_limits import SilenceLimits
 
 _INVALID_REQUEST = -32600
 _MISSING_CAPABILITY = -32021
@@ -42,7 +42,7 @@ class Server(Protocol):
 
     config: ServerConfig
     host: Host
-    patience: Patience
+    silence_limits: SilenceLimits
 
     @property
     def connected(self) -> bool:
@@ -54,13 +54,13 @@ class Server(Protocol):
         ...
 
     def lose(self, client: Client) -> None:
-        """Note that *client* is of no use any more."""
+        """Note that *client* is no longer usable."""
 
     async def approved(self, tool: Tool, *, by_person: bool) -> None:
-        """Note that a call of *tool* was let through: it is pinned as it is now."""
+        """Note that a call of *tool* was approved: its current definition is pinned."""
 
     def is_vouched(self, tool: Tool) -> bool:
-        """Return whether a person let *tool* run as it is now."""
+        """Return whether a person approved *tool* with its current definition."""
         ...
 
 
@@ -72,7 +72,7 @@ async def call_tool(
     *,
     output_schema: Mapping[str, Json] | None = None,
 ) -> ToolResult:
-    """Call *tool* and return its result, or an error result that says what happened."""
+    """Call *tool* and return its result, or an error result with the reason."""
     name = server.config.name
     try:
         result = await in_session(
@@ -113,19 +113,19 @@ def _output_fault(result: CallToolResult, schema: Mapping[str, Json] | None) -> 
     try:
         return next(iter(schema_faults(schema, result.structured_content)), "")
     except UncheckableSchema:
-        # The schema is at fault, not the result, which the model can still use.
+        # The schema is faulty, not the result, so the model can still use that.
         return ""
 
 
 async def in_session(server: Server, do: Callable[[Client], Awaitable[Reply]]) -> Reply:
-    """Do something with the client; once more in a new session if the server forgot this one."""
+    """Run *do* with the client; again in a new session if the server forgot this one."""
     client = await server.client()
     try:
         return await do(client)
     except MCPError as error:
         if not is_session_loss(error):
             raise
-    # It refused because it does not know us: it has done nothing yet.
+    # It refused because the session is unknown, so it has done nothing yet.
     server.lose(client)
     return await do(await server.client())
 
@@ -137,10 +137,10 @@ async def _call(
     arguments: dict[str, Json],
     on_update: ToolContext,
 ) -> CallToolResult:
-    """Call with an idle limit: the SDK's own timeout is not extended by progress."""
+    """Call with a limit on silence: progress does not extend the SDK's own timeout."""
     silence_s = server.config.call_timeout_s
     running = True
-    async with server.patience.limited(silence_s) as heard:
+    async with server.silence_limits.limited(silence_s) as heard:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             # A late report may arrive after the end of the call.
@@ -162,9 +162,9 @@ async def _call(
 
 
 async def _cancelled_once(call: Awaitable[Reply]) -> Reply:
-    """Return what *call* does, in a task of its own that is cancelled with us.
+    """Run *call* in its own task, which is cancelled with us, but only once.
 
-    The SDK tells the server of a cancellation; a second one would interrupt it in that.
+    The SDK informs the server of a cancellation; a second one would interrupt that.
     """
 
     async def run() -> Reply | Exception:
@@ -182,14 +182,14 @@ async def _cancelled_once(call: Awaitable[Reply]) -> Reply:
 
 
 async def _sent_to_pages(server: Server, error: MCPError) -> str:
-    """Take the user to the pages a server wants visited first; return what came of it."""
+    """Show the user the pages a server wants visited first; return the outcome."""
     try:
         wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
     except (ValueError, TypeError, AttributeError):
-        wanted = []  # what the error carries is any JSON
+        wanted = []  # the error's data may be any JSON
     if not wanted:
         return _protocol_error(server, error)
-    asked = Callbacks(server.config.name, server.host, server.patience)
+    asked = Callbacks(server.config.name, server.host, server.silence_limits)
     answers = [await asked.visit(page.message, page.url) for page in wanted]
     urls = ", ".join(page.url for page in wanted)
     if all(answer.action == "accept" for answer in answers):
@@ -206,10 +206,10 @@ def _progress_text(progress: float, total: float | None, message: str | None) ->
 
 
 def _protocol_error(server: Server, error: MCPError) -> str:
-    """Return what an MCP error means for the model."""
+    """Return an MCP error as a sentence for the model."""
     name, message = server.config.name, one_line(error)
     unknown_effect = "The call may have taken effect: check before you repeat it."
-    # Servers use the code of a closed connection for errors of their own, too.
+    # Servers also use the code of a closed connection for their own errors.
     if error.code == CONNECTION_CLOSED and not server.connected:
         return f"MCP server '{name}' ended during the call. {unknown_effect}"
     if error.code == HTTP_FAILED:
@@ -231,7 +231,7 @@ def _protocol_error(server: Server, error: MCPError) -> str:
 
 
 def _after_refusal(name: str, error: MCPError) -> str:
-    """Return what to do after an HTTP status that is an error."""
+    """Return the advice for an HTTP error status."""
     match error.data.get("status") if isinstance(error.data, dict) else None:
         case 401:
             return f"It asks for a sign-in: the user can run /mcp login {name}."

@@ -1,4 +1,4 @@
-"""What a server offers beside tools: prompts and resources, as plain values."""
+"""The prompts and resources of a server, as plain values."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from agent_cli.contracts.servers import ServerPrompt, ServerResource
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What one server offers beside tools, as last listed."""
+    """The prompts and resources of one server, as last listed."""
 
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[ServerResource, ...] = ()

@@ -1,4 +1,4 @@
-"""JSON as people write it: with comments, and commas behind the last element."""
+"""Parse JSON with comments and trailing commas."""
 
 import json
 import re
@@ -8,7 +8,7 @@ _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 
 
 def load_commented(text: str) -> object:
-    """Return the value of *text*.
+    """Parse *text*.
 
     Raises:
         ValueError: It is not JSON without its comments either; places are those of *text*.

@@ -1,4 +1,4 @@
-"""What is known of a server before it is started: plain values, variables expanded."""
+"""The configuration of a server: plain values, variables expanded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Grant: TypeAlias = Literal["browser", "client_credentials", "jwt_bearer", "token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth:
-    """How we sign in to an HTTP server; without anything, as a public client with a browser.
+    """The sign-in to an HTTP server; by default as a public client with a browser.
 
     Attributes:
         grant: "browser": a person signs in; "client_credentials": the program itself does;
@@ -21,8 +21,8 @@ class OAuth:
             with the user's identity token, from `id_token_file`, which the company's identity
             provider at `idp_token_endpoint` exchanges.
         client_key: A private key as PEM text, instead of a secret.
-        issuer: Who may get the client's credentials; "" trusts what the server names.
-        callback_port: Where the browser comes back to; 0 is any.
+        issuer: The issuer that may get the client's credentials; "" trusts the server's choice.
+        callback_port: The port for the browser's redirect; 0 is any.
         client_metadata_url: A public description of this client, for servers that read one.
     """
 
@@ -43,21 +43,21 @@ class OAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One server: how to reach it and how long to wait for it; variables are expanded.
+    """One server: its address or command, and its limits; variables are expanded.
 
     Attributes:
         name: As the user wrote it; any text.
         env: Added to the server's environment (stdio).
-        cwd: Where it is started (stdio); "" is where we are.
+        cwd: Its working directory (stdio); "" is ours.
         startup_timeout_s: From the start until the tools are listed.
-        call_timeout_s: Longest silence during a call; each progress report starts it anew.
+        call_timeout_s: Longest silence during a call; each progress report restarts it.
         protocol: "auto" asks for the newest revision; "legacy" begins with the old handshake.
             None is legacy for stdio, where many servers choke on the question, and else auto.
         enabled_tools: Patterns ("read_*") of the tools to offer; empty for all.
         disabled_tools: Patterns of the tools to leave out; they win.
         always_load: Its tools are never deferred behind a search.
-        source: The file it came from, for messages.
-        problem: Why a server that is off could not be started, "" when it could.
+        source: The file that defines it, for messages.
+        problem: Why a switched-off server could not be started, or "".
     """
 
     name: str
@@ -87,7 +87,7 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerProblem:
-    """A server that was configured but cannot be used, and what to do about it."""
+    """A configured server that cannot be used, and the remedy."""
 
     name: str
     reason: str
@@ -95,7 +95,7 @@ class ServerProblem:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What one file says: the usable servers in the file's order, and the others."""
+    """The servers of one file: the usable ones in order, and the others."""
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[ServerProblem, ...] = ()

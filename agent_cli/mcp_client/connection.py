@@ -18,7 +18,6 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.offering import Offering
-from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
     NO_SIGN_IN,
@@ -27,22 +26,23 @@ from agent_cli.mcp_client.reasons import (
 )
 from agent_cli.mcp_client.requests import Requests
 from agent_cli.mcp_client.restarts import RestartPolicy
-from agent_cli.mcp_client.seam import watched
+from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.mcp_client.upkeep import Upkeep
+from agent_cli.mcp_client.watched_stream import watched
 from agent_cli.version import __version__
 
 _ROOTS_LIMIT_S = 5
 _NOTE_MAX = 300
-"""A tool's name, or what is wrong with its schema, may be a megabyte."""
+"""Limits the length of notes: a tool's name, or a schema's fault, may be a megabyte."""
 
 
 class ServerConnection:
-    """Owns one server; only the task that runs `run()` opens and closes the SDK's client.
+    """The connection to one server; only the task in `run()` opens and closes the SDK's client.
 
-    The SDK's contexts are bound to the task that entered them. Other tasks take the client from
-    `client()` and call it, nothing more.
+    The SDK's contexts are bound to the task that entered them. Other tasks only get the client from
+    `client()` and call it.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class ServerConnection:
     ) -> None:
         self.config = config
         self.host = host
-        self.patience = Patience()
+        self.silence_limits = SilenceLimits()
         self.settled = asyncio.Event()
-        """Set while there is nothing to wait for: the server is ready, or is given up."""
+        """Set unless the server is starting: it is ready, or has failed."""
         self.offering = Offering(self)
-        """As last listed; it stays while the server restarts, and after it failed."""
+        """The last listing, kept during restarts and after a failure."""
         self.upkeep = Upkeep(config, self.offering, lambda: self._show(ServerPhase.READY))
         self.requests = Requests(self)
         self._environment = environment
@@ -89,7 +89,7 @@ class ServerConnection:
                 if self._stopping.is_set():
                     return
                 if self._is_forgotten:
-                    # No sign of a broken server: sessions expire, and a new one is asked for.
+                    # Not a fault of the server: sessions expire, and a new one is requested.
                     self._show(ServerPhase.CONNECTING, reason)
                     continue
                 delay_s = self._next_delay(was_ready=was_ready)
@@ -109,7 +109,7 @@ class ServerConnection:
         """Ask `run()` to close the connection and return."""
         self._stopping.set()
         self._ended.set()
-        self.patience.end()
+        self.silence_limits.end()
 
     @property
     def connected(self) -> bool:
@@ -117,10 +117,10 @@ class ServerConnection:
         return self._client is not None
 
     async def client(self) -> Client:
-        """Return the connected client, waiting for a restart that is going on.
+        """Return the connected client; wait for a restart in progress.
 
         Raises:
-            ToolError: The server is not there any more, or not within its startup timeout.
+            ToolError: The server is gone, or did not restart within its startup timeout.
         """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.settled.wait(), self.config.startup_timeout_s)
@@ -144,12 +144,12 @@ class ServerConnection:
         return self.offering.is_vouched(tool)
 
     async def approve_changes(self) -> None:
-        """Approve what is withheld, and offer it."""
+        """Approve the withheld tools, and offer them."""
         await self.offering.approve_changes()
         self._show(self._state.phase, self._state.reason)
 
     async def _live(self) -> tuple[str, bool]:
-        """Connect and stay until the end; return why it ended and whether it had been ready."""
+        """Connect and stay connected; return why it ended, and whether it was ready before."""
         loop = asyncio.get_running_loop()
         if not self._stopping.is_set():
             self._ended.clear()
@@ -162,7 +162,7 @@ class ServerConnection:
                 self._environment,
                 stderr.writer,
                 host=self.host,
-                patience=self.patience,
+                silence_limits=self.silence_limits,
                 on_end=self._end,
             )
             try:
@@ -192,10 +192,10 @@ class ServerConnection:
     async def _connect(
         self, stack: AsyncExitStack, link: Link
     ) -> tuple[Client, tuple[mcp_types.Tool, ...]]:
-        """Do the handshake and list the tools, within the startup timeout."""
-        async with self.patience.limited(self.config.startup_timeout_s):
+        """Perform the handshake and list the tools, within the startup timeout."""
+        async with self.silence_limits.limited(self.config.startup_timeout_s):
             if self._stopping.is_set():
-                self.patience.end()
+                self.silence_limits.end()
             transport = watched(link.open(), on_end=self._end, on_note=self._notes.append)
             client = await stack.enter_async_context(self._new_client(transport))
             tools = await list_tools(client, self._notes.append)
@@ -203,7 +203,7 @@ class ServerConnection:
         return client, tools
 
     def _new_client(self, transport: Transport) -> Client:
-        asked = Callbacks(self.config.name, self.host, self.patience)
+        asked = Callbacks(self.config.name, self.host, self.silence_limits)
         return Client(
             transport,
             mode=self.config.negotiation,
@@ -226,13 +226,13 @@ class ServerConnection:
         self.settled.set()
 
     def _end(self) -> None:
-        """Withdraw the client at once, so that nobody calls into a dead connection."""
+        """Withdraw the client at once, so that no call uses a dead connection."""
         self._client = None
         self.settled.clear()
         self._ended.set()
 
     def _next_delay(self, *, was_ready: bool) -> float | None:
-        """Return the wait before the next start, or None when there is to be none."""
+        """Return the wait before the next restart, or None if there is none."""
         never_ready = not was_ready and self._restarts == 0
         if never_ready or self._restarts >= len(self._policy.delays_s):
             return None
@@ -245,7 +245,7 @@ class ServerConnection:
         self._show(ServerPhase.FAILED, reason)
 
     async def tell_roots(self) -> None:
-        """Tell the server that the roots changed; protocols without a handshake ask each time."""
+        """Tell the server that the roots changed; newer protocols query them each time."""
         client = self._client
         if client is None or client.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return

@@ -1,7 +1,7 @@
-"""What a server answers, as content blocks the Messages API accepts.
+"""Convert a server's answers to content blocks that the Messages API accepts.
 
-Everything else becomes text: an image of a kind the API does not know would make every later
-request of the session fail.
+Unsupported kinds become text: an image of an unknown type would make every later request of the
+session fail.
 """
 
 import base64
@@ -32,15 +32,15 @@ _IMAGE_CHARS_MAX = 5 * 1024 * 1024
 
 
 def tool_result(result: CallToolResult, files_dir: Path | None = None) -> ToolResult:
-    """Return *result* as ours; structured content stands in when there is no other.
+    """Convert *result*; structured content is used if there is no other.
 
     Args:
-        files_dir: Where what cannot be shown is saved; None leaves it out.
+        files_dir: Folder for content that cannot be shown; None leaves it out.
     """
     blocks = list(content_blocks(result.content, files_dir))
     if not blocks and result.structured_content is not None:
         blocks = [text_block(json.dumps(result.structured_content, ensure_ascii=False))]
-    # The API refuses empty text blocks, and models take an empty result for a failure.
+    # The API rejects empty text blocks, and models interpret an empty result as a failure.
     return ToolResult(
         tuple(blocks) or (text_block("The tool returned nothing."),), is_error=result.is_error
     )
@@ -67,7 +67,7 @@ def content_blocks(parts: Iterable[ContentBlock], files_dir: Path | None = None)
 def resource_blocks(
     resource: TextResourceContents | BlobResourceContents, files_dir: Path | None = None
 ) -> Iterator[Block]:
-    """Yield a resource's content, named by its address."""
+    """Yield a resource's content, labelled with its URI."""
     if isinstance(resource, BlobResourceContents):
         media_type = resource.mime_type or "application/octet-stream"
         yield text_block(f"{resource.uri}:")
@@ -87,7 +87,7 @@ def _binary(data: str, media_type: str, files_dir: Path | None) -> Block:
 
 
 def _as_file(data: str, media_type: str, files_dir: Path | None) -> Block:
-    """Save what cannot be shown and say where, or say that it was left out."""
+    """Save content that cannot be shown; return a note with the path, or that it is left out."""
     decoded = _decoded(data)
     if files_dir is None or not decoded:
         size = len(data) * 3 // 4

@@ -1,6 +1,6 @@
-"""Where sign-ins of HTTP servers are kept: the system's keyring, else a file for each server.
+"""Storage of sign-ins to HTTP servers: the system's keyring, else one file per server.
 
-What is kept is a text only oauth.py reads; the key is the server's address.
+The stored text is read only by oauth.py; the key is the server's URL.
 """
 
 from collections.abc import Generator
@@ -17,7 +17,7 @@ _SERVICE = "agent-cli MCP"
 
 
 class Credentials(Protocol):
-    """A place for secrets; blocks, so it is called in a thread."""
+    """Port to a store of secrets; blocks, so it is called in a thread."""
 
     def read(self, url: str) -> str | None:
         """Return what is kept for *url*."""
@@ -31,7 +31,7 @@ class Credentials(Protocol):
 
 
 class MemoryCredentials:
-    """Sign-ins that end with the program."""
+    """Sign-ins in memory, lost when the program ends."""
 
     def __init__(self) -> None:
         self._kept: dict[str, str] = {}
@@ -50,7 +50,7 @@ class MemoryCredentials:
 
 
 class FileCredentials:
-    """A directory with one file (mode 0600) a server, so that programs do not overwrite each other.
+    """A directory with one file (mode 0600) per server, so that processes do not conflict.
 
     Raises:
         SettingsError: A file cannot be read or written.
@@ -83,14 +83,14 @@ class FileCredentials:
 
 
 class KeyringCredentials:
-    """The keyring of the operating system, through the package `keyring` where it is installed.
+    """The keyring of the operating system, through the optional package `keyring`.
 
     Raises:
-        SettingsError: It does not answer: it is locked, or its service is gone.
+        SettingsError: It is locked, or its service is not available.
     """
 
     def __init__(self, keyring: "_Keyring", failure: type[Exception]) -> None:
-        """Use *keyring*, which raises *failure* or what the system does."""
+        """Use *keyring*, which raises *failure* or errors of the system."""
         self._keyring = keyring
         self._failure = failure
 
@@ -121,7 +121,7 @@ class KeyringCredentials:
 
 
 class _Keyring(Protocol):
-    """The part of `keyring` that is used."""
+    """The part of `keyring` used here."""
 
     def get_password(self, service: str, user: str) -> str | None: ...
     def set_password(self, service: str, user: str, password: str) -> None: ...
@@ -129,9 +129,9 @@ class _Keyring(Protocol):
 
 
 class UserCredentials:
-    """The keyring if this machine has one that works, else files below a directory.
+    """The keyring if it works on this machine, else files below a directory.
 
-    Which it is, is found out at the first use: loading `keyring` takes a while.
+    Decided at the first use, because loading `keyring` is slow.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -158,7 +158,7 @@ class UserCredentials:
             )
 
             backend = keyring.get_keyring()
-            # A back end without a service behind it has a priority of 0 or less.
+            # A back end without a working service has a priority of 0 or less.
             if backend.priority > 0:
                 return KeyringCredentials(backend, KeyringError)
         except (ImportError, RuntimeError):

@@ -1,7 +1,7 @@
-"""Too many tools: beyond a budget the model gets one that finds the others.
+"""Deferred tools: beyond a token budget the model gets one tool that finds the others.
 
-Works with any model and server: what was found is offered, whole, from the next model call on, and
-stays for the conversation. The price is told where all changes of the tools are.
+It works with any model and server: found tools are offered in full from the next model call on, for
+the rest of the conversation. The cost is reported like that of any change of tools.
 """
 
 import re
@@ -29,9 +29,9 @@ class _FindInput(BaseModel):
 
 
 class Deferral:
-    """Decides which of the servers' tools stand in the request.
+    """Selects the servers' tools for each request.
 
-    With a budget of 0 tokens, or within it, all do.
+    With a budget of 0 tokens, or within it, it selects all.
     """
 
     def __init__(self, budget_tokens: int) -> None:
@@ -45,12 +45,12 @@ class Deferral:
         *,
         always: Collection[str] = (),
     ) -> tuple[Tool, ...]:
-        """Return what of *tools* to offer now, in a stable order.
+        """Return the *tools* to offer now, in a stable order.
 
         Args:
             tools: All tools of the servers, sorted by name.
-            state: The conversation's state, which remembers what was found.
-            always: Names of tools that are offered in any case, and not counted.
+            state: The conversation's state, which stores the found tools.
+            always: Names of tools that are always offered, and not counted.
         """
         others = [tool for tool in tools if tool.name not in always]
         within = sum(map(tool_tokens, others)) <= self._budget_tokens
@@ -110,6 +110,6 @@ def _best(tools: Sequence[Tool], query: str) -> list[Tool]:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of *text* that mean something, without the ending that makes them many."""
+    """Return the significant words of *text*, without plural endings."""
     found = {word.rstrip("s") for word in _WORD.findall(text.lower())}
     return {word for word in found if len(word) >= _WORD_MIN} - {"mcp"}

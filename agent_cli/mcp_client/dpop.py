@@ -1,7 +1,7 @@
-"""Tokens bound to a key: each request that carries one proves that we hold the key (DPoP).
+"""Tokens bound to a key: each request with one proves possession of the key (DPoP).
 
-A token that is stolen on its way is worth nothing without the key, which never leaves this machine.
-Used where the authorization server says that it can; other tokens pass through unchanged.
+A stolen token is useless without the key, which never leaves this machine. Used if the
+authorization server supports it; other tokens pass through unchanged.
 
 Source: RFC 9449 sections 4 (proofs), 5 (token request), 7.1 (scheme), 8 and 9 (nonces); SEP-1932.
 """
@@ -25,22 +25,22 @@ _NONCE_WANTED = "use_dpop_nonce"
 
 
 class KeyStore(Protocol):
-    """Where the key is kept beside the tokens that are bound to it."""
+    """Port to the storage of the key, next to the tokens bound to it."""
 
     proof_key: str
-    """The private key as PEM text; "" before the first one is made."""
+    """The private key as PEM text; "" before it is created."""
 
     is_bound: bool
-    """Whether the tokens are of no use without the key."""
+    """Whether the tokens are bound to the key."""
 
 
 class BoundTokens(httpx2.Auth):
-    """Any flow, its token requests and tokens bound to a key where the server offers that."""
+    """Wraps a flow, binding its token requests and tokens to a key if the server supports it."""
 
     requires_response_body = True
 
     def __init__(self, flow: RedirectAwareAuth, keys: KeyStore) -> None:
-        """Bind what *flow* gets to the key in *keys*, which is made when it is first needed."""
+        """Bind the tokens of *flow* to the key in *keys*, which is created when first needed."""
         self._flow = flow
         self._keys = keys
         self._is_offered = bool(keys.proof_key)
@@ -49,7 +49,7 @@ class BoundTokens(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Drive the flow; add a fresh proof to each request, and once more with a nonce."""
+        """Drive the flow; add a new proof to each request, and repeat it with a nonce if asked."""
         flow = self._flow.async_auth_flow(request)
         try:
             outgoing = await flow.__anext__()
@@ -80,7 +80,7 @@ class BoundTokens(httpx2.Auth):
         return True
 
     def _proof(self, request: httpx2.Request, token: str = "") -> str:
-        # Slow to load, and few servers bind their tokens.
+        # Imported late: slow to load, and few servers bind their tokens.
         import jwt  # noqa: PLC0415
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
         from jwt.algorithms import ECAlgorithm  # noqa: PLC0415
@@ -118,7 +118,7 @@ class BoundTokens(httpx2.Auth):
         return self._keys.proof_key
 
     async def _wants_nonce(self, response: httpx2.Response) -> bool:
-        """Remember the nonce of *response*; return whether the request is to be made with it."""
+        """Remember the nonce of *response*; return whether to repeat the request with it."""
         nonce = response.headers.get("dpop-nonce")
         if not nonce:
             return False
@@ -129,7 +129,7 @@ class BoundTokens(httpx2.Auth):
         return _NONCE_WANTED in challenge or _NONCE_WANTED in str(_object(await response.aread()))
 
     async def _read(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        """Learn from *response* what the server offers; return it as the SDK understands it."""
+        """Note the server's DPoP support in *response*; return it in a form the SDK understands."""
         if response.status_code not in (200, 201):
             return response
         if request.method == "GET" and any(part in request.url.path for part in _METADATA):
@@ -140,7 +140,7 @@ class BoundTokens(httpx2.Auth):
             kind = token.get("token_type")
             self._keys.is_bound = isinstance(kind, str) and kind.lower() == "dpop"
             if self._keys.is_bound:
-                # The SDK knows one kind of token only.
+                # The SDK knows only one token type.
                 body = json.dumps({**token, "token_type": "Bearer"}).encode()
                 return httpx2.Response(response.status_code, content=body, request=request)
         return response

@@ -1,4 +1,4 @@
-"""Which variables a server's process gets: a list of harmless ones, and those of its own entry."""
+"""The environment of a server's process: an allowlist, and the variables of its own entry."""
 
 from collections.abc import Mapping
 
@@ -15,15 +15,15 @@ _INHERITED_PREFIXES = ("LC_", "XDG_")
 
 
 def server_environment(inherited: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a stdio server: what of *inherited* is harmless, and *added*.
+    """Return the environment of a stdio server: the harmless part of *inherited*, and *added*.
 
-    Servers are somebody else's programs: our keys, those of the user's other programs, and what
-    changes how their interpreter starts are theirs only if their own entry names them.
+    Servers are third-party programs: they get our keys, those of other programs, and variables that
+    change how their interpreter starts only if their own entry names them.
     """
     return {name: value for name, value in inherited.items() if _is_inherited(name)} | dict(added)
 
 
 def _is_inherited(name: str) -> bool:
-    # Proxies are written in lowercase as often.
+    # Proxy variables are often written in lowercase.
     upper = name.upper()
     return upper in _INHERITED or upper.startswith(_INHERITED_PREFIXES)

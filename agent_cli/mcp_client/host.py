@@ -1,7 +1,7 @@
-"""What this program is to its servers: who answers their questions, and where things are kept.
+"""The host as MCP servers see it: answers to their requests, and storage.
 
 Plain values only, so that a front end can answer without loading the SDK. Every callback may raise
-an `AgentCliError`, which counts as a refusal; while one runs, no time limit of a call does.
+an `AgentCliError`, which counts as a refusal; time limits of calls are suspended while one runs.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,12 +18,12 @@ from agent_cli.system import paths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elicitation:
-    """A server's question to the user: a form to fill in, or an address to visit.
+    """A server's request to the user: a form to fill in, or a page to visit.
 
     Attributes:
-        message: What the server wants to know, without hidden characters.
-        schema: The form, a flat JSON schema (forms.py reads it); empty for an address.
-        url: The address; "" for a form.
+        message: The server's question, without hidden characters.
+        schema: The form, a flat JSON schema (forms.py reads it); empty for a page.
+        url: The URL of the page; "" for a form.
     """
 
     server: str
@@ -34,7 +34,7 @@ class Elicitation:
 
 @dataclass(frozen=True, slots=True)
 class ElicitationAnswer:
-    """What the user said; `content` holds the form's values after "accept"."""
+    """The user's answer; `content` holds the form's values after "accept"."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Json] = field(default_factory=dict[str, Json])
@@ -42,7 +42,7 @@ class ElicitationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A model's reply for a server."""
+    """A model's reply to a server's sampling request."""
 
     text: str
     model: str
@@ -57,7 +57,7 @@ or None when the browser comes back to us by itself. Cancelled when it did."""
 
 
 async def decline(_elicitation: Elicitation) -> ElicitationAnswer:
-    """Answer for a user who is not there."""
+    """Decline, because no user is present."""
     return ElicitationAnswer("decline")
 
 
@@ -78,22 +78,22 @@ def _pins() -> Pins:
 
 
 def _forget_switch(_server: str, _on: bool) -> None:
-    """Let it hold for this session only."""
+    """Store nothing, so that a switch applies to this session only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The program as its servers see it.
+    """The host of the servers.
 
     Attributes:
-        elicit: Answers forms and addresses; declines unless somebody is there.
-        sample: Asks a model for a server; None does not offer it.
-        roots: The directories we work in; servers may confine themselves to them. None tells none.
-        visit: Shows a sign-in page; None never does, and a server that wants one is reported.
-        credentials: Where sign-ins are kept.
-        files_dir: Returns where sound, documents and other files of results are put.
-        pins: What approved tools looked like.
-        remember_switch: Keeps that a server was switched on or off, for later starts.
+        elicit: Answers forms and pages; declines unless a user is present.
+        sample: Asks a model on behalf of a server; None does not offer sampling.
+        roots: Returns the directories we work in, as hints to servers; None offers none.
+        visit: Shows a sign-in page; with None, a server that needs a sign-in is reported.
+        credentials: The storage of sign-ins.
+        files_dir: Returns the folder for audio, documents and other files in results.
+        pins: The approved definitions of tools.
+        remember_switch: Stores that a server was switched on or off, for later starts.
     """
 
     elicit: Elicit = decline

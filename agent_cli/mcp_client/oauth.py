@@ -1,7 +1,7 @@
-"""Signing in to HTTP servers: the SDK's flow with our storage, our listener and our person.
+"""Sign in to HTTP servers: the SDK's flow with our storage, listener and user dialog.
 
-A sign-in page is shown only when somebody is there who asked for it (`Host.visit`). Without, what
-is stored is used and refreshed, and a server that wants more is reported.
+A sign-in page is shown only if the user asked for it (`Host.visit`). Otherwise stored tokens are
+used and refreshed, and a server that needs a sign-in is reported.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ from agent_cli.mcp_client.flows import (
 )
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.loopback import Loopback, listening
-from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import one_line
+from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.token_storage import Storage
 
 _SIGN_IN_LIMIT_S = 600.0
@@ -45,16 +45,16 @@ _NOWHERE = "http://localhost/callback"
 
 
 class SignInNeeded(OAuthFlowError):
-    """The server wants a sign-in and nobody is there to do it."""
+    """The server requires a sign-in, and no user can do it now."""
 
 
 @asynccontextmanager
 async def authorization(
-    config: ServerConfig, host: Host, patience: Patience
+    config: ServerConfig, host: Host, silence_limits: SilenceLimits
 ) -> AsyncGenerator[httpx2.Auth | None]:
-    """Yield what signs requests to the server, None when nothing is known and nobody is there.
+    """Yield the authentication of requests to the server; None if there is none and no user.
 
-    An Authorization header that is configured is used as it is, whatever the server says.
+    A configured Authorization header is used as it is, whatever the server says.
     """
     oauth = config.oauth
     if any(name.lower() == "authorization" for name in config.headers):
@@ -72,7 +72,7 @@ async def authorization(
             oauth.callback_port or (urlsplit(storage.record.redirect_uri).port or 0)
         ) as loopback:
             storage.use_redirect(loopback.redirect_uri)
-            person = _Person(host.visit, loopback, patience)
+            person = _Person(host.visit, loopback, silence_limits)
             yield bound(_browser_flow(config.url, oauth, storage, person.visit, person.came_back))
     elif storage.record.tokens is not None:
         yield bound(_browser_flow(config.url, oauth, storage, _nobody, _no_code))
@@ -81,12 +81,12 @@ async def authorization(
 
 
 class _Person:
-    """Sends the user to a page and waits for what comes of it."""
+    """Sends the user to a page and waits for the result."""
 
-    def __init__(self, visit: Visit, loopback: Loopback, patience: Patience) -> None:
+    def __init__(self, visit: Visit, loopback: Loopback, silence_limits: SilenceLimits) -> None:
         self._visit = visit
         self._loopback = loopback
-        self._patience = patience
+        self._silence_limits = silence_limits
         self._url = ""
 
     async def visit(self, url: str) -> None:
@@ -94,8 +94,8 @@ class _Person:
         self._url = url
 
     async def came_back(self) -> AuthorizationCodeResult:
-        """Show the page and return what the browser brought back."""
-        with self._patience.asking():
+        """Show the page and return the code and state from the redirect."""
+        with self._silence_limits.asking():
             try:
                 async with asyncio.timeout(_SIGN_IN_LIMIT_S):
                     address = await self._loopback.address_after(self._url, self._visit)
@@ -159,11 +159,11 @@ def _browser_flow(
 
 
 def _machine_flow(config: ServerConfig, storage: Storage) -> OAuthClientProvider:
-    """Return the flow without a person: the program itself signs in."""
+    """Return the flow without a user: the program itself signs in."""
     url, oauth = config.url, config.oauth
     scope = " ".join(oauth.scopes) or None
     with warnings.catch_warnings():
-        # Without an issuer the server chooses who gets the credentials: the user's decision.
+        # Without an issuer the server chooses who gets the credentials; that is up to the user.
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         if oauth.grant == "jwt_bearer":
             return AssertionFlow(url, oauth, storage, workload_assertion(oauth))
@@ -196,8 +196,8 @@ def _machine_flow(config: ServerConfig, storage: Storage) -> OAuthClientProvider
 
 
 def _algorithm(key: str) -> str:
-    """Return how a key of this kind signs; what is no key is told when it is used."""
-    # Slow to load, and almost nobody signs in with a key.
+    """Return the signature algorithm for a key; an invalid key is reported when it is used."""
+    # Imported late: slow to load, and sign-ins with a key are rare.
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 

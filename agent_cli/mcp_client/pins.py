@@ -1,8 +1,8 @@
-"""What approved tools looked like: a tool that changed afterwards is shown to the user first.
+"""Pinned definitions of approved tools: a tool that changed later is shown to the user first.
 
-A server can pass every check with a harmless tool and change what it says later. A tool is pinned
-when it is first called, and the server's instructions with it; before that nobody relied on them.
-That a tool only reads is its author's word: it runs unasked once a person has let it run.
+A server can pass every check with a harmless tool and change it later. A tool is pinned at its
+first call, together with the server's instructions. A read-only mark is only its author's claim:
+such a tool runs without approval once a person has approved it.
 """
 
 import difflib
@@ -17,20 +17,20 @@ from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.private_file import read_private_object, write_private
 
 READS_ONLY = "\nIt says that it only reads: it runs unasked.\n"
-"""The end of the definition of such a tool."""
+"""The end of the definition of a tool marked read-only."""
 
 _READING = " only reads"
 
 
 class Pins:
-    """A JSON file: server → tool → the text that was approved."""
+    """A JSON file: server → tool → the approved definition."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writing = Lock()
 
     def pin(self, config: ServerConfig, approved: Mapping[str, str]) -> None:
-        """Remember *approved*, tool → definition; callable in any thread.
+        """Store *approved*, tool → definition; thread-safe.
 
         Raises:
             SettingsError: The file cannot be read or written.
@@ -38,11 +38,11 @@ class Pins:
         self._add(_identity(config), approved)
 
     def vouch(self, config: ServerConfig, tool: str, definition: str) -> None:
-        """Remember that a person let *tool* run, which says that it only reads; as `pin()`."""
+        """Store that a person approved *tool*, which is marked read-only; as `pin()`."""
         self._add(_identity(config) + _READING, {tool: definition})
 
     def vouched(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return tool → the definition with which a person let it run as one that only reads.
+        """Return tool → the definition with which a person approved it as read-only.
 
         Raises:
             SettingsError: The file cannot be read.
@@ -50,7 +50,7 @@ class Pins:
         return self._read().get(_identity(config) + _READING, {})
 
     def reads_unasked(self, config: ServerConfig, name: str) -> bool:
-        """Return whether a person let the tool with this public *name* run as one that only reads.
+        """Return whether a person approved the tool with this public *name* as read-only.
 
         Raises:
             SettingsError: The file cannot be read.
@@ -61,7 +61,7 @@ class Pins:
         )
 
     def of_server(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return tool → the definition that was approved.
+        """Return tool → the approved definition.
 
         Raises:
             SettingsError: The file cannot be read.
@@ -69,7 +69,7 @@ class Pins:
         return self._read().get(_identity(config), {})
 
     def _add(self, key: str, approved: Mapping[str, str]) -> None:
-        # Tools that are first called side by side must not write each other's pins away.
+        # Concurrent first calls must not overwrite each other's pins.
         with self._writing:
             pins = self._read()
             known = pins.setdefault(key, {})
@@ -82,7 +82,7 @@ class Pins:
 
 
 def difference(tool: str, approved: str, now: str) -> str:
-    """Return what changed, as a unified diff."""
+    """Return the change as a unified diff."""
     lines = difflib.unified_diff(
         approved.splitlines(), now.splitlines(), f"{tool} (approved)", f"{tool} (now)", lineterm=""
     )
@@ -90,6 +90,7 @@ def difference(tool: str, approved: str, now: str) -> str:
 
 
 def _identity(config: ServerConfig) -> str:
-    """Return the server's name with a hash of what it is: another program is another server."""
+    """Return the server's name with a hash of its configuration: another program is another
+    server."""
     what = json.dumps([config.transport, config.command, config.args, config.url])
     return f"{config.name} {sha256(what.encode(errors='surrogatepass')).hexdigest()[:16]}"

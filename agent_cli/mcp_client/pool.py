@@ -1,4 +1,4 @@
-"""All MCP servers of the program: started in the background, closed together."""
+"""All MCP servers of the program: start them in the background, close them together."""
 
 import asyncio
 import contextlib
@@ -27,20 +27,19 @@ def _check_web(config: ServerConfig) -> None:
 
 
 def _ignore(_state: ServerState) -> None:
-    """Take no notice of a change."""
+    """Ignore a change."""
 
 
 class McpServers(Offers):
-    """The servers and their tools; nothing it started is left when the context is closed.
+    """The servers and their tools; closing the context ends every process it started.
 
         async with McpServers(os.environ, on_change=show) as servers:
             servers.start(configs)
             ...
             tools = servers.tools()
 
-    Starting never waits and never raises: a server that cannot be connected to ends in the phase
-    `failed`, whose `reason` is the one sentence to show. Without a server to start, the SDK is
-    not imported.
+    Starting never waits and never raises: a server that cannot be connected enters the phase
+    `failed`, with a sentence as `reason`. Without a server to start, the SDK is not imported.
     """
 
     def __init__(
@@ -51,13 +50,13 @@ class McpServers(Offers):
         restarts: RestartPolicy = NORMAL_RESTARTS,
         host: Host | None = None,
     ) -> None:
-        """Prepare.
+        """Start nothing yet.
 
         Args:
-            environment: Inherited by stdio servers, without what is ours.
+            environment: Inherited by stdio servers, without our own variables.
             on_change: Called in the event loop at each change of a server's state; must not raise.
-            restarts: How often a server that died is started again.
-            host: Who answers servers; by default nobody, and every question is declined.
+            restarts: The restart policy for servers that ended.
+            host: Answers servers; the default declines every request.
         """
         super().__init__()
         self._environment = dict(environment)
@@ -79,13 +78,13 @@ class McpServers(Offers):
         try:
             await self.close()
         finally:
-            # Not told of the body's failure, which it would wrap in a group; no task is left.
+            # Not informed of the body's error, which it would wrap in a group; no task is left.
             await self._group.__aexit__(None, None, None)
 
     def start(self, configs: Iterable[ServerConfig]) -> None:
         """Connect to the enabled ones of *configs*, all at once, in the background.
 
-        Of two with the same name, the first counts, here and over several calls.
+        The first of each name wins, also over several calls.
         """
         wanted: list[ServerConfig] = []
         for config in configs:
@@ -103,7 +102,7 @@ class McpServers(Offers):
             self._loaders.append(self._group.create_task(self._load_and_connect(wanted)))
 
     def note_problem(self, problem: ServerProblem) -> None:
-        """Show a server that is configured and cannot be used, unless another has its name."""
+        """List a configured server that cannot be used, unless another has its name."""
         if problem.name not in self._states:
             self._show(ServerState(problem.name, ServerPhase.MISCONFIGURED, problem.reason))
 
@@ -112,7 +111,7 @@ class McpServers(Offers):
         return tuple(self._states.values())
 
     def requests(self, server: str) -> "Requests":
-        """Return what fills in a server's prompts, reads its resources and completes arguments.
+        """Return the requests of a server: prompts, resources and completion.
 
         Raises:
             UsageError: There is no such server, or it was not started.
@@ -120,7 +119,7 @@ class McpServers(Offers):
         return self._connection(server).requests
 
     async def approve_changes(self, server: str) -> None:
-        """Offer again what a server changed, as it is now; `changes()` shows it first."""
+        """Approve a server's changed tools as they are now; `changes()` shows them first."""
         await self._connection(server).approve_changes()
 
     async def login(self, name: str, visit: Visit) -> ServerState:
@@ -139,27 +138,27 @@ class McpServers(Offers):
             finally:
                 connection.host = self._host
             if self._states[name].phase is ServerPhase.READY:
-                # Anew, with what was kept: this connection would open pages in mid-run.
+                # Reconnect with the stored sign-in: this connection would open pages during a run.
                 await self._restart(connection)
         return self._states[name]
 
     async def logout(self, name: str) -> bool:
-        """Forget the sign-in to a server and leave it; return whether there was one.
+        """Delete the sign-in to a server and disconnect; return whether there was one.
 
         Raises:
             UsageError: There is no such server, or it is none of the web.
-            SettingsError: What is kept cannot be deleted.
+            SettingsError: The stored sign-in cannot be deleted.
         """
         connection = self._connection(name)
         _check_web(connection.config)
         known = await asyncio.to_thread(self._host.credentials.delete, connection.config.url)
-        # Not started anew: that it asks for a sign-in would be told as if it were news.
+        # Not restarted: its need for a sign-in would be reported like a new event.
         await self._stop(connection)
         self._show(ServerState(name, ServerPhase.CLOSED, needs_sign_in=True))
         return known
 
     async def enable(self, name: str) -> ServerState:
-        """Start a server that is off, from now on in this workspace; return its state.
+        """Switch a server on in this workspace, permanently, and start it; return its state.
 
         Raises:
             UsageError: There is no such server, or its entry cannot be used.
@@ -176,7 +175,7 @@ class McpServers(Offers):
         return self._states[name]
 
     async def disable(self, name: str) -> None:
-        """Stop a server and take its tools away, from now on in this workspace.
+        """Switch a server off in this workspace, permanently, and remove its tools.
 
         Raises:
             UsageError: There is no such server, or its entry cannot be used.
@@ -219,12 +218,12 @@ class McpServers(Offers):
         await asyncio.wait([self._tasks[connection.config.name]])
 
     def tell_roots(self) -> None:
-        """Tell each connected server that `Host.roots` names other directories than before."""
+        """Tell each connected server that `Host.roots` has changed."""
         for connection in self._connections.values():
             self._group.create_task(connection.tell_roots())
 
     async def wait_started(self, timeout_s: float) -> bool:
-        """Wait until no server is on its way up; return False when the time was not enough."""
+        """Wait until no server is starting; return False on a timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 if self._loaders:
@@ -235,15 +234,15 @@ class McpServers(Offers):
         return False
 
     async def wait_listed(self, timeout_s: float) -> None:
-        """Wait until the tools are known of every server that said that they changed."""
+        """Wait until the tools of every server that announced a change are listed again."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                for connection in [*self._connections.values()]:  # others may still be added
+                for connection in [*self._connections.values()]:  # further ones may still be added
                     if connection.connected:
                         await connection.upkeep.listed.wait()
 
     async def close(self, limit_s: float = _CLOSE_LIMIT_S) -> None:
-        """Close all servers at the same time; what is not closed within the limit is cancelled."""
+        """Close all servers concurrently; those not closed within the limit are cancelled."""
         for loader in self._loaders:
             loader.cancel()
         for connection in self._connections.values():
@@ -278,7 +277,7 @@ class McpServers(Offers):
 
 
 def _load_sdk() -> "type[ServerConnection]":
-    """Import the SDK: 0.8 s, so in a thread, and only when there is a server."""
+    """Import the SDK; it takes 0.8 s, so in a thread, and only if there is a server."""
     load("agent_cli.mcp_client.connection")
     from agent_cli.mcp_client.connection import ServerConnection  # noqa: PLC0415
 

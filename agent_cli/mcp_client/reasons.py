@@ -1,4 +1,4 @@
-"""Why a connection or a call failed, in one sentence a person or the model can act on."""
+"""Reasons for failed connections and calls, as sentences a person or the model can act on."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -25,23 +25,23 @@ HTTP_REFUSED = -32096
 """Ours: the server answered a request with an HTTP status that is an error; `data` holds it."""
 
 SESSION_LOST = -32095
-"""Ours: the server does not know the session any more, so it has not done what was asked."""
+"""Ours: the server does not know the session any more, so it has not executed the request."""
 
 NO_SIGN_IN = (401, 403)
-"""HTTP: nobody is signed in, or not for this."""
+"""HTTP: not signed in, or without permission."""
 
 _CLOSED = (CONNECTION_CLOSED, "Connection closed")
-"""What the SDK says of a stream that ended."""
+"""The SDK's message for a stream that ended."""
 _INVALID_REQUEST = -32600
 _TEXT_MAX = 500
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 
 
 class SignInUnavailable(OAuthFlowError):
-    """A sign-in would change nothing: the fault is the authorization server's, or a setting's."""
+    """A sign-in would not help: the authorization server or a setting is faulty."""
 
 
-# Everything that leaves the SDK's context managers is wrapped in groups, whatever it is.
+# The SDK's context managers wrap every exception in groups.
 CONNECTION_ERRORS = (
     MCPError,
     OSError,
@@ -76,10 +76,10 @@ def why_not_connected(
 
     Args:
         config: The server.
-        error: What ended the attempt.
-        ended: How the server ended, if it did.
+        error: The error that ended the attempt.
+        ended: How the server's process ended, if it did.
         refused: The HTTP status with which the server refused the last message.
-        refusal: What it said, with the status.
+        refusal: The server's message, with the status.
     """
     cause = next(leaves(error))
     where = _address(config)
@@ -99,7 +99,7 @@ def why_not_connected(
             return f"{where} asks for a sign-in (HTTP {refused}); set its headers, or {way}"
         case MCPError() if refused is not None:
             return f"{where} answered with {refusal or one_line(cause)}{_other_way(refused)}"
-        # Servers use the code for errors of their own, too.
+        # Servers also use the code for their own errors.
         case MCPError(code=code, message=message) if (code, message) == _CLOSED:
             return f"{ended} before it was ready"
         case httpx2.HTTPStatusError(response=response):
@@ -120,7 +120,7 @@ def why_not_connected(
 
 
 def _other_way(status: int) -> str:
-    """Return what else may help when a server refuses with *status*."""
+    """Return further advice when a server refuses with *status*."""
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return "; try again later"
     return _OTHER_WAY
@@ -131,7 +131,7 @@ def _how_to_sign_in(config: ServerConfig) -> str:
 
 
 def needs_sign_in(error: BaseException) -> bool:
-    """Return whether a sign-in is what is missing."""
+    """Return whether a sign-in is missing."""
     return any(
         isinstance(leaf, OAuthFlowError) and not isinstance(leaf, SignInUnavailable)
         for leaf in leaves(error)
@@ -139,7 +139,7 @@ def needs_sign_in(error: BaseException) -> bool:
 
 
 def is_session_loss(error: BaseException) -> bool:
-    """Return whether the server forgot us, and so has done nothing of what was asked."""
+    """Return whether the server forgot the session, and so has not executed the request."""
     if not isinstance(error, MCPError):
         return False
     forgotten = error.code == _INVALID_REQUEST and error.message.lower().startswith("session ")
@@ -153,7 +153,7 @@ def one_line(error: BaseException) -> str:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Return the first thing pydantic found wrong, with its place."""
+    """Return the first error pydantic found, with its path."""
     fault = error.errors()[0]
     where = ".".join(str(part) for part in fault["loc"])
     return f"{where}: {fault['msg'].lower()}" if where else fault["msg"].lower()

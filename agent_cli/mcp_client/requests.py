@@ -83,7 +83,7 @@ class Requests:
         """Return what *do* makes of the client; turn what goes wrong into one sentence."""
         name = self._server.config.name
         try:
-            async with self._server.patience.limited(self._server.config.call_timeout_s):
+            async with self._server.silence_limits.limited(self._server.config.call_timeout_s):
                 return await in_session(self._server, do)
         except TimeoutError as error:
             raise ToolError(f"MCP server '{name}' did not answer: {what}") from error

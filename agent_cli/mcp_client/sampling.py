@@ -1,4 +1,4 @@
-"""A model's reply for a server that asks for one: at the user's expense, so only with their yes."""
+"""Sampling: a model's reply for a server, at the user's expense and with their approval."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -23,13 +23,13 @@ def sampling(
     check_budget: Callable[[], None],
     spent: Callable[[str, Usage], None],
 ) -> Sample:
-    """Return what answers servers with a model's replies.
+    """Return a function that answers sampling requests.
 
     Args:
         stream: Asks the model.
-        model: The model to ask, whatever the server would prefer.
+        model: The model to ask; the server's preference is ignored.
         allow: Shows the request to the user; False refuses it.
-        check_budget: Raises `LimitReached` when nothing may be spent any more.
+        check_budget: Raises `LimitReached` when the budget is used up.
         spent: Takes (model id, usage) of each reply, for the session's cost and its limit.
     """
 
@@ -37,7 +37,7 @@ def sampling(
         check_budget()
         if not await allow(request):
             raise ToolError("the user refused the request")
-        # Others may have spent the rest while the user was reading.
+        # Other calls may have used up the budget while the user was reading.
         check_budget()
         reply = await _ask(stream, _request(request, model()))
         spent(reply.model, reply.usage)
@@ -57,7 +57,7 @@ def _request(request: SamplingRequest, model: Model) -> ModelRequest:
         messages=tuple(messages),
         system=(request.system_prompt,) if request.system_prompt else (),
         max_tokens=min(request.max_tokens, MAX_TOKENS, model.max_output_tokens),
-        # Models that think refuse a temperature, and those of today think.
+        # Current models think, and thinking models reject a temperature.
         thinking_level=None,
     )
 

@@ -15,9 +15,9 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.pins import READS_ONLY, difference
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
-from agent_cli.mcp_client.seam import OUTPUT_SCHEMA
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
+from agent_cli.mcp_client.watched_stream import OUTPUT_SCHEMA
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import one_line
 

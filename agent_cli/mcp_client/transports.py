@@ -19,7 +19,7 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.environment import server_environment
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.oauth import authorization
-from agent_cli.mcp_client.patience import Patience
+from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.stdio import StdioProcess
 from agent_cli.mcp_client.web_client import SafeAsyncClient
 
@@ -39,14 +39,14 @@ class Link:
         errlog: TextIO,
         *,
         host: Host,
-        patience: Patience,
+        silence_limits: SilenceLimits,
         on_end: Callable[[], None],
     ) -> None:
         """Prepare one attempt; *on_end* is called when the way turns out to be of no more use."""
         self._on_end = on_end
         self._config = config
         self._host = host
-        self._patience = patience
+        self._silence_limits = silence_limits
         self._environment = environment
         self._errlog = errlog
         self._http: SafeAsyncClient | None = None
@@ -114,7 +114,7 @@ class Link:
     @asynccontextmanager
     async def _streamable_http(self) -> AsyncGenerator["TransportStreams"]:
         async with (
-            authorization(self._config, self._host, self._patience) as sign_in,
+            authorization(self._config, self._host, self._silence_limits) as sign_in,
             SafeAsyncClient(self._config.headers, sign_in, Addresses(self._config)) as self._http,
         ):
             transport = streamable_http_client(
@@ -125,7 +125,7 @@ class Link:
 
     @asynccontextmanager
     async def _sse(self) -> AsyncGenerator["TransportStreams"]:
-        async with authorization(self._config, self._host, self._patience) as sign_in:
+        async with authorization(self._config, self._host, self._silence_limits) as sign_in:
             # The SDK enters and closes the client; the timeout it proposes is shorter than ours.
             def new_client(
                 headers: dict[str, str] | None = None,

@@ -1,4 +1,4 @@
-"""What a connected server offers, kept as it is: listed again whenever it says that it changed."""
+"""Keep a server's offers up to date: list them again whenever it announces a change."""
 
 import asyncio
 import contextlib
@@ -26,16 +26,16 @@ log = logger(__name__)
 
 
 class Upkeep:
-    """Listens to one server and lists what it offers, over all its connections.
+    """Listens to one server and lists its offers, across reconnections.
 
     Attributes:
-        listed: Set unless the server said that something changed, and what is not known yet.
+        listed: Set unless the server announced a change that is not listed yet.
     """
 
     def __init__(
         self, config: ServerConfig, offering: Offering, on_change: Callable[[], None]
     ) -> None:
-        """Listen to nothing yet; *on_change* is called when other tools are offered."""
+        """Listen to nothing yet; *on_change* is called when the offered tools change."""
         self.listed = asyncio.Event()
         self.listed.set()
         self._config = config
@@ -44,7 +44,7 @@ class Upkeep:
         self._stale = asyncio.Event()
 
     async def attend(self, client: Client, *, until: asyncio.Event) -> None:
-        """Keep what the server offers up to date over *client*."""
+        """Keep the server's offers up to date over *client*."""
         try:
             async with asyncio.TaskGroup() as group:
                 listening = group.create_task(keep_listening(client, self._note_change))
@@ -56,7 +56,7 @@ class Upkeep:
             self.listed.set()
 
     async def hear(self, message: mcp_types.ServerNotification | Exception) -> None:
-        """Note a change of what is offered, or a line on stdout that is no message."""
+        """Handle a change notification, or an invalid line on stdout."""
         if isinstance(message, _CHANGES):
             self._note_change()
         if isinstance(message, ValueError):
@@ -68,7 +68,7 @@ class Upkeep:
         self._stale.set()
 
     async def _refresh(self, client: Client) -> None:
-        """List what is not needed for a start, then everything again whenever it changed."""
+        """List the offers not needed at the start, then everything again after each change."""
         offers_logging = client.server_capabilities.logging is not None
         if offers_logging and client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             with contextlib.suppress(*CONNECTION_ERRORS):
@@ -82,7 +82,7 @@ class Upkeep:
                             self._on_change()
                     self._offering.catalogue = await list_catalogue(client, self._config.name)
             except (TimeoutError, *CONNECTION_ERRORS) as error:
-                # What was listed before still holds.
+                # Keep the earlier listing.
                 log.info("mcp listing failed", server=self._config.name, fault=one_line(error))
             if not self._stale.is_set():
                 self.listed.set()

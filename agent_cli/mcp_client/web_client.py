@@ -1,7 +1,7 @@
-"""HTTP to one server: whatever goes wrong with a request is an answer to that request.
+"""The HTTP client of one server: a failed request becomes an error response to that request.
 
-Left alone, the SDK lets one refused, broken or endless POST end the whole connection and cancels
-the task that holds it (modelcontextprotocol/python-sdk, issues 3522 and 3560), and tells a caller
+By itself, the SDK lets one refused, broken or endless POST end the whole connection, cancels the
+task that owns it (modelcontextprotocol/python-sdk, issues 3522 and 3560), and tells a caller
 nothing of the HTTP status.
 """
 
@@ -43,14 +43,14 @@ _STATUSES_OF_ERRORS = (400, 404)
 
 
 class SafeAsyncClient(httpx2.AsyncClient):
-    """An HTTP client whose failed requests are answers, so that they cost one call only.
+    """An HTTP client that turns failures into error responses, so that they affect one call only.
 
     Attributes:
         is_connected: Until the connection stands a failure ends the attempt instead.
-        on_failure: Called when a message was not taken, from then on.
+        on_failure: Called when a message was not accepted, once connected.
         refused: The status with which the server refused the last message, or the way to it; 401
             and 403 ask for a sign-in.
-        refusal: What it said about it, short, "" for nothing.
+        refusal: The server's message about it, shortened, or "".
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class SafeAsyncClient(httpx2.AsyncClient):
         if request.method != "POST":
             if status in NO_SIGN_IN:
                 self.refused, self.refusal = status, response.reason_phrase
-            # Others are refused by servers that simply do not send on their own.
+            # Other statuses come from servers that do not support a stream of their own messages.
             return _mended_stream(response)
         if status < HTTPStatus.BAD_REQUEST:
             self.refused, self.refusal = None, ""
@@ -199,7 +199,7 @@ def _rpc_error(body: bytes) -> Mapping[str, object] | None:
 
 
 def _reason(response: httpx2.Response, error: Mapping[str, object] | None, body: bytes) -> str:
-    """Return what a refusal says, as "HTTP 429 (Too Many Requests: slow down)"."""
+    """Return the text of a refusal, e.g. "HTTP 429 (Too Many Requests: slow down)"."""
     said = str(error.get("message", "")) if error else _text(response, body)
     said = " ".join(printable(said).split())[:_QUOTED_CHARS]
     parts = [response.reason_phrase, said if said != response.reason_phrase else ""]
@@ -210,7 +210,7 @@ def _reason(response: httpx2.Response, error: Mapping[str, object] | None, body:
 
 
 def _text(response: httpx2.Response, body: bytes) -> str:
-    """Return a body that a person can read; the page of a proxy says nothing worth quoting."""
+    """Return a readable body; a proxy's HTML page is not worth quoting."""
     kind = response.headers.get("content-type", "").lower()
     is_readable = kind.startswith(("text/plain", "application/json", "application/problem"))
     return body[: _QUOTED_CHARS * 4].decode(errors="replace") if is_readable else ""

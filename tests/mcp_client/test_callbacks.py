@@ -6,7 +6,7 @@ import pytest
 from agent_cli.app.logs import configure
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.patience import Patience
+from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.settings import Settings
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
@@ -19,7 +19,7 @@ async def test_what_a_server_logs_is_in_our_log_and_never_on_the_screen(
     sinks = configure(Settings().logging, Redactor())
     said = mcp_types.LoggingMessageNotificationParams(level="emergency", data="\x1b[2Jon fire")
     try:
-        await Callbacks("docs", Host(), Patience()).logged(said)
+        await Callbacks("docs", Host(), SilenceLimits()).logged(said)
     finally:
         sinks.close()
 

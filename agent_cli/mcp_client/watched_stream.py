@@ -1,4 +1,4 @@
-"""Between a transport and the SDK: notice the end of the stream, and repair what comes through."""
+"""A layer between transport and SDK: notice the end of the stream, and repair messages."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
 
 OUTPUT_SCHEMA = "agent-cli/output-schema"
-"""Where a tool's output schema stands in its `_meta` instead of where the SDK looks for it."""
+"""The key in a tool's `_meta` for its output schema, which is moved away from the SDK."""
 Item: TypeAlias = SessionMessage | Exception
 _BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _KIND_CHARS = 40
@@ -27,19 +27,19 @@ _KIND_CHARS = 40
 async def watched(
     transport: Transport, *, on_end: Callable[[], None], on_note: Callable[[str], None]
 ) -> AsyncGenerator["TransportStreams"]:
-    """Open *transport* with our eyes on what is read.
+    """Open *transport* with a watched read stream.
 
     Args:
         transport: Opened and closed here.
         on_end: Called when the server's stream ends; the SDK has no callback for it.
-        on_note: Called with a sentence for each tool that had to be left out.
+        on_note: Called with a sentence for each tool that is left out.
     """
     async with transport as (reading, writing):
         yield WatchedStream(reading, on_end=on_end, on_note=on_note), writing
 
 
 class WatchedStream:
-    """A read stream that tells when it ends and drops malformed tools from lists of tools."""
+    """A read stream that reports its end and drops malformed tools from lists of tools."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class WatchedStream:
 
     @property
     def last_context(self) -> object:
-        """The sender's context of the last item; the SDK looks for it by this name."""
+        """The sender's context of the last item; the SDK expects this name."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> Item:
@@ -90,7 +90,7 @@ class WatchedStream:
 
 
 def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
-    """Return *item* without what the SDK would refuse a whole answer for."""
+    """Return *item* without parts for which the SDK would reject the whole answer."""
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return item
     result = item.message.result
@@ -107,7 +107,7 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
 
 
 def _known_block(block: object) -> object:
-    """Return a block of content, or a text in place of one that the SDK does not know."""
+    """Return a block of content, or a text in place of a block the SDK does not know."""
     try:
         _BLOCKS.validate_python(block, by_name=False)
     except (ValueError, RecursionError):
@@ -118,13 +118,13 @@ def _known_block(block: object) -> object:
 
 
 def _mended(tool: object) -> object:
-    """Return *tool* without what only the strictness of its revision makes a fault."""
+    """Return *tool* without parts that only the newest revision's strictness rejects."""
     if not isinstance(tool, dict):
         return tool
     mended = dict(tool)
     if isinstance(schema := tool.get("inputSchema"), dict):
         mended["inputSchema"] = {"type": "object"} | schema
-    # The SDK would fetch its references and follow its patterns without an end: we check results.
+    # The SDK would fetch references and run patterns without limit, so we check results ourselves.
     output, meta = mended.pop("outputSchema", None), tool.get("_meta")
     if isinstance(output, dict):
         mended["_meta"] = {**(meta if isinstance(meta, dict) else {}), OUTPUT_SCHEMA: output}
@@ -137,11 +137,11 @@ def _is_valid(tool: object, on_note: Callable[[str], None]) -> bool:
         return False
     name = tool.get("name", "without a name")
     try:
-        # The strictest revision's rules; which one was agreed on is not known here.
+        # The rules of the strictest revision; the negotiated one is not known here.
         validate_server_result("tools/list", "2025-11-25", {"tools": [tool]})
     except ValidationError as error:
         fault = error.errors()[0]
-        # The first two steps of the way to it are our own: tools, 0.
+        # The first two parts of the path are ours: tools, 0.
         where = ".".join(str(part) for part in fault["loc"][2:])
         on_note(f"tool {name} is left out: {where}: {fault['msg'].lower()}")
         return False

@@ -1,12 +1,12 @@
-"""How long a server may be silent; the clock stands still while a person is being asked."""
+"""Limits on the silence of a server, suspended while a user is being asked."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 
-class Patience:
-    """The limits of what is going on with one server."""
+class SilenceLimits:
+    """The limits of all current operations with one server."""
 
     def __init__(self) -> None:
         self._limits: dict[asyncio.Timeout, float] = {}
@@ -14,10 +14,10 @@ class Patience:
 
     @asynccontextmanager
     async def limited(self, silence_s: float) -> AsyncGenerator[Callable[[], None]]:
-        """Run the body; yield a function that starts the clock anew.
+        """Run the body with a limit; yield a function that restarts it.
 
         Raises:
-            TimeoutError: The clock ran out.
+            TimeoutError: The limit was reached.
         """
         async with asyncio.timeout(None) as limit:
             self._limits[limit] = silence_s
@@ -29,7 +29,7 @@ class Patience:
 
     @contextmanager
     def asking(self) -> Generator[None]:
-        """Stop all clocks while the body runs."""
+        """Suspend all limits while the body runs."""
         self._questions += 1
         for limit in self._limits:
             if not limit.expired():
@@ -42,12 +42,12 @@ class Patience:
                 self._restart(limit)
 
     def end(self) -> None:
-        """Let every clock run out now."""
+        """Make every limit expire now."""
         for limit in self._limits:
             if not limit.expired():
                 limit.reschedule(0)
 
     def _restart(self, limit: asyncio.Timeout) -> None:
-        # Called once more when the body has ended already: progress may come late.
+        # May be called after the body has ended, because progress may arrive late.
         if limit in self._limits and not limit.expired() and not self._questions:
             limit.reschedule(asyncio.get_running_loop().time() + self._limits[limit])
