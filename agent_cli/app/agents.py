@@ -12,6 +12,7 @@ from agent_cli.agents.tool import agent_tool
 from agent_cli.app import parts
 from agent_cli.app.agent_catalogue import catalogue
 from agent_cli.app.agent_jobs import AgentJobs
+from agent_cli.app.agent_list import AgentList
 from agent_cli.app.agent_places import AgentPlace
 from agent_cli.app.agent_worker import AgentWorker
 from agent_cli.app.plugins import agent_plugins, skill_texts
@@ -62,6 +63,7 @@ class AgentTree:
     def __init__(self, bench: "Workbench", startup: StartupContext) -> None:
         """Start no agent yet; agents are built from the parts of *bench* when they start."""
         self.path_order = InOrder()
+        self.list = AgentList()
         self._bench = bench
         self._startup = startup
         self._settings = startup.loaded.settings.agents
@@ -126,6 +128,7 @@ class AgentTree:
             if contexts:
                 prompt = "\n\n".join((agent.state.system_prompt, *contexts))
                 agent.set_system_prompt(prompt)
+            stack.enter_context(self.list.working(assignment, agent))
             yield AgentWorker(bench, assignment, agent, jobs, place)
 
     def _config(

@@ -60,6 +60,7 @@ class App:
         self.permissions = bench.permissions
         self.hooks = bench.hooks
         self.jobs = bench.jobs
+        self.agents = bench.agents.list
         self.file_changes = bench.file_changes
         self.directories = bench.directories
         self.output_styles = bench.output_styles

@@ -196,7 +196,8 @@ def _plugins(startup: StartupContext) -> Iterator[Check]:
 def _hooks(startup: StartupContext) -> Iterator[Check]:
     if not startup.loaded.hooks:
         return
-    from agent_cli.app.hooks import hook_problems, overview  # noqa: PLC0415 - most define none
+    from agent_cli.app.hook_lines import overview  # noqa: PLC0415 - most define none
+    from agent_cli.app.hooks import hook_problems  # noqa: PLC0415
 
     found = list(hook_problems(startup))
     yield Check("hooks", None, overview([hook for hook, _ in found]).removeprefix("hooks: "))

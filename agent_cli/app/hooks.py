@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent_cli.app.hook_lines import listed, overview
 from agent_cli.app.mcp_config import inherited_environment
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
@@ -19,7 +20,6 @@ from agent_cli.policies.compaction import CompactionStrategy, Summary
 from agent_cli.policies.permission_rules import COMMAND_TOOL, called_paths, parse_rule, touches
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
-from agent_cli.system import paths
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
@@ -152,6 +152,11 @@ class SessionHooks:
         if self._lifecycle:
             self._lifecycle.listen(event)
 
+    @property
+    def status(self) -> str:
+        """What a hook that runs says of itself, or ""."""
+        return self._runs.status if self._runs else ""
+
     def report(self) -> Sequence[str]:
         """Return a report: the defined hooks and the latest runs."""
         if self._runs is None:
@@ -272,28 +277,3 @@ def covers(call: ToolCall, written: str, place: Place) -> bool:
         return judged.rule == rule.text or judged.construct is not None
     except AgentCliError:
         return True
-
-
-def overview(hooks: "Sequence[Hook]") -> str:
-    """Return one line: the number of hooks and guards, and their origins."""
-    guards = sum(hook.guards for hook in hooks)
-    origins = ", ".join(dict.fromkeys(_file_of(hook.origin) for hook in hooks))
-    return f"hooks: {len(hooks)} active (guards: {guards}), from {origins}"
-
-
-def listed(hooks: "Sequence[Hook]") -> list[str]:
-    """Return a line for each hook."""
-    lines: list[str] = []
-    for hook in hooks:
-        when = f"{hook.event} {hook.matcher}".strip() + (
-            f" if {hook.condition}" * bool(hook.condition)
-        )
-        kind = "guard" if hook.guards else "in the background" if hook.background else "watches"
-        fault = f"; blocks: {hook.fault}" if hook.fault else ""
-        lines.append(f"{when}: {hook.shown} ({kind}, {hook.origin}){fault}")
-    return lines
-
-
-def _file_of(origin: str) -> str:
-    path, _, line = origin.rpartition(":")
-    return paths.shown(path if line.isdecimal() else origin)

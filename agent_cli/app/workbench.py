@@ -87,9 +87,9 @@ class Workbench:
         launcher = self.workspace.launcher
         self._preparations = Preparations(self.sandbox, launcher, self._log, one_shot=one_shot)
         self.output_styles = output_styles(startup, warn)
-        self._agents = AgentTree(self, startup)
+        self.agents = AgentTree(self, startup)
         builtin = parts.tools(startup, self.workspace, self.sandbox)
-        self._builtin_tools = (*builtin, *self._agents.tools())
+        self._builtin_tools = (*builtin, *self.agents.tools())
         reach = None if one_shot else self.workspace  # with a user present, who may grant more
         self.permissions = parts.permissions(startup, self.sandbox, reach)
         self.hooks = self._new_hooks(one_shot=one_shot)
@@ -122,7 +122,7 @@ class Workbench:
             tools=self._builtin_tools,
             stream_fn=self.ledger.stream,
             services={"workspace": self.workspace.root, "sandbox": self.sandbox},
-            path_order=self._agents.path_order,
+            path_order=self.agents.path_order,
             prepare=(
                 self.directories,
                 SessionFacts(self.workspace.root, trusted=startup.trusted),

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agent_cli.app.hooks import defined_hooks, environment_of_hooks, listed
+from agent_cli.app.hook_lines import listed
+from agent_cli.app.hooks import defined_hooks, environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall

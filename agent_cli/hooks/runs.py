@@ -69,6 +69,7 @@ class HookRuns:
     background: Callable[[Coroutine[Any, Any, object]], object] | None = None
     done: deque[Ran] = field(default_factory=lambda: deque(maxlen=_KEPT_MAX))
     _used: set[int] = field(default_factory=set[int])
+    _running: list[str] = field(default_factory=list[str])
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     def wanted(
@@ -107,9 +108,23 @@ class HookRuns:
             outcome = HookOutcome(fault=fault)
         else:
             async with self._places:
-                outcome = await run_hook(hook, payload, self.around)
+                outcome = await self._outcome(hook, payload)
         answer = read_answer(hook, outcome)
         ran = Ran(hook, subject, outcome, answer)
         self.done.append(ran)
         self.record(ran)
         return answer
+
+    @property
+    def status(self) -> str:
+        """The `statusMessage` of the hook that began last of those that run, or ""."""
+        return self._running[-1] if self._running else ""
+
+    async def _outcome(self, hook: Hook, payload: Mapping[str, Json]) -> HookOutcome:
+        if not hook.status:
+            return await run_hook(hook, payload, self.around)
+        self._running.append(hook.status)
+        try:
+            return await run_hook(hook, payload, self.around)
+        finally:
+            self._running.remove(hook.status)

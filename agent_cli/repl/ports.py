@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from agent_cli.contracts.agents import AgentInfo
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.core.application import InteractiveApplication
@@ -30,6 +31,11 @@ class DirectoriesPort(Protocol):
 
 class HooksPort(Protocol):
     """The lifecycle hooks."""
+
+    @property
+    def status(self) -> str:
+        """What a hook that runs says of itself, or ""."""
+        ...
 
     def report(self) -> Sequence[str]:
         """Return a report: the defined hooks and the latest runs."""
@@ -90,6 +96,27 @@ class OutputStylesPort(Protocol):
         ...
 
 
+class AgentsPort(Protocol):
+    """The agents of the session; what names one by its number raises `UsageError`."""
+
+    @property
+    def is_any_working(self) -> bool:
+        """Whether an agent works."""
+        ...
+
+    def all(self) -> Sequence[AgentInfo]:
+        """Return the agents in the order they were started."""
+        ...
+
+    def transcript(self, number: int) -> str:
+        """Return what one was told and did so far."""
+        ...
+
+    def stop(self, number: int) -> AgentInfo:
+        """Stop one, and all that it started."""
+        ...
+
+
 class Application(InteractiveApplication, Protocol):
     """Port to the program behind the REPL."""
 
@@ -101,6 +128,11 @@ class Application(InteractiveApplication, Protocol):
     @property
     def jobs(self) -> JobsPort:
         """The commands in the background."""
+        ...
+
+    @property
+    def agents(self) -> AgentsPort:
+        """The agents of the session."""
         ...
 
     @property

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent_cli.app import logs
 from agent_cli.app.checks import Check, CheckReport
+from agent_cli.contracts.agents import AgentInfo
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.errors import (
@@ -261,6 +262,32 @@ class Jobs:
         raise UsageError("no command runs that could go on in the background")
 
 
+class Agents:
+    """One at work, and one that has ended."""
+
+    def __init__(self) -> None:
+        self._agents = {
+            1: AgentInfo(1, "agent explore (find \x1b[31mit)", "read a.py · 9 s", True),
+            2: AgentInfo(2, "agent plan (plan it)", "ended after 3 s", False),
+        }
+
+    is_any_working = False
+
+    def all(self) -> Sequence[AgentInfo]:
+        return list(self._agents.values())
+
+    def transcript(self, number: int) -> str:
+        return f"what {self._named(number).title} did\n"
+
+    def stop(self, number: int) -> AgentInfo:
+        return self._named(number)
+
+    def _named(self, number: int) -> AgentInfo:
+        if number not in self._agents:
+            raise UsageError(f"there is no agent {number}; /agents lists them")
+        return self._agents[number]
+
+
 class Application:
     """What the composition root returns, as far as the front ends know it."""
 
@@ -293,6 +320,7 @@ class Application:
         self.status_command = None
         self.output_styles = Styles()
         self.jobs = Jobs()
+        self.agents = Agents()
         if "WAITING" in os.environ:
             self.sessions.go_on_with("bb2")
 
@@ -313,6 +341,8 @@ class Application:
     @property
     def hooks(self) -> "Application":
         return self
+
+    status = ""
 
     def report(self) -> Sequence[str]:
         return ("PreToolUse Bash: guard.py (guard, settings.json)",)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.repl.commands.agents import AGENTS_COMMAND
 from agent_cli.repl.commands.jobs import JOBS_COMMAND
 from agent_cli.repl.commands.mcp import MCP_COMMAND
 from agent_cli.repl.commands.spec import Command, Context
@@ -209,6 +210,7 @@ INFORMATION_COMMANDS: Final = (
     Command("tools", "list the tools the model has", _tools),
     MCP_COMMAND,
     Command("hooks", "list the lifecycle hooks and what they did last", _hooks),
+    AGENTS_COMMAND,
     JOBS_COMMAND,
     Command("todo", "show the model's todo list", _todo),
     Command("usage", "show the tokens used so far and their cost", _usage),

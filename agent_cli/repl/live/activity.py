@@ -22,6 +22,7 @@ from agent_cli.core.phase import Phase
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.status import short_count
 from agent_cli.terminal.narration import one_line, whole_seconds
+from agent_cli.terminal.sanitize import reveal
 
 _PREPARING: Final = "preparing the request"
 _WAITING: Final = "waiting for the model"
@@ -33,6 +34,7 @@ _STALLED_S: Final = 3.0
 _COMMAND_SHOWN_S: Final = 0.3
 _CHARS_PER_TOKEN: Final = 4
 _COMMAND_CHARS_MAX: Final = 40
+_HOOK_CHARS_MAX: Final = 80
 # A command that runs longer may be worth moving to the background.
 _MOVABLE_S: Final = 3.0
 _MOVES: Final = " · Ctrl-B goes on without it"
@@ -43,6 +45,7 @@ class ActivityLine:
 
     Attributes:
         can_move: Returns whether the running command can be moved to the background.
+        hook: Returns the status message of a lifecycle hook that runs, or "".
     """
 
     def __init__(self, clock: Callable[[], float], asks: Callable[[], bool] = bool) -> None:
@@ -63,6 +66,7 @@ class ActivityLine:
         self._heard_s = 0.0
         self._retry: events.Retry | None = None
         self.can_move: Callable[[], bool] = bool
+        self.hook: Callable[[], str] = str
         self._running: dict[str, tuple[str, float]] = {}
         self._tokens = 0
         self._chars = 0
@@ -158,6 +162,8 @@ class ActivityLine:
         return now_s - min(began_s, default=now_s) >= _MOVABLE_S and self.can_move()
 
     def _now(self, now_s: float) -> str:
+        if hook := self.hook():
+            return one_line(reveal(hook), _HOOK_CHARS_MAX)
         if self._running:
             names = [name for name, _began_s in self._running.values()]
             return f"running {names[0]}" if len(names) == 1 else f"running {len(names)} tools"

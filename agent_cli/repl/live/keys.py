@@ -146,7 +146,8 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     # The draft stays in the input.
     @keys.add("c-o")
     def show_output(_event: KeyPressEvent) -> None:
-        screen.listener.submit("/output", follow_up=False)
+        what = "/agents show" if screen.has_agents() else "/output"
+        screen.listener.submit(what, follow_up=False)
 
     @keys.add("c-t")
     def show_thinking(_event: KeyPressEvent) -> None:

@@ -51,6 +51,8 @@ def open_display(
         links=shows_links(os.environ),
     )
     screen.can_move = activity.can_move = lambda: app.jobs.can_move
+    screen.has_agents = lambda: app.agents.is_any_working
+    activity.hook = lambda: app.hooks.status
     screen.todo = TodoRow(app.agent, app.todos)
     display = Display(
         view,

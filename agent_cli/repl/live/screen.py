@@ -78,6 +78,7 @@ class LiveScreen:
         self.todo: Callable[[], str] = str
         self.own_row: Callable[[], StyleAndTextTuples] = list
         self.can_move: Callable[[], bool] = bool
+        self.has_agents: Callable[[], bool] = bool
         self._output = output
         self._clock = clock
         self._hinted_at_s = -_LEAVE_WITHIN_S

@@ -1,0 +1,89 @@
+"""The agents of a session as a person sees them: listed, read while they work, and stopped."""
+
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from agent_cli.agents.activity import AgentActivity
+from agent_cli.agents.children import Assignment
+from agent_cli.contracts.agents import AgentInfo
+from agent_cli.contracts.errors import UsageError
+from agent_cli.core.agent import Agent
+from agent_cli.session_store.transcript import transcript
+from agent_cli.terminal.narration import one_line, whole_seconds
+
+_ENDED_MAX: Final = 20
+_TITLE_CHARS_MAX: Final = 120
+
+
+@dataclass(slots=True, eq=False)
+class _Listed:
+    number: int
+    assignment: Assignment
+    agent: Agent
+    doing: str = "starting"
+    started_s: float = field(default_factory=time.monotonic)
+    ended_s: float | None = None
+
+    def note(self, doing: str) -> None:
+        self.doing = doing
+
+    def info(self) -> AgentInfo:
+        end_s = time.monotonic() if self.ended_s is None else self.ended_s
+        passed = whole_seconds(int(end_s - self.started_s))
+        is_running = self.ended_s is None
+        how = f"{self.doing} · {passed}" if is_running else f"ended after {passed}"
+        title = one_line(self.assignment.who, _TITLE_CHARS_MAX)
+        return AgentInfo(self.number, title, how, is_running)
+
+
+class AgentList:
+    """Agents at work, and the last that ended, by number."""
+
+    def __init__(self) -> None:
+        """List none yet."""
+        self._listed: list[_Listed] = []
+        self._last = 0
+
+    @contextmanager
+    def working(self, assignment: Assignment, agent: Agent) -> Generator[None]:
+        """List *agent* as working while the body runs."""
+        self._last += 1
+        listed = _Listed(self._last, assignment, agent)
+        ended = [each for each in self._listed if each.ended_s is not None]
+        forgotten = ended[: max(0, len(ended) - _ENDED_MAX)]
+        self._listed = [*(each for each in self._listed if each not in forgotten), listed]
+        unsubscribe = agent.subscribe(AgentActivity(listed.note))
+        try:
+            yield
+        finally:
+            unsubscribe()
+            listed.ended_s = time.monotonic()
+
+    @property
+    def is_any_working(self) -> bool:
+        """Whether an agent works."""
+        return any(each.ended_s is None for each in self._listed)
+
+    def all(self) -> Sequence[AgentInfo]:
+        """Return the agents in the order they were started."""
+        return [each.info() for each in self._listed]
+
+    def transcript(self, number: int) -> str:
+        """Return what one was told and did so far; raises `UsageError` if there is none."""
+        return transcript(self._named(number).agent.conversation.prompts)
+
+    def stop(self, number: int) -> AgentInfo:
+        """Stop one, and all that it started; raises `UsageError` if there is none."""
+        listed = self._named(number)
+        if listed.ended_s is None:
+            listed.agent.abort()
+        return listed.info()
+
+    def _named(self, number: int) -> _Listed:
+        for each in self._listed:
+            if each.number == number:
+                return each
+        raise UsageError(f"there is no agent {number}; /agents lists them")

@@ -1,0 +1,34 @@
+"""The hooks of a session in lines for a person."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent_cli.system import paths
+
+if TYPE_CHECKING:
+    from agent_cli.hooks.definition import Hook
+
+
+def overview(hooks: "Sequence[Hook]") -> str:
+    """Return one line: the number of hooks and guards, and their origins."""
+    guards = sum(hook.guards for hook in hooks)
+    origins = ", ".join(dict.fromkeys(_file_of(hook.origin) for hook in hooks))
+    return f"hooks: {len(hooks)} active (guards: {guards}), from {origins}"
+
+
+def listed(hooks: "Sequence[Hook]") -> list[str]:
+    """Return a line for each hook."""
+    lines: list[str] = []
+    for hook in hooks:
+        when = f"{hook.event} {hook.matcher}".strip() + (
+            f" if {hook.condition}" * bool(hook.condition)
+        )
+        kind = "guard" if hook.guards else "in the background" if hook.background else "watches"
+        fault = f"; blocks: {hook.fault}" if hook.fault else ""
+        lines.append(f"{when}: {hook.shown} ({kind}, {hook.origin}){fault}")
+    return lines
+
+
+def _file_of(origin: str) -> str:
+    path, _, line = origin.rpartition(":")
+    return paths.shown(path if line.isdecimal() else origin)

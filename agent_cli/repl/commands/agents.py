@@ -1,0 +1,85 @@
+"""`/agents`: the agents of the session, listed, read while they work, and stopped."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.repl.commands.spec import Command, Context
+from agent_cli.repl.commands.views import show
+from agent_cli.repl.ports import Application
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+
+_STOP: Final = "stop"
+_SHOW: Final = "show"
+
+
+async def _run(context: Context, argument: str) -> None:
+    match argument.split():
+        case []:
+            _list(context)
+        case ["show"]:
+            await _choose(context)
+        case ["stop", number]:
+            agent = context.app.agents.stop(_number(number))
+            how = "is being stopped" if agent.is_running else agent.state
+            context.writer.aside(f"{reveal(agent.title)}: {how}")
+        case [number]:
+            _show(context, _number(number))
+        case _:
+            raise UsageError("/agents takes a number, show, or stop NUMBER")
+
+
+def _list(context: Context) -> None:
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+
+    rows = [
+        (str(agent.number), reveal(agent.title), reveal(agent.state))
+        for agent in context.app.agents.all()
+    ]
+    columns = [Column("no.", right=True), Column("agent"), Column("state")]
+    show(context, Table(columns, rows, empty="no agents yet"))
+
+
+async def _choose(context: Context) -> None:
+    """Show the transcript of the agent that works, or of one that somebody chooses."""
+    agents = context.app.agents.all()
+    working = [agent for agent in agents if agent.is_running] or agents[-1:]
+    if not working:
+        raise UsageError("no agents yet")
+    chosen: int | None = 0
+    if len(working) > 1 and context.controls:
+        rows = [f"{reveal(agent.title)} · {reveal(agent.state)}" for agent in working]
+        chosen = await context.controls.pick("whose work? ", rows)
+    if chosen is not None:
+        _show(context, working[chosen].number)
+
+
+def _show(context: Context, number: int) -> None:
+    context.writer.aside(context.app.agents.transcript(number).rstrip("\n"))
+
+
+def _number(word: str) -> int:
+    if not word.isdecimal():
+        raise UsageError(f"{one_line(word)} is not the number of an agent; /agents lists them")
+    return int(word)
+
+
+def _choices(app: Application) -> Mapping[str, str]:
+    agents = app.agents.all()
+    return {
+        **{str(agent.number): f"show what it did: {agent.title}" for agent in agents},
+        **{f"{_STOP} {each.number}": f"stop {each.title}" for each in agents if each.is_running},
+        _SHOW: "show what an agent does (Ctrl-O)",
+    }
+
+
+AGENTS_COMMAND: Final = Command(
+    "agents",
+    "list the agents at work, show or stop one",
+    _run,
+    "[NUMBER|stop NUMBER|show]",
+    beside_a_run=True,
+    choices=_choices,
+    more="Ctrl-O shows what an agent does. Stopping one stops the agents it started.",
+)
