@@ -30,6 +30,7 @@ class Model:
         thinking: Values of `thinking.type` it accepts; empty when unknown.
         efforts: Values of `output_config.effort` it accepts; empty when it has none.
         binds_thinking: Its thinking blocks are valid only after the exact prefix they were made in.
+        takes_task_budget: It paces itself by a budget of tokens.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Model:
     thinking: frozenset[str] = frozenset()
     efforts: frozenset[str] = frozenset()
     binds_thinking: bool = False
+    takes_task_budget: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class ModelRequest:
 
     `system` is in order of stability: the first part is the same for the whole session. `cancel` is
     the run's token, for code that blocks a thread; code that awaits is cancelled as usual.
+    `task_budget` is how many tokens the work of the whole run may take, so that the model ends in
+    time; it is advice, and no limit.
     """
 
     model: Model
@@ -61,6 +65,7 @@ class ModelRequest:
     api_key: str | None = field(default=None, repr=False)
     session_id: str | None = None
     max_retry_delay_ms: int | None = None
+    task_budget: int | None = None
     cancel: CancelToken | None = field(default=None, repr=False, compare=False)
 
 

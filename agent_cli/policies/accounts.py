@@ -52,6 +52,12 @@ class Account:
             if account.limit
         )
 
+    def affordable(self) -> int:
+        """Return its limit, or what is left above if that is less."""
+        above = [each.limit - each.spent - each.lost for each in self._line[1:] if each.limit]
+        least = min([self.limit, *above] if self.limit else above)
+        return max(least, 0)
+
     async def changed(self) -> None:
         """Return when an amount was booked anywhere in the tree."""
         await self._line[-1]._changed.wait()

@@ -72,6 +72,7 @@ class Ledger:
         self._price = price
         self._bound = PromptBound()
         self._prompt_id = ""
+        self._affordable = 0
         self._settled: list[tuple[Conversation, str, int]] = []
 
     def child(self, conversation: Callable[[], Conversation], *, limit_usd: float = 0) -> "Ledger":
@@ -152,7 +153,19 @@ class Ledger:
             # No deadlock: a holder of a reservation never waits here, and every model call ends.
             await account.changed()
         shortened = request if tokens == wanted else replace(request, max_tokens=tokens)
+        shortened = replace(shortened, task_budget=self._budget(request))
         return _Reservation(account, shortened, cost(tokens), self._conversation())
+
+    def _budget(self, request: ModelRequest) -> int | None:
+        """Return the tokens that the limit pays for at the price of a reply, for a run with tools.
+
+        The figure of an agent stays the same: another one would cost it the cached conversation.
+        """
+        if not request.tools:
+            return None
+        million = self._priced(request.model.id, Usage(output_tokens=MICRODOLLARS))
+        self._affordable = self._affordable or self.account.affordable()
+        return self._affordable * MICRODOLLARS // million if million else None
 
     async def _reserve_again(self, earlier: "_Reservation") -> "_Reservation":
         """Reserve for another attempt of the same call."""

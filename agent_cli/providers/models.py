@@ -46,6 +46,7 @@ class ModelFacts(_Strict):
     thinking: frozenset[str]
     efforts: frozenset[str]
     binds_thinking: bool = False
+    task_budget: bool = False
     prices: tuple[PriceTier, ...] = ()
     cache: CacheMultiples = CacheMultiples()
 
@@ -83,6 +84,7 @@ def model_by_id(model_id: str) -> Model:
         thinking=facts.thinking,
         efforts=facts.efforts,
         binds_thinking=facts.binds_thinking,
+        takes_task_budget=facts.task_budget,
     )
 
 
@@ -116,6 +118,7 @@ def with_known_facts(model: Model) -> Model:
         thinking=known.thinking,
         efforts=known.efforts,
         binds_thinking=known.binds_thinking,
+        takes_task_budget=known.takes_task_budget,
     )
 
 

@@ -5,13 +5,17 @@ signed thinking depend on it.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
+from agent_cli.providers.models import with_known_facts
 from agent_cli.providers.platforms import ANTHROPIC, Platform
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
 
+TASK_BUDGET_BETA: Final = "task-budgets-2026-03-13"
+TASK_BUDGET_MIN: Final = 20_000
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
 FIVE_MINUTES: Json = {"type": "ephemeral"}
 
@@ -42,8 +46,15 @@ def parameters(
     if automatic and not compat:
         sent["cache_control"] = FIVE_MINUTES
     if not compat:
-        if _binds(thinking):
-            sent["betas"] = [BINDING_BETA]
+        betas: list[Json] = [BINDING_BETA] if _binds(thinking) else []
+        # Only of the API itself is it known that it takes one.
+        if (budget := _task_budget(request)) and platform is ANTHROPIC:
+            configured = thinking.get("output_config")
+            effort = configured if isinstance(configured, dict) else {}
+            sent["output_config"] = {**effort, "task_budget": budget}
+            betas.append(TASK_BUDGET_BETA)
+        if betas:
+            sent["betas"] = betas
         if request.session_id is not None:
             sent["metadata"] = {"user_id": request.session_id}
     if request.temperature is not None:
@@ -94,6 +105,14 @@ def _marked(message: Block) -> Block:
     assert isinstance(last, dict)
     marked: Json = {**last, "cache_control": FIVE_MINUTES}
     return {**message, "content": [*content[:-1], marked]}
+
+
+def _task_budget(request: ModelRequest) -> dict[str, Json] | None:
+    """Return the budget where the model takes one; the API refuses less than the least."""
+    total = request.task_budget or 0
+    if total < TASK_BUDGET_MIN or not with_known_facts(request.model).takes_task_budget:
+        return None
+    return {"type": "tokens", "total": total}
 
 
 def _binds(thinking: dict[str, Json]) -> bool:

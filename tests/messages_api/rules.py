@@ -25,6 +25,7 @@ FIELDS = {
 SMALL_OUTPUT = 64_000
 LARGE_OUTPUT = 128_000
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
+TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 
 
 def check(
@@ -95,6 +96,13 @@ def _fields(body: Payload, betas: set[str]) -> Refusals:
             yield bad("fields", f"{name}: Extra inputs are not permitted")
     if "block_binding" in (body.get("thinking") or {}) and BINDING_BETA not in betas:
         yield bad("fields", "thinking.block_binding: Extra inputs are not permitted")
+    if budget := (body.get("output_config") or {}).get("task_budget"):
+        if TASK_BUDGET_BETA not in betas:
+            yield bad("fields", "output_config.task_budget: Extra inputs are not permitted")
+        if budget.get("type") != "tokens" or budget.get("total", 0) < 20_000:
+            yield bad("task_budget", "output_config.task_budget.total: at least 20000 tokens")
+        if is_older(body["model"]) or body["model"] == "claude-sonnet-5":
+            yield bad("task_budget", "output_config.task_budget: not supported for this model")
     if body.get("stream") is not True:
         yield bad("stream", "stream: this test server only streams")
     largest = SMALL_OUTPUT if is_older(body["model"]) else LARGE_OUTPUT

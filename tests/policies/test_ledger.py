@@ -370,3 +370,21 @@ async def test_a_stream_that_ends_without_a_reply_may_have_cost_all_of_it() -> N
     assert await ask(ledger) is None
 
     assert (ledger.account.held, ledger.account.lost) == (0, WORST_CASE)
+
+
+async def test_a_model_with_tools_is_told_what_its_limit_pays_for() -> None:
+    """The same in each call, for the prompt cache; a child has its share, or what is left above."""
+    book = Book(*[priced(1_000)] * 5, limit=100_000)
+    with_tools = replace(REQUEST, tools=(ToolSpec("look", "Look", {}),))
+    small = book.ledger.child(lambda: book.conversation, limit_usd=0.05)
+    large = book.ledger.child(lambda: book.conversation, limit_usd=1)
+    for ledger, request in (
+        *[(book.ledger, with_tools)] * 2,
+        (book.ledger, REQUEST),
+        (small, with_tools),
+        (large, with_tools),
+    ):
+        await ask(ledger, request)
+
+    told = [each.task_budget for each in book.model.requests]
+    assert told == [100_000, 100_000, None, 50_000, 96_000]

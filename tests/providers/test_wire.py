@@ -13,6 +13,7 @@ from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.models import model_by_id, model_table
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
+from agent_cli.providers.wire import TASK_BUDGET_BETA
 from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply
 from tests.providers.asking import asker, request
 
@@ -220,3 +221,16 @@ def test_a_model_made_of_its_id_alone_is_sent_what_it_accepts() -> None:
     assert thinking_parameters(asked, compat=False) == {
         "thinking": {"type": "enabled", "budget_tokens": 4096}
     }
+
+
+async def test_a_task_budget_is_sent_to_models_that_take_one() -> None:
+    """Beside the effort, with its beta; less than the least the API takes is not sent."""
+    with_effort = await sent(UserMessage.of("hi"), task_budget=50_000, thinking_level="low")
+    too_small = await sent(UserMessage.of("hi"), task_budget=19_999)
+    without = await sent(UserMessage.of("hi"), task_budget=50_000, model="claude-sonnet-5")
+
+    budget = {"type": "tokens", "total": 50_000}
+    assert with_effort.body["output_config"] == {"effort": "low", "task_budget": budget}
+    assert TASK_BUDGET_BETA in with_effort.headers["anthropic-beta"]
+    assert "output_config" not in too_small.body
+    assert "output_config" not in without.body
