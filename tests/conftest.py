@@ -20,7 +20,7 @@ from tests.forked import server_pids
 # Change what the program or its libraries do, so that a test would differ from desk to desk.
 SETTINGS_PREFIXES = (
     *("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_", "XDG_", "GIT_", "OTEL_", "PIP_"),
-    *("AWS_", "BOTO_"),
+    *("AWS_", "BOTO_", "GOOGLE_", "GCE_", "GCLOUD_", "CLOUD_ML_", "AZURE_", "IDENTITY_"),
 )
 SETTINGS_NAMES = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),

@@ -23,6 +23,8 @@ DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 OWNERS = {
     "anthropic": ("providers/",),
     "boto3": ("providers/clouds/",),
+    "azure": ("providers/clouds/",),
+    "google": ("providers/clouds/",),
     "botocore": ("providers/clouds/",),
     "httpx2": ("providers/", "mcp_client/", "hooks/run/"),
     "tenacity": ("providers/",),

@@ -20,7 +20,7 @@ SOURCES = ("agent_cli", "tools/agent_cli_tools")
 GENERATED = re.compile(r"(^|/)(\.|__pycache__/)")
 # Those of the extras, and one that is used where somebody has it: tokens go to the system's keyring
 # instead of a file.
-OPTIONAL = {"PIL", "botocore", "opentelemetry", "requests", "keyring"}
+OPTIONAL = {"PIL", "azure", "botocore", "google", "opentelemetry", "requests", "keyring"}
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 
 

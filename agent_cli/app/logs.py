@@ -28,7 +28,7 @@ FILES = 3
 # They log whole requests, or tracebacks for malformed server output: for the file only.
 _NOISY = (
     *("anthropic", "httpx2", "mcp", "client", "uvicorn"),
-    *("sse_starlette", "opentelemetry", "boto3", "botocore", "urllib3"),
+    *("sse_starlette", "opentelemetry", "urllib3", "boto3", "botocore", "google", "azure", "msal"),
 )
 _LEVELS = {
     "debug": logging.DEBUG,

@@ -15,8 +15,8 @@ FailureKind: TypeAlias = Literal["429", "529", "5xx", "connection"]
 Streaming: TypeAlias = Literal["live", "sequential"]
 ThemeName: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
 Notify: TypeAlias = Literal["auto", "bell", "osc9", "off"]
-PlatformName: TypeAlias = Literal["anthropic", "bedrock"]
-PlatformChoice: TypeAlias = Literal["auto", "anthropic", "bedrock"]
+PlatformName: TypeAlias = Literal["anthropic", "bedrock", "vertex", "foundry", "aws"]
+PlatformChoice: TypeAlias = Literal["auto"] | PlatformName
 
 MAX_TOKENS: Final = 32_000
 MAX_ROUNDS: Final = 100

@@ -83,6 +83,10 @@ def _bedrock_id(model_id: str) -> str:
     return f"anthropic.{model_id}" if model_id.startswith("claude-") else model_id
 
 
+def _vertex_id(model_id: str) -> str:
+    return DATED_ID.sub(r"@\1", model_id)
+
+
 ANTHROPIC = Platform(name="anthropic", title="Anthropic's API")
 BEDROCK = Platform(
     name="bedrock",
@@ -104,7 +108,81 @@ BEDROCK = Platform(
     extra="bedrock",
     model_id=_bedrock_id,
 )
-PLATFORMS: Mapping[PlatformName, Platform] = {each.name: each for each in (ANTHROPIC, BEDROCK)}
+VERTEX = Platform(
+    name="vertex",
+    title="Vertex AI",
+    features=Features(automatic_caching=False),
+    remedies=Remedies(
+        rejected="the Google credentials were rejected",
+        sign_in="run: gcloud auth application-default login",
+        forbidden="Google Cloud refused access",
+        permission="enable the Vertex AI API and the model (Model Garden) in the project, and check"
+        " the role Vertex AI User",
+        unknown_model="check the model id, that the model is enabled in Model Garden and that"
+        " CLOUD_ML_REGION has it",
+        address="ANTHROPIC_VERTEX_BASE_URL",
+    ),
+    package="google-auth[requests]",
+    module="google.auth",
+    extra="vertex",
+    needs=(
+        Need(
+            names=("CLOUD_ML_REGION",),
+            sentence="no region is set; export CLOUD_ML_REGION=global, or one that has the model",
+        ),
+    ),
+    model_id=_vertex_id,
+)
+FOUNDRY = Platform(
+    name="foundry",
+    title="Microsoft Foundry",
+    features=Features(automatic_caching=False),
+    remedies=Remedies(
+        rejected="the Azure credentials were rejected",
+        sign_in="check ANTHROPIC_FOUNDRY_API_KEY, or run: az login",
+        forbidden="Azure refused access",
+        permission="check your role for the resource (Cognitive Services User)",
+        unknown_model="deploy the model in the resource, and name the deployment in [models]",
+        address="ANTHROPIC_FOUNDRY_BASE_URL",
+    ),
+    keys=("ANTHROPIC_FOUNDRY_API_KEY",),
+    package="azure-identity",
+    module="azure.identity",
+    extra="foundry",
+    needs=(
+        Need(
+            names=("ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"),
+            sentence="no resource is named; export ANTHROPIC_FOUNDRY_RESOURCE=name, what stands"
+            " before .services.ai.azure.com",
+        ),
+    ),
+)
+AWS = Platform(
+    name="aws",
+    title="Claude Platform on AWS",
+    remedies=Remedies(
+        rejected=BEDROCK.remedies.rejected,
+        sign_in="sign in again with `aws sso login`, or renew the AWS keys or"
+        " ANTHROPIC_AWS_API_KEY",
+        forbidden=BEDROCK.remedies.forbidden,
+        permission="check the IAM policy and ANTHROPIC_AWS_WORKSPACE_ID",
+        unknown_model="check the model id and that AWS_REGION has the model",
+        address="ANTHROPIC_AWS_BASE_URL",
+    ),
+    keys=("ANTHROPIC_AWS_API_KEY",),
+    package=BEDROCK.package,
+    module=BEDROCK.module,
+    extra=BEDROCK.extra,
+    needs=(
+        Need(
+            names=("ANTHROPIC_AWS_WORKSPACE_ID",),
+            sentence="no workspace is named; export ANTHROPIC_AWS_WORKSPACE_ID=wrkspc_...",
+        ),
+    ),
+)
+PLATFORMS: Mapping[PlatformName, Platform] = {
+    each.name: each for each in (ANTHROPIC, BEDROCK, VERTEX, FOUNDRY, AWS)
+}
 
 
 def check_access(platform: Platform, variables: Mapping[str, str]) -> None:

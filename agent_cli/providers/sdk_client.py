@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import anthropic
 import httpx2
 from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
+from anthropic.lib.vertex import AsyncAnthropicVertex
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection, base_url, checked_key, without_password
@@ -26,7 +27,7 @@ from agent_cli.providers.transport import (
 )
 from agent_cli.version import __version__
 
-Sdk: TypeAlias = anthropic.AsyncAnthropic | AsyncAnthropicBedrockMantle
+Sdk: TypeAlias = anthropic.AsyncAnthropic | AsyncAnthropicBedrockMantle | AsyncAnthropicVertex
 
 
 class SdkOptions(TypedDict):

@@ -10,6 +10,9 @@ from agent_cli.settings.schema import Settings
 SWITCHES: Mapping[str, PlatformName] = {
     "CLAUDE_CODE_USE_BEDROCK": "bedrock",
     "CLAUDE_CODE_USE_MANTLE": "bedrock",
+    "CLAUDE_CODE_USE_VERTEX": "vertex",
+    "CLAUDE_CODE_USE_FOUNDRY": "foundry",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS": "aws",
 }
 _OFF = frozenset({"", "0", "false", "no", "off"})
 

@@ -50,7 +50,7 @@ class ProviderSettings(NamedTuple):
     """How the model's server is talked to; `auto` leaves the platform to variables."""
 
     platform: Annotated[
-        options.PlatformChoice, choice(*get_args(options.PlatformChoice), user_only=True)
+        options.PlatformChoice, choice("auto", *get_args(options.PlatformName), user_only=True)
     ] = "auto"
     read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = options.READ_TIMEOUT_S
     stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.STALL_TIMEOUT_S

@@ -13,7 +13,7 @@ from agent_cli.app.access import check_access
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.doctor import examine
 from agent_cli.app.startup import StartupContext, start
-from agent_cli.contracts.errors import NoCredentials
+from agent_cli.contracts.errors import NoCredentials, SettingsError
 from agent_cli.settings.platform import SWITCHES
 from agent_cli.system import paths
 from tests.e2e.program import agent_cli
@@ -58,6 +58,29 @@ def test_the_setting_wins_over_the_variables(monkeypatch: pytest.MonkeyPatch) ->
     write_settings('provider.platform = "anthropic"\n')
 
     assert chosen() == "anthropic"
+
+
+def test_two_platforms_at_once_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_USE_VERTEX", "1")
+    monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
+    with pytest.raises(SettingsError, match="and CLAUDE_CODE_USE_VERTEX are set, and each names"):
+        check_access(started())
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("vertex", "Vertex AI: no region is set; export CLOUD_ML_REGION="),
+        ("foundry", "Microsoft Foundry: no resource is named; export ANTHROPIC_FOUNDRY_RESOURCE="),
+        ("aws", "Claude Platform on AWS: no workspace is named; export ANTHROPIC_AWS_WORKSPACE_ID"),
+    ],
+)
+def test_what_a_platform_always_needs_is_asked_for_before_the_first_prompt(
+    name: str, sentence: str
+) -> None:
+    write_settings(f'provider.platform = "{name}"\n')
+    with pytest.raises(NoCredentials, match=sentence):
+        check_access(started())
 
 
 def test_a_project_chooses_no_platform_and_lends_no_account() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -52,9 +53,58 @@ def bedrock(keys: AwsKeys | None = None, *, bearer: str = "") -> Door:
     return door
 
 
+def claude_platform(keys: AwsKeys, *, workspace: str) -> Door:
+    """Return the door of Claude Platform on AWS: signed, for a workspace."""
+
+    def door(request: ReceivedRequest) -> ReceivedRequest | Refusal:
+        refusal = _signed_by(request, keys, "", service="aws-external-anthropic")
+        if refusal is not None:
+            return refusal
+        if request.headers.get("anthropic-workspace-id") != workspace:
+            return _forbidden("no such workspace")
+        return passed(request, request.path.removesuffix("?beta=true"), request.body)
+
+    return door
+
+
+def vertex(token: str, *, project: str, region: str) -> Door:
+    """Return Vertex AI's door: the model stands in the path, the version in the body."""
+
+    def door(request: ReceivedRequest) -> ReceivedRequest | Refusal:
+        if request.headers.get("authorization") != f"Bearer {token}":
+            return _forbidden("Request had invalid authentication credentials.")
+        where = f"/v1/projects/{project}/locations/{region}/publishers/anthropic/models/"
+        model, _, call = request.path.removeprefix(where).partition(":")
+        body = dict(request.body)
+        if not request.path.startswith(where) or call != "streamRawPredict" or "model" in body:
+            return Refusal("door", 404, "not_found_error", "Publisher Model was not found.")
+        if "cache_control" in body or not body.pop("anthropic_version", ""):
+            return _bad("cache_control: Extra inputs are not permitted")
+        body["model"] = unquote(model).replace("@", "-")
+        return passed(request, "/v1/messages", body)
+
+    return door
+
+
+def foundry(*, key: str = "", token: str = "") -> Door:
+    """Return Microsoft Foundry's door: a key in a header of its own, or a token."""
+
+    def door(request: ReceivedRequest) -> ReceivedRequest | Refusal:
+        given = request.headers.get("x-api-key"), request.headers.get("authorization")
+        if given != ((key, None) if key else (None, f"Bearer {token}")):
+            return Refusal("door", 401, "authentication_error", "Access denied due to invalid key")
+        if "cache_control" in request.body:
+            return _bad("cache_control: Extra inputs are not permitted")
+        path = request.path.removeprefix("/anthropic").removesuffix("?beta=true")
+        return passed(request, path, request.body)
+
+    return door
+
+
 def passed(request: ReceivedRequest, path: str, body: Payload) -> ReceivedRequest:
     """Return *request* as the API behind the door gets it."""
-    headers = {**request.headers, "authorization": "Bearer let-in"}
+    version = {"anthropic-version": "2026-10-21"}
+    headers = {**version, **request.headers, "authorization": "Bearer let-in"}
     return replace(request, path=path, headers=headers, body=body, raw=json.dumps(body).encode())
 
 

@@ -1,4 +1,4 @@
-"""Amazon Bedrock: AWS credentials as botocore finds them, signed by the SDK.
+"""Both platforms on AWS: credentials as botocore finds them; the SDK signs with them.
 
 Values of this program's own `.env` files come before botocore's sources; it reads the process's
 environment, `~/.aws`, SSO, programs and the machine's role by itself.
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import httpx2
+from anthropic.lib.aws import AsyncAnthropicAWS
 from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
 
 from agent_cli.contracts.errors import ModelError
@@ -54,6 +55,17 @@ class AwsAccount:
             raise ModelError(
                 f"{self._platform.title}: no AWS region is set; export AWS_REGION=us-east-1, or"
                 " another one that has the model"
+            )
+        if self._platform.name == "aws":
+            return AsyncAnthropicAWS(
+                api_key=credentials.key,
+                aws_access_key=credentials.access_key,
+                aws_secret_key=credentials.secret_key,
+                aws_session_token=credentials.session_token,
+                aws_region=region,
+                workspace_id=self._variables["ANTHROPIC_AWS_WORKSPACE_ID"],
+                base_url=address,
+                **sdk_options(http),
             )
         return AsyncAnthropicBedrockMantle(
             api_key=credentials.key,

@@ -44,6 +44,17 @@ class CloudClient:
 
 def account_of(connection: Connection) -> CloudAccount:
     """Return the account that *connection* uses."""
-    from agent_cli.providers.clouds.aws import AwsAccount  # noqa: PLC0415 - only the chosen one
+    platform, variables = connection.platform, connection.variables
+    match platform.name:
+        case "vertex":
+            from agent_cli.providers.clouds.google import GoogleAccount  # noqa: PLC0415
 
-    return AwsAccount(connection.platform, connection.variables)
+            return GoogleAccount(platform, variables)
+        case "foundry":
+            from agent_cli.providers.clouds.azure import AzureAccount  # noqa: PLC0415
+
+            return AzureAccount(platform, variables)
+        case _:
+            from agent_cli.providers.clouds.aws import AwsAccount  # noqa: PLC0415
+
+            return AwsAccount(platform, variables)
