@@ -2,7 +2,7 @@
 
 The style a conversation begins with is recorded with the first request and sent behind the stable
 system prompt, always as it was recorded. A later choice is told by a message at the end, and again
-after a summary replaced that message.
+after a summary or a limit of messages took that message away.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage
-from agent_cli.contracts.timeline import CompactionOutput, CustomOutput, UserOutput
+from agent_cli.contracts.timeline import CompactionOutput, CustomOutput, TrimOutput, UserOutput
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
@@ -105,16 +105,22 @@ def _is_first_request(conversation: Conversation) -> bool:
 
 
 def _told(conversation: Conversation) -> tuple[str, str | None]:
-    """Return the style in the system prompt, and the last one told since; None after a summary."""
-    begun_with, changed_to = "", None
-    for output in entries(conversation.prompts):
+    """Return the style in the system prompt, and the last one told since.
+
+    None where none was, or where the model is not sent that message any more.
+    """
+    begun_with, changed_to, changed_at = "", None, 0
+    at: dict[str, int] = {}
+    for number, output in enumerate(entries(conversation.prompts)):
+        at[output.id] = number
         match output:
             case CustomOutput(name="output_style", data={"text": str(text)}):
                 begun_with = text
             case CustomOutput(name="output_style_change", data={"text": str(text)}):
-                changed_to = text
-            case CompactionOutput(first_kept_id=str()):
-                changed_to = None
+                changed_to, changed_at = text, number
+            case CompactionOutput(first_kept_id=str(kept)) | TrimOutput(first_kept_id=kept):
+                if changed_at < at.get(kept, number):
+                    changed_to = None
             case _:
                 pass
     return begun_with, changed_to

@@ -5,9 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.timeline import UserOutput
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import entries
+from agent_cli.plugins.output_styles import OutputStyles
+from agent_cli.prompt_files.output_style_files import OutputStyle
 from agent_cli.system import paths
 from agent_cli.trust.effects import effects_of
 from tests.e2e.program import agent_cli
+from tests.fakes import MODEL, ScriptedModel, says
 from tests.messages_api import reply, serve_in_thread
 from tests.messages_api.script import Payload
 
@@ -84,6 +91,41 @@ def test_a_style_of_a_project_needs_trust() -> None:
     assert effects_of(path, Path.cwd()) == (
         "tells the model how to answer (output style theirs) if chosen",
     )
+
+
+async def test_a_summary_or_a_limit_of_messages_does_not_end_a_style() -> None:
+    """The message that told of it is gone then; while it is there, it is not repeated."""
+    found = {"kind": OutputStyle("Kind", "", "Be kind.", True, "yours")}
+    styles = OutputStyles(lambda: found, "default", warn=fail)
+    model = ScriptedModel(*[says("ok")] * 7)
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=model, prepare=(styles,)))
+
+    def times_told() -> int:
+        said = (out for out in entries(agent.conversation.prompts) if isinstance(out, UserOutput))
+        return sum("Be kind." in str(out.content) for out in said)
+
+    async def next_prompt() -> str:
+        await agent.prompt("go on")
+        last = agent.conversation.prompts[-1].input
+        assert last is not None
+        return last.id
+
+    await next_prompt()
+    styles.use("KIND")
+    await next_prompt()
+    agent.conversation.compact("a summary", await next_prompt())
+    assert times_told() == 1
+    await next_prompt()
+    assert times_told() == 2
+    agent.conversation.trim(await next_prompt(), removed_messages=9)
+    assert times_told() == 2
+    await next_prompt()
+    await next_prompt()
+    assert times_told() == 3
+
+
+def fail(text: str) -> None:
+    raise AssertionError(text)
 
 
 @pytest.mark.parametrize("text", ["", "---\nname: x\n---\n", "x" * 70_000])
