@@ -23,13 +23,14 @@ _UNTRUSTED: Final = (
 
 def status_line(startup: StartupContext) -> StatusCommand | None:
     """Return what runs the command of the settings, or None where there is none."""
-    if not startup.loaded.settings.status_line.command:
+    command = startup.loaded.settings.status_line.command
+    if command is None:
         return None
 
     async def run(data: Mapping[str, Json]) -> str:
         if not startup.trusted and status_scripts(startup):
             return _UNTRUSTED
-        return await _answer(startup, data)
+        return await _answer(command, startup, data)
 
     return StatusCommand(run, startup.loaded.settings.status_line.refresh_s)
 
@@ -37,7 +38,7 @@ def status_line(startup: StartupContext) -> StatusCommand | None:
 def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
     """Return the files of the workspace that the command names: no sandbox holds what it runs."""
     command = startup.loaded.settings.status_line.command
-    if not command:
+    if command is None:
         return ()
     from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - most set none
     from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415
@@ -46,7 +47,7 @@ def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
     return scripts_of([WrittenHooks("StatusLine", group, "settings")], startup.workspace)
 
 
-async def _answer(startup: StartupContext, data: Mapping[str, Json]) -> str:
+async def _answer(command: str, startup: StartupContext, data: Mapping[str, Json]) -> str:
     """Return the first line the command prints, or a sentence about its fault."""
     from agent_cli.system.asked_program import TooMuchOutput, ask_program  # noqa: PLC0415
 
@@ -56,7 +57,7 @@ async def _answer(startup: StartupContext, data: Mapping[str, Json]) -> str:
     try:
         async with asyncio.timeout(settings.timeout_s):
             ran = await ask_program(
-                [shell, "-c", settings.command],
+                [shell, "-c", command],
                 json.dumps(data, ensure_ascii=False).encode(errors="replace"),
                 environment=environment,
                 workspace=startup.workspace,
@@ -68,6 +69,6 @@ async def _answer(startup: StartupContext, data: Mapping[str, Json]) -> str:
     except OSError as error:
         return f"status line: it cannot be started ({error.strerror or error})"
     if ran.code:
-        told = " ".join(ran.stderr.split())[:_TOLD_CHARS_MAX] or shlex.quote(settings.command)
+        told = " ".join(ran.stderr.split())[:_TOLD_CHARS_MAX] or shlex.quote(command)
         return f"status line: its command ended with exit code {ran.code}: {told}"
     return ran.stdout.partition("\n")[0]

@@ -182,12 +182,12 @@ class PluginSettings(NamedTuple):
 
 
 class StatusLineSettings(NamedTuple):
-    """A program of the user's whose first line stands below the prompt; "" runs none.
+    """A program of the user's whose first line stands below the prompt.
 
     It runs after each turn, and every `refresh_s` seconds too unless that is 0.
     """
 
-    command: Annotated[str, text("a command line")._replace(user_only=True)] = ""
+    command: Annotated[str | None, optional(text("a command line"))._replace(user_only=True)] = None
     timeout_s: Annotated[float, number(0.1, 60, "seconds")] = 5
     refresh_s: Annotated[float, number(0, 3600, "seconds")] = 0
 
