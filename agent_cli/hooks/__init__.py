@@ -1,1 +1,1 @@
-"""Lifecycle hooks: programs and web addresses of the user that are asked, or told, during a run."""
+"""Lifecycle hooks: the user's programs and URLs that are called during a run."""

@@ -1,4 +1,4 @@
-"""Read what hooks answered, and make one decision of several: deny before ask before allow."""
+"""Parse the answers of hooks, and merge their decisions: deny before ask before allow."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Tell hooks what happens in a session, and let those of prompts and ends decide."""
+"""Run the hooks of a session's events; those of prompts and ends may decide."""
 
 import asyncio
 import contextlib

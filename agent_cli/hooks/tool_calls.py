@@ -1,4 +1,4 @@
-"""Ask hooks about tool calls: before one runs, before a person is asked, and after it ran."""
+"""Run hooks around tool calls: before one runs, before a person is asked, and afterwards."""
 
 import json
 from collections.abc import Awaitable, Callable

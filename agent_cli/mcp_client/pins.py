@@ -90,7 +90,6 @@ def difference(tool: str, approved: str, now: str) -> str:
 
 
 def _identity(config: ServerConfig) -> str:
-    """Return the server's name with a hash of its configuration: another program is another
-    server."""
+    """Return the server's name with a hash of its configuration, to tell programs apart."""
     what = json.dumps([config.transport, config.command, config.args, config.url])
     return f"{config.name} {sha256(what.encode(errors='surrogatepass')).hexdigest()[:16]}"

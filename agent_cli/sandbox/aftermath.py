@@ -1,8 +1,8 @@
-"""Takes from what a command made that which would make programs act later.
+"""Remove new files of a command that would make programs act later.
 
-What existed before is mounted read-only. What a command makes, in folders nobody could name before,
-can only be looked at when it has ended: a repository with hooks, settings of an editor in a folder
-below. Nothing is deleted: it is moved to a folder of this program, and the answer says where.
+Existing files are mounted read-only. New ones in unforeseen folders can only be checked after the
+command has ended: a repository with hooks, settings of an editor in a subfolder. They are not
+deleted but moved to a folder of this program, which the result names.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Acting:
 
 
 def clean_up(before: Acting, after: Acting, aside: Path) -> Iterator[str]:
-    """Move what is new to *aside*; yield a sentence about each path.
+    """Move new acting files to *aside*; yield a sentence about each path.
 
     A repository keeps the part of its configuration that starts no program.
     """
@@ -52,7 +52,7 @@ def clean_up(before: Acting, after: Acting, aside: Path) -> Iterator[str]:
 
 
 def moved_sentence(path: Path | str, to: Path | str) -> str:
-    """Return what is said of a path that was moved."""
+    """Return the sentence about a moved path."""
     return f"{path} makes programs act, so it was moved to {to}"
 
 

@@ -1,4 +1,4 @@
-"""The sandboxes a machine may have. Imported by the thread that tries them."""
+"""The sandbox backends a machine may have. Imported by the thread that probes them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from agent_cli.sandbox.report import State
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One way to hold a command.
+    """One sandbox backend.
 
     Attributes:
-        confine: How a command is started in it; gets the rules, the places and the directory.
-        program: What it needs on the disk, if anything.
-        guards_protected: Whether it keeps protected files from being changed, rather than our
-            having to put them back.
+        confine: Returns how to start a command in it; gets the rules, the places and the directory.
+        program: The program it needs, if any.
+        guards_protected: Whether it prevents changes of protected files, so that none need be
+            restored.
     """
 
     state: State

@@ -1,4 +1,4 @@
-"""What starting one command in the sandbox takes."""
+"""The parameters for starting one command in the sandbox."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ def _nothing(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """How one command is started; `release` must be called once it, and all it left, has ended.
+    """How to start one command; call `release` once it and all its processes have ended.
 
     Attributes:
         prefix: The program that builds the sandbox, and its arguments; the command follows.
         files: Files that program reads, each under a descriptor of this number.
         environment: Variables in place of our own.
-        restriction: What the command's process does to itself first.
+        restriction: The restrictions the command's process first applies to itself.
         release: Frees everything, given what the keeper moved aside; returns a sentence about each
             file that had to be moved or put back.
         nested: The command is not in our process group, but in a process namespace of its own.

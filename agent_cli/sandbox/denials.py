@@ -1,4 +1,4 @@
-"""From what a failed command printed to what the sandbox forbade it."""
+"""Recognise in the output of a failed command which access the sandbox denied."""
 
 import re
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ _SET_UP = re.compile(r"^bwrap: (.+)", re.MULTILINE)
 
 
 def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) -> str | None:
-    """Return what was blocked, in a few words; None when nothing speaks for it.
+    """Return the denied access in a few words; None if there is no sign of one.
 
     Args:
-        output: The end of what a command that failed printed.
+        output: The end of the output of a failed command.
         network: Whether it could reach other hosts.
-        hidden: What it could not read.
+        hidden: The paths it could not read.
         strict: Whether the sandbox refuses writing with "permission denied" (Landlock).
     """
     if found := _SET_UP.search(output):

@@ -1,7 +1,7 @@
-"""A private directory among the system's temporary ones, which does not outlive us.
+"""A private temporary directory that does not outlive this process.
 
-Killed with SIGKILL we can remove nothing, so the next program that makes one removes it. Whether
-its owner lives is told by a lock on the directory itself: the kernel lets go of it with the owner.
+After a SIGKILL the next process that creates one removes it. A lock on the directory tells whether
+its owner lives, because the kernel releases it with the owner.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OwnFolder:
-    """A directory only its user may enter; it goes with this object, or with the program."""
+    """A directory only its user may enter; removed with this object, or with the process."""
 
     def __init__(self) -> None:
         """Make it, and remove what programs left that were killed.

@@ -1,4 +1,4 @@
-"""What a sandbox brings along, in one private directory that goes with the session."""
+"""Files and folders a sandbox needs, in one private directory that ends with the session."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""What a command may touch: fixed when the program starts, looked up anew for every command.
+"""The paths a command may use: a policy fixed at the start, and rules computed per command.
 
-Knows paths only; how a rule is enforced is the business of the modules beside this one.
+It handles paths only; the backends enforce the rules.
 """
 
 import os
@@ -141,11 +141,11 @@ class Policy:
                 self._locked_files.add_folder(real)
 
     def rules(self) -> Rules:
-        """Look at the disk and return what holds now."""
+        """Return the rules for the current state of the disk."""
         return self.survey()[0]
 
     def survey(self) -> tuple[Rules, Acting]:
-        """Look at the disk; return what holds now, and what makes programs act there."""
+        """Return the rules for the current state of the disk, and the acting files."""
         with self._lock:
             inside = self._look()
             git = self._git(inside)

@@ -1,4 +1,4 @@
-"""Files that make programs act later: nothing the model does may change them unasked.
+"""Files that make programs act later: the model may not change them without approval.
 
 Shared by the sandbox, which mounts them read-only, and by the tools that write files.
 """

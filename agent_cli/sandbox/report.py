@@ -1,4 +1,4 @@
-"""Which sandbox is in force, said in one sentence."""
+"""A report of the active sandbox, in one sentence."""
 
 from dataclasses import dataclass
 from pathlib import Path

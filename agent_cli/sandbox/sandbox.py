@@ -1,4 +1,4 @@
-"""The sandbox of a session: finds out which one works here, then starts each command in it."""
+"""The sandbox of a session: probe the backends, then confine each command in the best one."""
 
 import asyncio
 import hashlib
@@ -40,7 +40,7 @@ _EDITION = 3
 class Sandbox:
     """Every command of a session is started through it.
 
-    Until the first probe has ended nothing is known; whoever needs to know waits for `ready`.
+    Until the first probe has ended the backend is unknown; await `ready` for it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The sockets other programs listen at: a way to make them act on a command's behalf."""
+"""Find sockets of other programs, through which a command could make them act."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Puts back protected files that a sandbox cannot guard, once the command has ended.
+"""Restore protected files that a sandbox cannot guard, after the command has ended.
 
 Their content before is kept in memory; a file or folder larger than settings are is not guarded.
 """

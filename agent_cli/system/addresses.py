@@ -1,6 +1,6 @@
-"""Which addresses are inside: of this machine, or of a network that is not the internet.
+"""Recognise internal addresses: of this machine, or of a network that is not the internet.
 
-A name that changes its address between our look and the request is not caught.
+A name that changes its address between the check and the request is not detected.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Moves a file out of the way without losing it, also while somebody swaps the folders above it."""
+"""Move a file aside without losing it, even if the folders above it are swapped meanwhile."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""The end of the process, which nothing that a run left behind may delay."""
+"""End the process without waiting for threads and tasks that a run left behind."""
 
 import os
 import sys

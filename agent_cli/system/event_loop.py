@@ -1,4 +1,4 @@
-"""The program's event loop, which ends in bounded time whatever a plugin's tool left behind."""
+"""The program's event loop; it ends in bounded time whatever a tool left running."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Run git in a repository that nobody need trust."""
+"""Run git safely in an untrusted repository."""
 
 import os
 import subprocess

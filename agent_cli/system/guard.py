@@ -1,4 +1,4 @@
-"""Keeps paths from coming into being where nothing can be mounted: what appears is moved away.
+"""Guard missing paths that cannot be mounted over: a file that appears there is moved away.
 
 Imports little: see `launcher`.
 """

@@ -1,4 +1,4 @@
-"""The session's side of the launcher: hands it orders, and hears from the keepers."""
+"""The session's side of the launcher: send orders, and receive messages of keepers."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ _RECEIVED_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restriction:
-    """What the command's process does to itself before it starts.
+    """Restrictions the command's process applies to itself before it starts.
 
     Attributes:
         module: One of ours with `restrict_as_told`, which gets all of this as a dictionary.

@@ -1,4 +1,4 @@
-"""The processes a command leaves: who they are, and ending them. For their subreaper.
+"""Find and end the processes a command leaves behind; for their subreaper.
 
 Imports little: see `launcher`.
 """

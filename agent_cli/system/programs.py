@@ -1,4 +1,4 @@
-"""Where the programs are that we start ourselves: never one that a repository may have brought."""
+"""Find the programs that we start ourselves, never one from a repository."""
 
 import os
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Takes secrets out of text that is about to be shown or written: logs, errors, `config show`.
+"""Redact secrets in text to be shown or written: logs, errors, `config show`.
 
-Knows the values of this environment's secrets and the shapes of common ones; a secret it has
-neither met nor can recognise passes.
+It knows the values of this environment's secrets and the patterns of common ones; any other secret
+passes.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""What every front end needs to put foreign text on a terminal; standard library only."""
+"""Terminal output shared by all front ends, safe for untrusted text."""

@@ -1,4 +1,4 @@
-"""What the terminal can do, as far as its environment says."""
+"""Capabilities of the terminal, as far as the environment tells."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""How a terminal calls somebody who looked away: with a notification (OSC 9), or its bell."""
+"""Alert a user who looked away: with a notification (OSC 9), or the bell."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Work that blocks, beside the event loop, without being waited for at exit."""
+"""Run blocking work in a thread that is not waited for at exit."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The person's browser, kept off the terminal."""
+"""Open the user's browser, detached from the terminal."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Whether a terminal can be told what a text links to (OSC 8)."""
+"""Detect whether the terminal supports links (OSC 8)."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Events as sentences for a person: the words every front end uses. Draws nothing."""
+"""Describe events in sentences, shared by all front ends. Draws nothing."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Sentence:
 
 
 def narrate(event: events.Event) -> Sentence | None:
-    """Return what a person should read when *event* happens, or None."""
+    """Return the sentence for *event*, or None."""
     match event:
         case events.Notice(level=level, text=text):
             return Sentence("warning" if level == "warning" else "dim", text)
@@ -52,7 +52,7 @@ def narrate(event: events.Event) -> Sentence | None:
 
 
 def narrate_end(result: RunResult) -> Sentence | None:
-    """Return why a run ended, or None when it simply was done.
+    """Return why a run ended, or None if it was completed.
 
     Not an event's sentence: a bug ends a run too, and its exception tells more than the event.
     """

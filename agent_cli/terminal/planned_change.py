@@ -1,4 +1,4 @@
-"""The text of a file before and after a call that waits, worked out without the tool."""
+"""Compute the text of a file before and after a waiting call, without running the tool."""
 
 import stat
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A statement and what it rests on."""
+"""A statement and its reasons, as a tree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
