@@ -77,14 +77,20 @@ class Program:
 
 
 class PipedProgram(Program):
-    """A program on pipes; it is killed after LIMIT_S, so that no read waits for ever."""
+    """A program on pipes; it is killed after *limit_s*, so that no read waits for ever."""
 
     def __init__(
-        self, pid: int, status: int, stdin: IO[str], stdout: IO[str], stderr: IO[str]
+        self,
+        pid: int,
+        status: int,
+        stdin: IO[str],
+        stdout: IO[str],
+        stderr: IO[str],
+        limit_s: float = LIMIT_S,
     ) -> None:
         super().__init__(pid, status)
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
-        self._limit = threading.Timer(LIMIT_S, os.kill, (pid, signal.SIGKILL))
+        self._limit = threading.Timer(limit_s, os.kill, (pid, signal.SIGKILL))
         self._limit.start()
 
     def __exit__(self, *failure: object) -> None:
@@ -112,14 +118,23 @@ class PipedProgram(Program):
 
 
 def start(
-    script: str, *arguments: str, environment: Mapping[str, str], fresh: bool = False
+    script: str,
+    *arguments: str,
+    environment: Mapping[str, str],
+    fresh: bool = False,
+    limit_s: float = LIMIT_S,
 ) -> PipedProgram:
     """Run a Python script with pipes as its streams."""
     pipes = [os.pipe() for _ in range(3)]
     (stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr) = pipes
     pid, status = _order([script, *arguments], environment, [stdin, stdout, stderr], fresh=fresh)
     return PipedProgram(
-        pid, status, os.fdopen(our_stdin, "w"), os.fdopen(our_stdout), os.fdopen(our_stderr)
+        pid,
+        status,
+        os.fdopen(our_stdin, "w"),
+        os.fdopen(our_stdout),
+        os.fdopen(our_stderr),
+        limit_s,
     )
 
 

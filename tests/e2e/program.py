@@ -92,6 +92,15 @@ def started(
         yield program
 
 
+@contextmanager
+def started_for(limit_s: float, *arguments: str, api: FakeMessagesApi) -> Generator[PipedProgram]:
+    """Start a program that may take longer than others; it is killed after *limit_s*."""
+    variables = environment(api, {})
+    with start(AGENT_CLI, *arguments, environment=variables, limit_s=limit_s) as program:
+        program.stdin.close()
+        yield program
+
+
 def finished(process: PipedProgram) -> Finished:
     """Wait for a started program's end."""
     stdout, stderr = process.communicate()
