@@ -1,5 +1,9 @@
 """Agents as a person at a terminal sees them."""
 
+import threading
+import time
+from collections import Counter
+
 import pytest
 
 from tests.e2e.program import AGENT_CLI, environment
@@ -9,6 +13,9 @@ from tests.messages_api import tool_use as call
 from tests.repl.terminal import Terminal
 
 CTRL_O = "\x0f"
+AGENTS, TURNS = 8, 10
+FRAMES_PER_S = 20
+FRAME = b"\x1b[?2026h"
 
 
 def in_terminal(api: FakeMessagesApi) -> Terminal:
@@ -69,3 +76,40 @@ def test_ctrl_o_opens_the_transcript_of_the_agent_at_work() -> None:
         gate.open(100)
         terminal.until("All done.")
         terminal.until_prompt()
+
+
+def test_eight_agents_at_once_draw_no_more_than_twenty_frames_a_second() -> None:
+    """However much happens: what is drawn is what there is to see, and not each event."""
+    turns: Counter[str] = Counter()
+    lock = threading.Lock()
+    names = [f"task {number}" for number in range(AGENTS)]
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        task = str(messages[0]["content"][-1]["text"])
+        with lock:
+            turns[task] += 1
+            turn = turns[task]
+        if task == "go" and turn == 1:
+            tasks = [{"description": n, "prompt": n, "subagent_type": "explore"} for n in names]
+            return reply(*(call("agent", each) for each in tasks))
+        return reply(call("glob", {"pattern": "*.no"})) if turn <= TURNS else reply("All done.")
+
+    many: dict[str, str | None] = {
+        "AGENT_CLI_AGENTS__MAX_PARALLEL": "8",
+        "AGENT_CLI_AGENTS__ASK_BEYOND": "8",
+    }
+    with (
+        serve_in_thread(answer=answer) as api,
+        Terminal(AGENT_CLI, *YOLO, **environment(api, many)) as terminal,
+    ):
+        terminal.until_prompt()
+        drawn, began_s = len(terminal.bytes), time.monotonic()
+        terminal.send("go\r")
+        terminal.until(lambda: sum(turns.values()) >= AGENTS * (TURNS + 1) + 2)
+        terminal.until("All done.")
+        frames = terminal.bytes[drawn:].count(FRAME)
+        elapsed_s = time.monotonic() - began_s
+
+    assert turns["task 7"] == TURNS + 1
+    assert 0 < frames <= FRAMES_PER_S * elapsed_s + len("go\r")
