@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -20,7 +20,7 @@ PLACE = {"CLOUD_ML_REGION": "europe-west1"}
 
 
 @contextmanager
-def token_server(answer: Callable[[str], Any]) -> Iterator[str]:
+def token_server(answer: Callable[[str], Any]) -> Generator[str]:
     """Serve what *answer* makes of each path, as JSON or text, as a metadata server does."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -34,7 +34,7 @@ def token_server(answer: Callable[[str], Any]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(text.encode())
 
-        def log_message(self, *_given: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             return
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
