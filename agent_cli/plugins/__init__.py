@@ -1,1 +1,1 @@
-"""Contributors to `prepare`: what the model is given besides the conversation."""
+"""Contributors to `prepare`: the tools and context the model gets besides the conversation."""

@@ -1,4 +1,4 @@
-"""What a plugin is, what it gets and what it gives back. Third parties write against this module.
+"""The plugin interface: `Plugin`, its context and its state. Third-party code uses this module.
 
 A plugin is a value, not a class to inherit from:
 
@@ -9,8 +9,8 @@ A plugin is a value, not a class to inherit from:
 
     plugin = Plugin(name="status", prepare=prepare)
 
-A package offers it (or a function that takes the workspace's path and returns it) under the
-entry-point group `agent_cli.plugins`; tools alone go under `agent_cli.tools`.
+A package offers the plugin (or a function that takes the workspace's path and returns it) under
+the entry-point group `agent_cli.plugins`; tools alone go under `agent_cli.tools`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
@@ -31,18 +31,18 @@ S = TypeVar("S", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class PluginState(Generic[S]):
-    """The state a plugin owns: typed, checked at every write, kept in the conversation's record.
+    """The state of a plugin: typed, checked at every write, recorded in the conversation.
 
-    In `prepare` and in tools alike: `NOTES.read(ctx.state)`, `NOTES.write(ctx.state, notes)`. Of
-    calls beside each other the changes to different keys are kept, and a second change to the same
-    key is an error; a tool whose calls must not meet sets `parallel_safe=False`.
+    Use it in `prepare` and in tools: `NOTES.read(ctx.state)`, `NOTES.write(ctx.state, notes)`.
+    Parallel calls may change different keys; a second change to the same key is an error. A tool
+    whose calls must not run in parallel sets `parallel_safe=False`.
 
     Attributes:
         plugin: The plugin's name.
-        model: The state's shape; its defaults are what a new conversation starts with.
-        version: Of that shape; what was recorded under another version is migrated.
-        migrate: (recorded value, its version) -> value of this version. Without it, or when what
-            it returns does not fit, the state is reset, and the user is told.
+        model: The type of the state; a new conversation starts with its defaults.
+        version: The version of that type; a state recorded under another version is migrated.
+        migrate: (recorded value, its version) -> value of this version. Without it, or if its
+            result is invalid, the state is reset, and the user is told.
     """
 
     plugin: str
@@ -51,23 +51,23 @@ class PluginState(Generic[S]):
     migrate: Callable[[dict[str, Json], int], dict[str, Json]] | None = None
 
     def read(self, state: Mapping[str, Json]) -> S:
-        """Return this plugin's part of *state*; what is done to it counts only once written."""
+        """Return a copy of this plugin's part of *state*; `write` it to keep changes."""
         return self.check(state.get(self.plugin, {}))
 
     def write(self, state: MutableMapping[str, Json], value: S) -> None:
-        """Put *value* in its place.
+        """Store *value* in *state*.
 
         Raises:
-            PluginError: It does not fit the model; names the plugin and the field.
+            PluginError: *value* does not fit the model; names the plugin and the field.
         """
-        # Warnings off: what does not fit is about to be refused with a sentence.
+        # Warnings off: an invalid value is refused with a clear sentence anyway.
         state[self.plugin] = value.model_dump(mode="json", warnings=False)
 
     def check(self, value: Json) -> S:
-        """Return *value* as the model.
+        """Return *value* validated as the model.
 
         Raises:
-            PluginError: It does not fit; names the plugin and the field.
+            PluginError: *value* does not fit the model; names the plugin and the field.
         """
         try:
             return self.model.model_validate(value)
@@ -83,13 +83,13 @@ class PluginState(Generic[S]):
 
 @dataclass(slots=True)
 class PluginContext:
-    """One round, as one plugin sees it. Nothing of it is left in the next round except `state`.
+    """The context of one round for one plugin. Only `state` lasts beyond the round.
 
     Attributes:
-        conversation: What happened so far; read only.
-        state: By name, the state of every plugin, as those before this one left it in this round.
+        conversation: The conversation so far; read only.
+        state: The state of every plugin, by name, with the changes of earlier plugins this round.
             Reading gives copies; a write is checked and recorded at once.
-        latest_input: The text of the user's latest message; "" when there is none.
+        latest_input: The text of the user's latest message; "" if there is none.
         secrets: Values of the variables the plugin declared, and of no others.
     """
 
@@ -102,18 +102,18 @@ class PluginContext:
     messages: list[str] = field(default_factory=list[str])
 
     def add_tool(self, tool: Tool) -> None:
-        """Offer *tool* in this round. A set of tools that changes costs the prompt cache."""
+        """Offer *tool* in this round. Changing the set of tools costs the prompt cache."""
         self.tools.append(tool)
 
     def add_context(self, text: str) -> None:
-        """Tell the model *text* in this round, behind the stable system prompt.
+        """Add *text* to this round's request, after the stable system prompt.
 
-        Text that differs from the last round's makes the model read the conversation anew.
+        If the text differs from the last round's, the cached conversation cannot be reused.
         """
         self.context.append(text)
 
     def add_message(self, text: str) -> None:
-        """Say *text* once, at the end of the conversation, where it stays; this costs no cache."""
+        """Add *text* once as a message at the conversation's end; this keeps the prompt cache."""
         self.messages.append(text)
 
 
@@ -123,19 +123,19 @@ Watch: TypeAlias = Callable[[Agent], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """What somebody adds to the program.
+    """An extension of the program: tools, context, state and a task beside the conversation.
 
     Attributes:
-        name: Unique; as settings and messages call it.
-        version: For people.
+        name: Unique; used in settings and messages.
+        version: Shown to the user.
         prepare: Called before every model call, in the order of the plugins; may be a coroutine
-            function. An `AgentCliError` ends the run; any other exception costs the plugin its
-            part in this round, and the user is told once.
-        tools: Offered in every round; those that come and go are added in `prepare`.
-        state: The state it owns, if any.
-        services: What its tools find in `ToolContext.services`, beside what the program puts there:
-            "workspace", the folder (a `Path`), and "sandbox", what holds commands (a `Sandbox`).
-        secrets: Variables it needs. While one is missing, the plugin is off.
+            function. An `AgentCliError` ends the run; after any other exception this round goes on
+            without the plugin, and the user is told once.
+        tools: Offered in every round; add tools that come and go in `prepare`.
+        state: The plugin's state, if it has one.
+        services: Added to `ToolContext.services` for its tools, beside the program's own:
+            "workspace", the directory (a `Path`), and "sandbox" for commands (a `Sandbox`).
+        secrets: Environment variables it needs. While one is missing, the plugin is off.
         watch: Runs beside the conversation until the program ends; may start prompts without
             input by `agent.trigger()`.
     """
@@ -144,7 +144,7 @@ class Plugin:
     version: str = ""
     prepare: Prepare | None = None
     tools: Sequence[Tool] = ()
-    # Any: plugins of all kinds stand in one list, and who reads a state names its type.
+    # Any: plugins of all kinds share one list; the code that reads a state names its type.
     state: PluginState[Any] | None = None
     services: Mapping[str, object] = field(default_factory=dict[str, object])
     secrets: tuple[str, ...] = ()

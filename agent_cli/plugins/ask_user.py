@@ -1,6 +1,6 @@
-"""Two tools that wait for the person: questions with answers to pick from, and a plan to approve.
+"""Two tools that wait for the person: multiple-choice questions, and a plan to approve.
 
-Who is asked, and what an approval changes, the program decides; see `Person`.
+The program decides how to ask and what an approval changes; see `Person`.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Question(BaseModel):
 
     question: str
     header: str = ""
-    # The second is the name other agents use, which models know.
+    # The second name is used by other agents; models know it.
     multi_select: bool = Field(
         default=False, validation_alias=AliasChoices("multi_select", "multiSelect")
     )
@@ -44,7 +44,7 @@ class Question(BaseModel):
 
 
 class AskInput(BaseModel):
-    """What `ask_user` takes."""
+    """The input of `ask_user`."""
 
     model_config = _LEAN
 
@@ -52,7 +52,7 @@ class AskInput(BaseModel):
 
 
 class PlanInput(BaseModel):
-    """What `present_plan` takes; the limit is no field's, whose schema would cost tokens."""
+    """The input of `present_plan`; a length limit on the field would cost tokens in the schema."""
 
     model_config = ConfigDict(str_max_length=_PLAN_CHARS_MAX, json_schema_extra=without_docstring)
 
@@ -60,14 +60,14 @@ class PlanInput(BaseModel):
 
 
 class Person(Protocol):
-    """Who is in front of the program; both methods raise `ToolError` where nobody answers."""
+    """The person using the program; both methods raise `ToolError` if nobody can answer."""
 
     async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
         """Return an answer to each question, in order."""
         ...
 
     async def present(self, plan: str) -> str:
-        """Have *plan* decided about and return what the model is told."""
+        """Ask for a decision about *plan* and return the answer for the model."""
         ...
 
 
@@ -90,7 +90,7 @@ def ask_user(person: Person) -> Plugin:
         execute=ask,
         parallel_safe=False,  # one dialog at a time
         changes=False,
-        timeout_s=0,  # a person takes the time they need; Ctrl-C ends the question
+        timeout_s=0,  # people may take their time; Ctrl-C ends the question
         summary=lambda params: params.questions[0].question,
     )
     return Plugin(name="ask_user", tools=(tool,))
@@ -119,6 +119,6 @@ def present_plan(person: Person) -> Plugin:
 
 
 def _title(plan: str) -> str:
-    """Return the first line of *plan* that says something, without the marks of a heading."""
+    """Return the first line of *plan* with content, without heading marks."""
     lines = (row.strip("# \t") for row in plan.splitlines())
     return next((line for line in lines if line and line.casefold() != "plan"), "")

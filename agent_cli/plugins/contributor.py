@@ -1,7 +1,7 @@
-"""One `prepare` contributor for all plugins, and what runs beside the conversation on their behalf.
+"""One `prepare` contributor for all plugins, and the tasks they run beside the conversation.
 
 Tools and context are collected anew before every model call, in the order of the plugins: the
-shipped ones, then the installed ones by name.
+built-in ones, then the installed ones by name.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ _log = logger(__name__)
 
 
 class Plugins:
-    """The plugins that are there; `async with` ends whatever they started.
+    """The loaded plugins; leaving `async with` ends the tasks they started.
 
     Installed plugins are imported in a thread from `start` on; the first model call waits for
-    them, but not for ever. Used without `start`, only the shipped ones are there.
+    them, up to a limit. Without `start`, only the built-in ones are active.
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class Plugins:
         warn: Callable[[str], None],
         load_limit_s: float = LOAD_LIMIT_S,
     ) -> None:
-        """Prepare.
+        """Add the built-in plugins.
 
         Args:
-            shipped: Plugins that come first.
+            shipped: The built-in plugins, which come first.
             find: Imports the installed ones; called once, in a thread.
-            environment: Where the secrets are that plugins declare.
-            disabled: Names of plugins that are left out.
-            warn: Gets a sentence for each thing a plugin does wrong, once.
-            load_limit_s: How long a model call waits for plugins that are being imported.
+            environment: Holds the secrets that plugins declare.
+            disabled: Names of plugins to leave out.
+            warn: Receives one sentence per problem with a plugin, each once.
+            load_limit_s: The longest time a model call waits for plugins being imported.
         """
         self._plugins: list[Plugin] = []
         self._find = find
@@ -74,32 +74,32 @@ class Plugins:
     async def __aexit__(self, *_failure: object) -> None:
         for task in self._tasks:
             task.cancel()
-        # Not told of the body's failure, which it would wrap in a group; no task is left.
+        # Hide the body's exception, which the task group would wrap; the tasks are cancelled.
         await self._group.__aexit__(None, None, None)
 
     def start(self, agent: Agent) -> None:
-        """Import the installed plugins and run what plugins let run beside *agent*."""
+        """Import the installed plugins, then run the plugins' `watch` tasks beside *agent*."""
         self._loaded.clear()
         self._tasks.append(self._group.create_task(self._load(agent)))
 
     def load(self) -> None:
-        """Import the installed plugins here and now, for somebody who wants the `report` only."""
+        """Import the installed plugins synchronously, for callers that only need `report`."""
         self._take(self._find())
 
     async def wait_loaded(self, limit_s: float) -> bool:
-        """Return whether the installed plugins are there, at the latest after *limit_s*."""
+        """Wait at most *limit_s* for the installed plugins; return whether they are loaded."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await self._loaded.wait()
         return self._loaded.is_set()
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return the tools plugins offer: the fixed ones, and those added in the last round."""
+        """Return the plugins' tools: the fixed ones, and those added in the last round."""
         fixed = {tool.name: tool for plugin in self._active() for tool in plugin.tools}
         return tuple((fixed | {tool.name: tool for tool in self._contributed}).values())
 
     def report(self) -> tuple[tuple[str, str], ...]:
-        """Return each plugin's name and whether it is on, or what it lacks."""
+        """Return each plugin's name with its version or "on", or the variables it lacks."""
         return tuple((plugin.name, self._state(plugin)) for plugin in self._plugins)
 
     async def __call__(self, turn: Turn) -> None:
@@ -173,7 +173,7 @@ class Plugins:
         )
 
     async def _prepared(self, plugin: Plugin, ctx: PluginContext) -> bool:
-        """Let *plugin* prepare; False when it failed, and nothing of it may be used."""
+        """Let *plugin* prepare; False if it failed and must not contribute."""
         try:
             if plugin.prepare:
                 await settled(plugin.prepare(ctx))
@@ -204,7 +204,7 @@ class Plugins:
         try:
             await watch(agent)
         except Exception as error:
-            # Raised, it would end the other plugins' tasks, and the program with them.
+            # Raised, the exception would end the other plugins' tasks, and the program with them.
             _log.info("plugin stopped", plugin=name, exc_info=True)
             self._warn(f"plugin {name!r} stopped watching: {type(error).__name__}: {error}")
 

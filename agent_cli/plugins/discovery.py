@@ -1,6 +1,6 @@
-"""Finds the plugins and tools that installed packages offer under our entry-point groups.
+"""Find the plugins and tools that installed packages offer under our entry-point groups.
 
-A package that cannot be used costs one sentence that names it, and nothing else.
+A package that cannot be used yields one sentence that names it; the others still load.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,18 +19,18 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredPlugins:
-    """Plugins that can be used, by name, and a sentence about each that cannot."""
+    """The usable plugins, sorted by name, and a sentence about each unusable one."""
 
     plugins: tuple[Plugin, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def discover(workspace: Path, *, disabled: Collection[str] = ()) -> DiscoveredPlugins:
-    """Import what installed packages offer; may take as long as their imports.
+    """Import the plugins of installed packages; takes as long as their imports.
 
     Args:
-        workspace: What factories are called with.
-        disabled: Names of entry points that are not even imported.
+        workspace: The argument for plugin factories.
+        disabled: Names of entry points to skip without importing them.
     """
     plugins: list[Plugin] = []
     problems: list[str] = []
@@ -40,7 +40,7 @@ def discover(workspace: Path, *, disabled: Collection[str] = ()) -> DiscoveredPl
                 continue
             try:
                 plugins.append(_plugin(entry, workspace))
-            # SystemExit too: a script that was registered by mistake would end the program.
+            # SystemExit too: a script registered by mistake would end the program.
             except (Exception, SystemExit) as error:
                 _log.info("plugin not loaded", entry_point=entry.name, exc_info=True)
                 problems.append(_problem(entry, error))
@@ -48,12 +48,12 @@ def discover(workspace: Path, *, disabled: Collection[str] = ()) -> DiscoveredPl
 
 
 def _plugin(entry: EntryPoint, workspace: Path) -> Plugin:
-    """Return what *entry* offers; tools become a plugin of the entry point's name.
+    """Return the plugin of *entry*; tools become a plugin with the entry point's name.
 
     Raises:
-        TypeError: It offers something else.
+        TypeError: The entry point offers something else.
     """
-    # object: what a stranger's module holds under that name is found out here.
+    # object: the module belongs to a third party, so its type is checked here.
     offered: object = entry.load()
     if callable(offered):
         offered = offered(workspace)

@@ -1,8 +1,8 @@
-"""Tell the model how to answer, in a style that the user chose, without losing the prompt cache.
+"""Tell the model the user's output style without losing the prompt cache.
 
-The style a conversation begins with is recorded with the first request and sent behind the stable
-system prompt, always as it was recorded. A later choice is told by a message at the end, and again
-after a summary or a limit of messages took that message away.
+The style at the start of a conversation is recorded with the first request and sent after the
+stable system prompt, always as recorded. A message at the end tells of a later change, and is
+repeated after a summary or a message limit has removed it.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,15 +26,15 @@ Find = Callable[[], Mapping[str, OutputStyle]]
 
 
 class OutputStyles:
-    """A `prepare` contributor: the style that is in force, and those there are."""
+    """A `prepare` contributor: the active output style, and the available ones."""
 
     def __init__(self, find: Find, wanted: str, *, warn: Callable[[str], None]) -> None:
-        """Use the style *wanted*; an unknown one is the default, which *warn* gets to know.
+        """Use the style *wanted*; if it is unknown, *warn* the user and use the default.
 
         Args:
-            find: Returns the styles there are, by name in lowercase; reads files.
-            wanted: The name of the style to begin with.
-            warn: Gets a sentence for the user.
+            find: Returns the available styles, by name in lowercase; reads files.
+            wanted: The name of the initial style.
+            warn: Receives a sentence for the user.
         """
         self._find = find
         self._style: OutputStyle | None = None
@@ -45,16 +45,16 @@ class OutputStyles:
 
     @property
     def current(self) -> str:
-        """The name of the style in force."""
+        """The name of the active style."""
         return self._style.name if self._style else DEFAULT
 
     def names(self) -> dict[str, str]:
-        """Return the names of all styles, each with what it is for."""
+        """Return the names of all styles, each with its purpose."""
         found = {style.name: style.description or style.source for style in self._find().values()}
         return {DEFAULT: "brief and exact", **found}
 
     def use(self, name: str) -> None:
-        """Answer in the style *name* from the next request on.
+        """Use the style *name* from the next request on.
 
         Raises:
             UsageError: There is no such style.
@@ -69,7 +69,7 @@ class OutputStyles:
         self._style = found[name.lower()]
 
     def __call__(self, turn: Turn) -> None:
-        """Send the style the conversation began with; tell of another one."""
+        """Send the conversation's first style; tell the model of a change."""
         conversation = turn.conversation
         if _is_first_request(conversation) and self._style and not _told(conversation)[0]:
             _record(conversation, BEGUN_WITH, _text(self._style))
@@ -97,7 +97,7 @@ def _change(text: str) -> str:
 
 
 def _is_first_request(conversation: Conversation) -> bool:
-    """Return whether the model has said nothing in the conversation yet."""
+    """Return whether the model has not answered in the conversation yet."""
     said = (CustomOutput, UserOutput)
     return len(conversation.prompts) == 1 and all(
         isinstance(output, said) for output in conversation.prompts[0].output
@@ -105,9 +105,9 @@ def _is_first_request(conversation: Conversation) -> bool:
 
 
 def _told(conversation: Conversation) -> tuple[str, str | None]:
-    """Return the style in the system prompt, and the last one told since.
+    """Return the style in the system prompt, and the last change the model was told of.
 
-    None where none was, or where the model is not sent that message any more.
+    The latter is None without a change, or if its message is no longer sent to the model.
     """
     begun_with, changed_to, changed_at = "", None, 0
     at: dict[str, int] = {}

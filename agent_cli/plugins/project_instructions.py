@@ -1,7 +1,7 @@
-"""Shows the model what AGENTS.md and CLAUDE.md say: the user's own, then the project's.
+"""Show the model the instructions in AGENTS.md and CLAUDE.md: the user's, then the project's.
 
-A project's files are text for the model and act on nothing, so they are shown in workspaces nobody
-trusts as well; but they are marked as the repository's words, which give no permission.
+A project's files are only text for the model, so they are shown in untrusted workspaces as well;
+they are marked as the repository's words, which give no permission.
 """
 
 import html
@@ -42,13 +42,13 @@ def project_instructions(
 
     Args:
         root: The workspace; nothing outside is read.
-        directory: Where the user works, *root* or below: files on the way down count, the
+        directory: The user's working directory, *root* or below: files on the way down count, the
             nearest last.
-        user_files: The user's own; one that is also the workspace's counts as the workspace's.
-        is_secret: Whether a path names what must not be read: a repository may hold a link to it.
-        warn: Gets a sentence when something was left out.
-        trusted: The user trusts the workspace; else its text is marked as a stranger's.
-        bytes_max: For all files together.
+        user_files: The user's own files; one also in the workspace counts as the workspace's.
+        is_secret: Whether a path must not be read: a repository may hold a link to it.
+        warn: Receives a sentence if something is left out.
+        trusted: Whether the user trusts the workspace; if not, its text is marked as a stranger's.
+        bytes_max: The limit for all files together.
     """
     root, directory = root.resolve(), directory.resolve()
     reader = _Instructions(root, directory, user_files, is_secret, warn, bytes_max, trusted=trusted)
@@ -56,14 +56,14 @@ def project_instructions(
 
 
 def workspace_root(directory: Path) -> Path:
-    """Return the repository *directory* is in, or *directory* where there is none."""
+    """Return the root of the repository that holds *directory*, or *directory* without one."""
     return next((p for p in (directory, *directory.parents) if (p / ".git").exists()), directory)
 
 
 class _Instructions:
-    """The text, read when a conversation begins and again only when a file changed.
+    """The instructions, read at the start of a conversation and again only after a file changed.
 
-    Not looked at within a prompt: an agent that edits the file would pay for each of its edits.
+    Files are not checked within a prompt: an agent that edits one would pay for each edit.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class _Instructions:
         self._seen: Sequence[object] = ()
 
     def prepare(self, ctx: PluginContext) -> None:
-        """Add the text."""
+        """Add the instructions to the context."""
         at = (ctx.conversation.id, len(ctx.conversation.prompts))
         if at != self._at:
             self._at = at
@@ -102,7 +102,7 @@ class _Instructions:
         below = self._directory.relative_to(self._root).parts
         folders = [self._root.joinpath(*below[:depth]) for depth in range(len(below) + 1)]
         theirs = [folder / name for folder in folders for name in NAMES]
-        # In a cloned ~/.config the shared file is a repository's.
+        # In a cloned ~/.config, the user's file belongs to a repository.
         own = [path for path in self._user_files if path.parent.resolve() / path.name not in theirs]
         yield from ((path, _USER) for path in own)
         yield from ((path, _REPOSITORY if self._trusted else _STRANGER) for path in theirs)
@@ -112,7 +112,7 @@ class _Instructions:
         shown: dict[str, str] = {}
         for path, source in self._candidates():
             text = self._text_of(path, source)
-            # Often one file is a link to, or a copy of, the other.
+            # Often one file is a link to the other, or a copy of it.
             if not text.strip() or text in shown:
                 continue
             kept = text.encode()[:left].decode(errors="ignore")
@@ -126,7 +126,7 @@ class _Instructions:
         return "\n\n".join([_INTRODUCTION + strangers, *shown.values()]) if shown else ""
 
     def _text_of(self, path: Path, source: str) -> str:
-        """Return the text of *path*; "" when it is not there or may not be read."""
+        """Return the text of *path*; "" if it is missing or must not be read."""
         if not path.is_file():
             return ""
         if source != _USER and (objection := self._objection(path.resolve())):
@@ -134,24 +134,24 @@ class _Instructions:
             return ""
         try:
             with path.open("rb") as stream:
-                # One byte more than is kept, so that the cut is noticed.
+                # One byte over the limit, so that the cut is noticed.
                 return stream.read(self._bytes_max + 1).decode(errors="replace")
         except OSError as error:
             self._warn(f"{path} is not read: {error.strerror}")
             return ""
 
     def _objection(self, real: Path) -> str:
-        """Return why what a repository's file leads to is not shown; "" when it may be."""
+        """Return the reason not to show the target of a repository's file; "" if there is none."""
         if not real.is_relative_to(self._root):
             return f"it leads out of {self._root}"
-        # The name above the root is where the user chose to work.
+        # The user chose the directories above the root, so their names do not count.
         if self._is_secret(PurePath("/", real.relative_to(self._root))):
             return "it leads to a file that may hold secrets"
         return ""
 
 
 def _fenced(path: Path, source: str, text: str) -> str:
-    # The file must not be able to end its own fence, nor to open one in another's name.
+    # The file must not be able to end its own fence, nor to open one for another source.
     inside = _FENCE.sub("&lt;", text.strip())
     return (
         f'<instructions from="{source}" file="{html.escape(str(path))}">\n{inside}\n</instructions>'

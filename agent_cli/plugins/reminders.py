@@ -1,7 +1,7 @@
-"""Reminders: the model asks to be woken, and a prompt without input begins when it is time.
+"""Reminders: the model asks to be woken, and a prompt without input starts at that time.
 
-A reminder is delivered as a message at the end of the conversation. One that falls due while a
-run is going on comes into that run; after the program ended, it waits for the next session.
+A reminder is delivered as a message at the end of the conversation. One that falls due during a
+run joins that run; once the program has ended, it waits for the next session.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ from agent_cli.plugins.states import PluginStates
 _WAITING_MAX: Final = 20
 _TEXT_CHARS_MAX: Final = 2_000
 _AHEAD_S_MAX: Final = 366 * 86_400.0
-# A clock that is set, or a laptop that sleeps, must not make us late by more than this.
+# After a clock change or a suspend, a reminder must not be later than this.
 LOOK_AGAIN_S: Final = 60.0
 
 
 class Reminder(BaseModel):
-    """What to say, and from when on (Unix ms)."""
+    """The text of a reminder, and the earliest time to deliver it (Unix ms)."""
 
     at_ms: int
     text: str
 
 
 class PendingReminders(BaseModel):
-    """The reminders that were not delivered yet."""
+    """The reminders not delivered yet."""
 
     waiting: list[Reminder] = Field(default_factory=list)
 
@@ -48,7 +48,7 @@ WAITING = PluginState("reminders", PendingReminders)
 
 
 class RemindInput(BaseModel):
-    """What the tool takes: one of two ways to say when."""
+    """The input of `remind`: the time is given in one of two ways."""
 
     model_config = ConfigDict(json_schema_extra=without_docstring)
 
@@ -67,8 +67,8 @@ def reminders(clock: Callable[[], int] = now_ms, *, look_again_s: float = LOOK_A
     """Return the plugin.
 
     Args:
-        clock: Gives the time in Unix ms.
-        look_again_s: The longest wait between two looks at it.
+        clock: Returns the time in Unix ms.
+        look_again_s: The longest wait between two checks of the clock.
     """
     timer = _Reminders(clock, look_again_s)
     tool = Tool(
@@ -86,7 +86,7 @@ def reminders(clock: Callable[[], int] = now_ms, *, look_again_s: float = LOOK_A
 
 
 class _Reminders:
-    """Sets, delivers and watches; what it knows is in the plugin's state."""
+    """Sets, delivers and watches reminders, which are kept in the plugin's state."""
 
     def __init__(self, clock: Callable[[], int], look_again_s: float) -> None:
         self._clock = clock
@@ -95,7 +95,7 @@ class _Reminders:
     async def remind(
         self, _tool_call_id: str, params: RemindInput, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
-        """Remember what to say."""
+        """Store a reminder."""
         state = WAITING.read(context.state)
         if len(state.waiting) == _WAITING_MAX:
             raise ToolError(f"{_WAITING_MAX} reminders wait already; no more can be set.")
@@ -109,7 +109,7 @@ class _Reminders:
         return ToolResult.of(f"Reminder set for {when}.")
 
     def deliver(self, ctx: PluginContext) -> None:
-        """Say what is due, each once."""
+        """Deliver each due reminder once."""
         state = WAITING.read(ctx.state)
         due = [each for each in state.waiting if each.at_ms <= self._clock()]
         if not due or ctx.conversation.open_calls():
@@ -120,14 +120,14 @@ class _Reminders:
             ctx.add_message(f"[A reminder you set is due] {reminder.text}")
 
     async def watch(self, agent: Agent) -> None:
-        """Start a prompt whenever something is due and nothing else is going on."""
+        """Start a prompt whenever a reminder is due and the agent is idle."""
         changed = asyncio.Event()
         unsubscribe = agent.subscribe(lambda event: changed.set() if _matters(event) else None)
-        # A prompt that could not begin must not be tried again and again.
+        # A prompt that could not start must not be retried in a loop.
         tried: list[Reminder] = []
         try:
             while True:
-                # What falls due in a run is delivered there.
+                # Reminders that fall due during a run are delivered there.
                 await agent.wait_for_idle()
                 changed.clear()
                 waiting = _waiting(agent.conversation)
@@ -144,7 +144,7 @@ class _Reminders:
             unsubscribe()
 
     async def _sleep(self, changed: asyncio.Event, *, until_ms: int | None) -> None:
-        """Return when it is time, when something changed, or to look at the clock again."""
+        """Return at *until_ms*, after a change, or to check the clock again."""
         left_s = self._look_again_s
         if until_ms is not None:
             left_s = min(left_s, max(until_ms - self._clock(), 0) / 1000)
@@ -158,7 +158,7 @@ def _waiting(conversation: Conversation) -> list[Reminder]:
 
 
 def _matters(event: Event) -> bool:
-    """Whether *event* can change what is due, or end what was in the way."""
+    """Return whether *event* can change the due reminders, or end what delayed them."""
     return isinstance(event, AgentEnd) or (
         isinstance(event, PromptOutput) and isinstance(event.output, CustomOutput)
     )

@@ -1,7 +1,7 @@
-"""Tell the model the date and the state of git, without changing what an earlier request held.
+"""Tell the model the date and git's state, without changing what an earlier request held.
 
-Both are recorded in the conversation with the first request and sent as they were recorded, so that
-a resumed session keeps its prompt cache. A new day is told by a message at the end.
+Both are recorded in the conversation with the first request and sent as recorded, so that a
+resumed session keeps its prompt cache. A message at the end tells of a new day.
 """
 
 import asyncio
@@ -29,25 +29,25 @@ _WEEKDAYS: Final = (
 
 
 class SessionFacts:
-    """A `prepare` contributor: the date and git's state as they were when the session began."""
+    """A `prepare` contributor: the date and git's state at the start of the session."""
 
     def __init__(
         self, root: Path, *, trusted: bool, today: Callable[[], date] = date.today
     ) -> None:
-        """Look at nothing yet.
+        """Store the arguments; git runs later.
 
         Args:
             root: The workspace.
             trusted: Whether git may read all of its configuration here: `git status` runs the
                 programs it names.
-            today: Return the date.
+            today: Returns the date.
         """
         self._root = root
         self._trusted = trusted
         self._today = today
 
     async def __call__(self, turn: Turn) -> None:
-        """Add the recorded facts to the system prompt, and a message when the day has changed."""
+        """Add the recorded facts to the system prompt, and a message if the day has changed."""
         told = _told(turn.conversation)
         day = _day(self._today())
         if not told:
@@ -62,15 +62,15 @@ class SessionFacts:
 
 
 def git_state(root: Path, *, trusted: bool) -> str:
-    """Return git's branch and, where it is trusted, how much is changed; "" without a repository.
+    """Return git's branch and, if trusted, the number of changes; "" without a repository.
 
-    Blocks, but not for long.
+    Blocks for a short time only.
     """
     branch = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
     if branch is None:
         return ""
     said = f"Git branch: {one_line(reveal(branch), _NAME_CHARS_MAX)}"
-    # Filters that a repository's configuration names are programs that `git status` runs.
+    # `git status` runs the filter programs that a repository's configuration names.
     status = _git(root, "status", "--porcelain") if trusted else None
     if status is None:
         return said
@@ -87,12 +87,12 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def _day(today: date) -> str:
-    # Not strftime's %A: it speaks the language of the locale.
+    # Not strftime's %A, which depends on the locale.
     return f"{_WEEKDAYS[today.weekday()]}, {today.isoformat()}"
 
 
 def _told(conversation: Conversation) -> list[str]:
-    """Return what was recorded in *conversation*, the first facts first."""
+    """Return the recorded facts of *conversation*, the first ones first."""
     return [
         str(output.data["text"])
         for output in entries(conversation.prompts)

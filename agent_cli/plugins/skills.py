@@ -1,7 +1,7 @@
-"""Skills: instructions the model takes from a shelf when it needs them.
+"""Skills: instructions that the model reads when it needs them.
 
-The model always sees names and descriptions, and the whole text of a skill only after it asked. A
-skill's text is then part of the conversation; when a compaction takes it away, it is shown again.
+The model always sees names and descriptions, and the whole text of a skill only after asking. A
+skill's text is then part of the conversation; if a compaction removes it, it is shown again.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,14 +39,14 @@ def skills(folders: Sequence[Path], *, warn: Callable[[str], None]) -> Plugin:
     """Return the plugin; without a skill in *folders* it contributes nothing.
 
     Args:
-        folders: Where skills are; those in earlier ones win.
-        warn: Gets a sentence for each skill that cannot be used.
+        folders: Directories of skills; those in earlier ones win.
+        warn: Receives a sentence for each unusable skill.
     """
     return Plugin(name="skills", prepare=_Shelf(folders, warn).prepare, state=ACTIVE)
 
 
 class _Shelf:
-    """The skills of one conversation: looked for when it begins, so that the prompt stays."""
+    """The skills of one conversation: found when it begins, so that the prompt stays the same."""
 
     def __init__(self, folders: Sequence[Path], warn: Callable[[str], None]) -> None:
         self._folders = folders
@@ -55,7 +55,7 @@ class _Shelf:
         self._skills: dict[str, Skill] = {}
 
     def prepare(self, ctx: PluginContext) -> None:
-        """Add the names, the tool, and active skills the conversation no longer shows."""
+        """Add the names, the tool, and the active skills that the conversation no longer shows."""
         if ctx.conversation.id != self._conversation_id:
             self._conversation_id = ctx.conversation.id
             self._skills, problems = find_skills(self._folders)
@@ -108,10 +108,10 @@ class _Shelf:
 
 
 def _text(skill: Skill, file: str) -> str:
-    """Return a file of *skill*, or all that its main file tells the model.
+    """Return a file of *skill*, or the whole text if *file* is its main file.
 
     Raises:
-        ToolError: It cannot be read.
+        ToolError: The file cannot be read.
     """
     try:
         return skill.whole() if file == FILE else skill.read(file)

@@ -1,7 +1,7 @@
-"""The state of all plugins, as the conversation's own record has it.
+"""The state of all plugins, as recorded in the conversation.
 
-Because it is nowhere else, a conversation that is resumed, forked or rewound has the state it had
-at that point, and nobody has to see to that.
+It is stored nowhere else, so a resumed, forked or rewound conversation has the state of that point
+automatically.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -20,7 +20,7 @@ _UNTYPED = 0
 
 
 class _Recorded(NamedTuple):
-    """A state as it was written: the last entry of a plugin counts."""
+    """A recorded state; the last entry of a plugin counts."""
 
     version: int
     value: Json
@@ -29,8 +29,8 @@ class _Recorded(NamedTuple):
 class PluginStates(MutableMapping[str, Json]):
     """Plugin name → state. Every write is checked, and recorded if it changes anything.
 
-    Names no plugin owns are free for tools to share; nobody checks those. What a plugin left that
-    is not there any more stays as it is.
+    Names that no plugin owns are free for tools to share, unchecked. The state of a plugin that is
+    no longer installed stays as it is.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class PluginStates(MutableMapping[str, Json]):
         value = self._values.get(name)
         if value is None:
             raise KeyError(name)
-        # A copy: what is changed in place would be recorded nowhere.
+        # A copy: a change in place would not be recorded.
         return deepcopy(value)
 
     def __setitem__(self, name: str, value: Json) -> None:
         """Check and record *value*.
 
         Raises:
-            PluginError: It does not fit the shape its plugin declared.
+            PluginError: *value* does not fit the type its plugin declared.
         """
         kind = self._kinds.get(name)
         if kind is not None and value is not None:
@@ -83,7 +83,7 @@ class PluginStates(MutableMapping[str, Json]):
         self._conversation.note(CustomMessage(ENTRY, data))
 
     def _restore(self, kind: PluginState[Any], found: _Recorded, tell: EventSink) -> None:
-        """Bring a recorded state to today's version, or reset it."""
+        """Bring a recorded state to the current version, or reset it."""
         try:
             if found.version == kind.version:
                 self[kind.plugin] = found.value
@@ -111,10 +111,10 @@ def _recorded(conversation: Conversation) -> dict[str, _Recorded]:
 
 
 def _migrated(kind: PluginState[Any], found: _Recorded) -> Json:
-    """Return a value that was recorded under another version in today's.
+    """Migrate a value recorded under another version.
 
     Raises:
-        PluginError: The plugin cannot read it.
+        PluginError: The plugin cannot read the value.
     """
     if kind.migrate is None or not isinstance(found.value, dict):
         raise PluginError(f"plugin {kind.plugin!r} cannot read its state of another version")

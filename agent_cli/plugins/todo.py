@@ -1,7 +1,7 @@
 """The model's list of steps for a longer task: replaced as a whole, shown above the input.
 
-The list is plugin state, so a resumed, forked or rewound conversation has the list it had then.
-When a compaction takes the call away that wrote it, the model is told the list again.
+The list is plugin state, so a resumed, forked or rewound conversation has the list of that point.
+If a compaction removes the call that wrote the list, the model is told the list again.
 """
 
 from typing import Annotated, Final, Literal
@@ -25,14 +25,14 @@ _MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 class TodoItem(BaseModel):
     """One step. `active_form` names it while it is being done ("Running the tests")."""
 
-    # The limit stands here because a field's would be part of the schema, which costs tokens.
+    # A limit on the field would be part of the schema, which costs tokens.
     model_config = ConfigDict(
         frozen=True, str_max_length=_ITEM_CHARS_MAX, json_schema_extra=without_docstring
     )
 
     content: str
     status: Literal["pending", "in_progress", "completed"]
-    # The second is the name other agents use, which models know.
+    # The second name is used by other agents; models know it.
     active_form: str = Field(default="", validation_alias=AliasChoices("active_form", "activeForm"))
     priority: Literal["high", "medium", "low"] = "medium"
 
@@ -72,7 +72,7 @@ def todo() -> Plugin:
 
 
 def todo_list(conversation: Conversation) -> list[TodoItem]:
-    """Return the list as *conversation* has it now."""
+    """Return the current list of *conversation*."""
     return TODO.read(PluginStates(conversation, {}, lambda _event: None)).todos
 
 
@@ -84,7 +84,7 @@ async def _write(
 
 
 def _tell_again(ctx: PluginContext) -> None:
-    """Tell the model a list with open steps that the conversation no longer shows it."""
+    """Tell the model the list if it has open steps and the conversation no longer shows it."""
     state = TODO.read(ctx.state)
     is_open = any(item.status != "completed" for item in state.todos)
     if not is_open or ctx.conversation.open_calls():

@@ -1,4 +1,4 @@
-"""Tells the model where it is: facts that hold for the whole session, behind the stable prompt.
+"""Tell the model its workspace: facts that hold for the whole session, after the stable prompt.
 
 No clock, no git state and nothing else that changes: a changed system prompt would cost the whole
 prompt cache and the thinking bound to it.
@@ -16,8 +16,8 @@ from agent_cli.terminal.narration import one_line
 class WorkspaceDirectories:
     """A `prepare` contributor: names the workspace, the platform and more directories.
 
-    One that the user adds during a session is told by a message at the end: what was sent before
-    stays as it is.
+    A message at the end tells of a directory that the user adds during a session, so that the
+    system prompt stays the same.
 
     Attributes:
         all: The workspace, then the others.
@@ -30,7 +30,7 @@ class WorkspaceDirectories:
         *,
         opens: Sequence[Callable[[Path], None]] = (),
     ) -> None:
-        """Tell nothing yet; each of *opens* lets a part of the program use one more directory."""
+        """Prepare the text; each of *opens* lets a part of the program use one more directory."""
         lines = [f"Workspace: {root}", f"Platform: {os.uname().sysname} {os.uname().machine}"]
         lines += [f"The tools may also use: {folder}" for folder in extra_dirs]
         self._text = "\n".join(lines)
@@ -44,7 +44,7 @@ class WorkspaceDirectories:
         """Let the tools use one more directory, until the program ends, and return it.
 
         Raises:
-            UsageError: It is no directory, or may be used already.
+            UsageError: *given* is not a directory, or may be used already.
         """
         folder = self._directory(given)
         if folder is None:
@@ -65,7 +65,7 @@ class WorkspaceDirectories:
             return None
 
     def __call__(self, turn: Turn) -> None:
-        """Name what holds for the whole session, and tell what was added since."""
+        """Add the facts to the system prompt, and tell of directories added since."""
         turn.system.append(self._text)
         if self._untold and not turn.conversation.open_calls():
             folders, self._untold = ", ".join(map(str, self._untold)), []
