@@ -1,7 +1,7 @@
-"""Servers as people write them: `.mcp.json` in Claude Code's format, and our own settings.
+"""Parse server entries from `.mcp.json` in Claude Code's format and from our own settings.
 
-A server that cannot be used is a `ServerProblem` beside the others; only a file that cannot be
-read as a whole is an error. Variables come from a mapping, never from the process.
+An unusable server becomes a `ServerProblem` and leaves the others alone; only a file that cannot
+be parsed at all is an error. Variables come from a mapping, never from the process environment.
 """
 
 import json
@@ -26,7 +26,7 @@ from agent_cli.mcp_client.config import (
 from agent_cli.mcp_client.variables import Expansion
 
 _SHORTEST_TIMEOUT_MS = 1000
-# Made out to one authorization server, which the MCP server has no say in.
+# These grants also need the issuer: the MCP server must not choose who gets the assertion.
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "jwt_bearer": ("assertion_file",),
     "token_exchange": ("id_token_file", "idp_token_endpoint", "idp_client_id"),
@@ -34,24 +34,24 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def _transport_alias(given: object) -> object:
-    """Accept the spellings other programs write for streamable HTTP."""
+    """Accept the names of streamable HTTP that other programs use."""
     return "http" if given in ("streamable-http", "streamableHttp", "streamable_http") else given
 
 
 def _words(given: object) -> object:
-    """Accept a list as one text, as OAuth itself writes scopes."""
+    """Accept a list written as one string with spaces, as OAuth writes scopes."""
     return given.split() if isinstance(given, str) else given
 
 
 def _text(given: object) -> object:
-    """Accept a number or a truth value where a text is meant, as people write ports and flags."""
+    """Accept a number or boolean for a string, since users write ports and flags without quotes."""
     if isinstance(given, bool):
         return "true" if given else "false"
     return str(given) if isinstance(given, int | float) else given
 
 
 def _texts(given: object) -> object:
-    """Accept null for nothing, and values that are no texts but mean one."""
+    """Accept null for an empty table, and numbers and booleans for strings."""
     if given is None:
         return {}
     if isinstance(given, dict):
@@ -66,7 +66,7 @@ def _listed(given: object) -> object:
 
 
 class _OAuthEntry(BaseModel):
-    """Claude Code's spelling, and ours."""
+    """The OAuth part of an entry, with Claude Code's key names and ours."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
@@ -86,7 +86,7 @@ class _OAuthEntry(BaseModel):
 
 
 class _Entry(BaseModel):
-    """An entry as people write it; keys of other programs are ignored."""
+    """An entry as the user wrote it; keys of other programs are ignored."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
@@ -126,7 +126,7 @@ def read_config_file(
     """Read a `.mcp.json`: `{"mcpServers": {name: {command, args, env, type, url, headers}}}`.
 
     Args:
-        path: The file; one that does not exist has no servers.
+        path: The file; a missing file has no servers.
         environment: Values for `${VAR}` and `${VAR:-default}`.
         startup_timeout_s: For entries that set none.
         call_timeout_s: For entries that set none.
@@ -212,7 +212,7 @@ def server_config(
     except SettingsError as error:
         reason = f"{_place(source, name)}: {error}"
         if isinstance(entry, dict) and (entry.get("disabled") or entry.get("enabled") is False):
-            # What it needs is asked for when it is switched on.
+            # A disabled server may lack its variables until the user enables it.
             return ServerConfig(name=name, enabled=False, source=source, problem=reason)
         return ServerProblem(name, reason)
     return server
@@ -267,7 +267,7 @@ def read_key(path: Path) -> str:
 
 
 def _seconds(timeout_ms: int) -> float | None:
-    # Shorter ones are slips of people who meant seconds; Claude Code ignores them as well.
+    # A shorter timeout was probably meant in seconds; Claude Code ignores those as well.
     return timeout_ms / 1000 if timeout_ms >= _SHORTEST_TIMEOUT_MS else None
 
 

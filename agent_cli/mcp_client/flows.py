@@ -1,7 +1,7 @@
-"""The SDK's sign-in flows with what they lack: a refresh on a 401, and no server without PKCE.
+"""The SDK's sign-in flows, extended: refresh tokens on a 401, refuse servers without PKCE.
 
-A flow of a program signs in by itself: with its own credentials, with a token of its workload, or
-with the identity of its user at the company's identity provider.
+The flows without a browser sign in by themselves: with a workload token, or with the identity of
+the user at the company's identity provider.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -25,11 +25,11 @@ _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _TOKEN_LIMIT_S = 30.0
 _SAID_CHARS = 200
 Assertion = Callable[[str, str], Awaitable[str]]
-"""Return the assertion for (authorization server, resource)."""
+"""Returns the assertion for (authorization server, resource)."""
 
 
 class BrowserFlow(OAuthClientProvider):
-    """The flow with a browser, which is asked for only when a refresh token does not help."""
+    """The flow with a browser, which is opened only if a refresh token does not help."""
 
     async def _auth_flow(
         self, request: httpx2.Request
@@ -41,7 +41,7 @@ class BrowserFlow(OAuthClientProvider):
             while True:
                 response = yield outgoing
                 refused = outgoing is request and response.status_code == HTTPStatus.UNAUTHORIZED
-                # The SDK refreshes only what it knows to be expired, and else opens the browser.
+                # The SDK only refreshes tokens it knows to be expired; else it opens the browser.
                 if refused and not is_refreshed and self._may_refresh():
                     is_refreshed = True
                     answer = yield await self._refresh_token()
@@ -60,7 +60,7 @@ class BrowserFlow(OAuthClientProvider):
     async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
         status = response.status_code
         if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            # The refresh token is as good as before: nothing is forgotten.
+            # The refresh token is still valid, so it is kept.
             raise SignInUnavailable(
                 f"its authorization server answered HTTP {status} when the token was to be renewed;"
                 " try again later"
@@ -68,7 +68,7 @@ class BrowserFlow(OAuthClientProvider):
         return await super()._handle_refresh_response(response)
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
-        # Source: MCP 2025-11-25, authorization, code protection: without it clients must refuse.
+        # Source: MCP 2025-11-25, authorization, code protection: clients must refuse without PKCE.
         metadata = self.context.oauth_metadata
         if metadata and "S256" not in (metadata.code_challenge_methods_supported or ()):
             raise SignInUnavailable(
@@ -79,13 +79,13 @@ class BrowserFlow(OAuthClientProvider):
 
 
 class AssertionFlow(ClientCredentialsOAuthProvider):
-    """The flow of a program that shows an assertion instead of a secret of its own.
+    """The flow that signs in with an assertion instead of a client secret.
 
     Source: RFC 7523 section 2.1; SEP-1933 (workload identity), SEP-990 (enterprise-managed).
     """
 
     def __init__(self, url: str, oauth: OAuth, storage: Storage, assertion: Assertion) -> None:
-        """Sign in to *url* with what *assertion* returns, anew for each token."""
+        """Sign in to *url*, calling *assertion* again for each token."""
         super().__init__(
             url,
             storage,
@@ -117,7 +117,7 @@ class AssertionFlow(ClientCredentialsOAuthProvider):
 
 
 def workload_assertion(oauth: OAuth) -> Assertion:
-    """Return what reads the token that the platform gives this workload, fresh each time."""
+    """Return a function that reads the workload token from its file on each call."""
 
     async def assertion(_issuer: str, _resource: str) -> str:
         return _text_of(oauth.assertion_file, "oauth.assertion_file")
@@ -126,7 +126,7 @@ def workload_assertion(oauth: OAuth) -> Assertion:
 
 
 def enterprise_assertion(oauth: OAuth, addresses: Addresses) -> Assertion:
-    """Return what exchanges the user's identity token for one made out to a server.
+    """Return a function that exchanges the user's identity token for one issued to a server.
 
     Source: RFC 8693; draft-ietf-oauth-identity-assertion-authz-grant section 4.
     """

@@ -1,7 +1,7 @@
-"""Servers other programs are configured with, rewritten as entries of ours.
+"""Read the MCP servers of other programs and convert them to entries in our format.
 
-Knows where Claude Code, Claude Desktop, VS Code, Cursor and Codex keep them and how they spell
-them. Reads only; what cannot be rewritten is left out with a sentence.
+Knows the files and formats of Claude Code, Claude Desktop, VS Code, Cursor and Codex. Never writes;
+servers that cannot be converted are left out, with the reason.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.commented_json import load_commented
 
-# A default, ${NAME:-...}, is ours as well.
+# A default, ${NAME:-...}, is also valid in our format.
 _FOREIGN_VARIABLE = re.compile(r"\$\{(\w+:(?!-)[^}]*|workspace\w*)\}")
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _COPIED = (
@@ -29,7 +29,7 @@ _LOST = {
 
 @dataclass(frozen=True, slots=True)
 class ForeignServers:
-    """What one file of another program holds: entries of ours, and what was left out."""
+    """The servers in one file of another program, converted, and those left out."""
 
     path: Path
     entries: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
@@ -39,7 +39,7 @@ class ForeignServers:
 def foreign_files(
     program: str, *, home: Path, workspace: Path, environment: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """Return where *program* may keep its servers, the project's own file first."""
+    """Return the files in which *program* may keep its servers, the project's own file first."""
     mac = home / "Library" / "Application Support"
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     codex = Path(environment.get("CODEX_HOME") or home / ".codex")
@@ -66,7 +66,7 @@ PROGRAMS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")
 
 
 def read_foreign(path: Path, *, workspace: Path) -> ForeignServers:
-    """Return what a file of another program holds; the format follows from what is in it."""
+    """Return the servers in a file of another program; its content tells its format."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         content = tomllib.loads(text) if path.suffix == ".toml" else load_commented(text)
@@ -93,10 +93,10 @@ def _servers(content: object, workspace: Path) -> Mapping[str, Json]:
     if not isinstance(content, dict):
         return {}
     keys = ("mcpServers", "servers", "mcp_servers")
-    nested = content.get("mcp")  # in settings of VS Code, before it had a file for them
+    nested = content.get("mcp")  # settings of older VS Code versions
     holder = nested if isinstance(nested, dict) and "servers" in nested else content
     servers: object = next((holder[key] for key in keys if key in holder), {})
-    # Where Claude Code keeps what was added in one directory and for nobody else.
+    # Claude Code keeps servers of the "local" scope per project directory.
     projects = content.get("projects")
     project = projects.get(str(workspace)) if isinstance(projects, dict) else None
     local = project.get("mcpServers") if isinstance(project, dict) else None
@@ -107,7 +107,7 @@ def _servers(content: object, workspace: Path) -> Mapping[str, Json]:
 
 
 def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """Yield the keys of an entry of ours; Codex spells some in its own way."""
+    """Yield the keys and values of an entry in our format; Codex has other names for some keys."""
     for key in _COPIED:
         if key in given:
             yield key, given[key]
@@ -124,7 +124,7 @@ def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
         yield "disabled", True
     oauth, auth = given.get("oauth"), given.get("auth")
     more: dict[str, Json] = {}
-    if isinstance(auth, dict):  # Cursor's spelling
+    if isinstance(auth, dict):  # Cursor's key names
         names = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
         more = {ours: auth[theirs] for theirs, ours in names.items() if theirs in auth}
     if "scopes" in given:
@@ -142,7 +142,7 @@ def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
 
 
 def _rewritten(entry: dict[str, Json], workspace: Path) -> dict[str, Json]:
-    """Return *entry* with variables as we write them."""
+    """Return *entry* with variables in our syntax."""
     text = json.dumps(entry)
     text = _ENV_VARIABLE.sub(r"${\1}", text).replace("${userHome}", "${HOME}")
     folder = json.dumps(str(workspace))[1:-1]

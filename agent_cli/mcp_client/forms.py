@@ -1,4 +1,4 @@
-"""A server's question as a form: its fields, its defaults, and whether an answer fits."""
+"""The form of an elicitation: read its fields, fill in its defaults, validate the answer."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ _LABEL_MAX = 200
 
 
 def form_fields(schema: Mapping[str, Json]) -> tuple[FormField, ...]:
-    """Return the fields of a form in the server's order; what cannot be read is a text field."""
+    """Return the fields of a form in the server's order; unknown types become text fields."""
     required = schema.get("required")
     names = required if isinstance(required, list) else []
     return tuple(
@@ -29,13 +29,13 @@ def form_fields(schema: Mapping[str, Json]) -> tuple[FormField, ...]:
 
 
 def with_defaults(schema: Mapping[str, Json], content: Mapping[str, Json]) -> dict[str, Json]:
-    """Return *content* with the form's defaults for what was left out."""
+    """Return *content* with the form's defaults for missing fields."""
     defaults = {name: field["default"] for name, field in _properties(schema) if "default" in field}
     return defaults | dict(content)
 
 
 def form_fault(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str:
-    """Return what is wrong with an answer, "" when it fits."""
+    """Return the fault of an answer, "" if it is valid."""
     from agent_cli.contracts.schema_check import (  # noqa: PLC0415 - jsonschema costs 40 ms
         UncheckableSchema,
         schema_faults,
@@ -71,7 +71,7 @@ def _kind(field: Mapping[str, Json]) -> FieldKind:
 
 
 def _options(field: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
-    """Yield the values of a choice: bare, titled, or in the older spelling with `enumNames`."""
+    """Yield the values of a choice: bare, titled, or in the older format with `enumNames`."""
     items = field.get("items")
     where = items if field.get("type") == "array" and isinstance(items, dict) else field
     titled = where.get("oneOf") or where.get("anyOf")

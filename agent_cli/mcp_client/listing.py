@@ -1,4 +1,4 @@
-"""Ask a server what it offers, page by page, and be told when that changes."""
+"""List a server's tools, prompts and resources page by page, and watch for changes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,7 +16,7 @@ from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
 
-# A server whose last page points at its first would be asked for ever.
+# Limit the pages: a server whose last page points at its first would never end.
 _PAGES_MAX = 100
 _TEXT_MAX = 300
 _AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
@@ -27,10 +27,10 @@ Page = TypeVar("Page", bound=mcp_types.PaginatedResult)
 async def list_tools(
     client: Client, on_note: Callable[[str], None] = lambda _note: None
 ) -> tuple[mcp_types.Tool, ...]:
-    """Return all tools of a server; of two with one name, the first.
+    """Return all tools of a server; the first of each name wins.
 
     Args:
-        on_note: Called with a sentence when there are more pages than are asked for.
+        on_note: Called with a sentence if the server has more pages than the limit.
     """
     found: dict[str, mcp_types.Tool] = {}
     cursor: str | None = None
@@ -44,7 +44,7 @@ async def list_tools(
 
 
 async def list_catalogue(client: Client, server: str) -> Catalogue:
-    """Return the prompts and resources of a server that says it has any."""
+    """Return the prompts and resources of a server, if it declares any."""
     offers = client.server_capabilities
     prompts: list[ServerPrompt] = []
     resources: list[ServerResource] = []
@@ -60,10 +60,10 @@ async def list_catalogue(client: Client, server: str) -> Catalogue:
 
 
 async def keep_listening(client: Client, on_change: Callable[[], None]) -> None:
-    """Call *on_change* when a server of the newest revision says that something changed.
+    """Call *on_change* when a server of the newest revision reports a change.
 
-    Older ones say so without being asked, to the client's message handler. A stream that broke is
-    opened again, and may have missed something.
+    Older servers notify the client's message handler without a subscription. A broken stream is
+    opened again, and then counts as a change, since it may have missed one.
     """
     offers = client.server_capabilities
     tools = bool(offers.tools and offers.tools.list_changed)

@@ -1,4 +1,4 @@
-"""Where a browser comes back to after a sign-in: one request to a port of this machine."""
+"""Receive the redirect of the browser after a sign-in: one request to a local port."""
 
 import asyncio
 import contextlib
@@ -18,19 +18,19 @@ _RESPONSE = (
 
 
 class Loopback:
-    """A listener that takes the address of the first request that carries a code or an error.
+    """A listener that takes the URL of the first request with a code or an error.
 
     Attributes:
-        redirect_uri: The address to register and to send the browser to.
+        redirect_uri: The redirect URI to register with the authorization server.
     """
 
     def __init__(self, port: int) -> None:
-        # "localhost", as servers with a list of exact addresses have it; not 127.0.0.1.
+        # Servers that compare redirect URIs exactly list "localhost", not 127.0.0.1.
         self.redirect_uri = f"http://localhost:{port}{_PATH}"
         self._arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def address_after(self, url: str, visit: Visit) -> str:
-        """Send the user to *url* and return the address the browser came back to, or was pasted."""
+        """Send the user to *url*; return the URL that the browser requested or the user pasted."""
         if self._arrived.done():
             self._arrived = asyncio.get_running_loop().create_future()
         async with asyncio.TaskGroup() as group:
@@ -45,7 +45,7 @@ class Loopback:
             self._arrived.set_result(pasted)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request; anything but the way back is not found."""
+        """Answer one request; every path but that of the redirect is "not found"."""
         with contextlib.suppress(TimeoutError, ValueError, ConnectionError):
             async with asyncio.timeout(_LINE_LIMIT_S):
                 words = (await reader.readline()).decode(errors="replace").split()
@@ -83,7 +83,7 @@ async def listening(port: int) -> AsyncGenerator[Loopback]:
             server = await asyncio.start_server(serve, "127.0.0.1", 0)
         await stack.enter_async_context(server)
         bound = server.sockets[0].getsockname()[1]
-        # Browsers may try IPv6 first for "localhost"; without it they take the other.
+        # Browsers may try IPv6 first for "localhost"; without it they use IPv4.
         with contextlib.suppress(OSError):
             second = await asyncio.start_server(serve, "::1", bound)
             await stack.enter_async_context(second)

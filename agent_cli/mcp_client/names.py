@@ -1,4 +1,4 @@
-"""The public names of MCP tools: valid for the API, unique, and never changing."""
+"""The public names of MCP tools: valid for the API, unique, and stable."""
 
 import re
 from hashlib import sha256
@@ -11,14 +11,14 @@ def public_name(server: str, tool: str) -> str:
     """Return `mcp__<server>__<tool>`, at most 64 characters of `[A-Za-z0-9_-]`.
 
     The name depends on these two strings alone, so a server that connects later never changes it
-    (prompt caches depend on that). A name that had to be changed, or could be read in two ways,
-    ends in eight digits of a hash. It cannot be taken apart again: keep the two strings.
+    (prompt caches depend on that). A name that had to be changed, or is ambiguous, ends in eight
+    digits of a hash. It cannot be split into server and tool again: keep the two strings.
 
     Source: Messages API, tool name `^[a-zA-Z0-9_-]{1,64}$`; MCP allows 128 characters and dots.
     """
     name = f"mcp__{_INVALID.sub('_', server)}__{_INVALID.sub('_', tool)}"
     exact = name == f"mcp__{server}__{tool}" and len(name) <= _LONGEST
-    # "a__b" + "c" and "a" + "b__c" would meet; so would "a_" + "b" and "a" + "_b".
+    # "a__b" + "c" and "a" + "b__c" would give one name; so would "a_" + "b" and "a" + "_b".
     if exact and "__" not in server and server[-1:] not in ("", "_"):
         return name
     digest = sha256(f"{server}\0{tool}".encode(errors="surrogatepass")).hexdigest()[:8]

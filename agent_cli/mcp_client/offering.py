@@ -1,4 +1,4 @@
-"""What one server offers at the moment, and what of it the user approved."""
+"""The current tools, prompts and resources of one server, and their approval by the user."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from agent_cli.mcp_client.tools import Wrapped, definition, wrap_tool, wrap_tool
 from agent_cli.system.logger import logger
 
 INSTRUCTIONS = "server instructions"
-"""What they are called among the tools, when they are pinned and when they changed."""
+"""The key of the instructions among the tools, in pins and in reported changes."""
 _INSTRUCTIONS_MAX = 2048
 log = logger(__name__)
 
@@ -24,7 +24,7 @@ class Offering:
     """A server's tools, prompts and resources as last listed; they outlive the connection.
 
     Attributes:
-        wrapped: The tools as ours.
+        wrapped: The server's tools as tools of the agent.
     """
 
     def __init__(self, server: Server) -> None:
@@ -39,19 +39,19 @@ class Offering:
 
     @property
     def instructions(self) -> str:
-        """What the server wants the model to know, at most 2 KB; "" while withheld."""
+        """The server's instructions for the model, at most 2 KB; "" while withheld."""
         return "" if self._withheld else self._instructions
 
     @property
     def changed(self) -> Mapping[str, str]:
-        """What is withheld because it is not what was approved, with the difference."""
+        """The tools and instructions withheld since they changed after approval, with diffs."""
         return {**self.wrapped.changed, **self._withheld}
 
     def hear(self, instructions: str) -> None:
-        """Pass *instructions* on from now on, unless they are not what was approved.
+        """Replace the server's instructions; withhold them if they changed after approval.
 
         Raises:
-            SettingsError: What was approved cannot be read.
+            SettingsError: The pins cannot be read.
         """
         now = printable(instructions, keep="\n\t")[:_INSTRUCTIONS_MAX]
         approved = self._server.host.pins.of_server(self._server.config).get(INSTRUCTIONS, now)
@@ -60,14 +60,14 @@ class Offering:
         self._instructions = now
 
     async def take(self, tools: tuple[mcp_types.Tool, ...]) -> bool:
-        """Offer *tools* from now on; return whether that changes anything.
+        """Replace the offered tools by *tools*; return whether that changes anything.
 
         Raises:
-            SettingsError: What was approved cannot be read.
+            SettingsError: The pins cannot be read.
         """
         if tools == self._listed:
             return False
-        # Checking a schema takes 2 ms: with hundreds of tools, nobody could type meanwhile.
+        # Checking a schema takes 2 ms: hundreds of tools would block the event loop.
         wrapped = await asyncio.to_thread(wrap_tools, self._server, tools)
         pins = self._server.host.pins
         self._vouched |= await asyncio.to_thread(pins.vouched, self._server.config)
@@ -75,11 +75,11 @@ class Offering:
         return True
 
     def is_vouched(self, tool: mcp_types.Tool) -> bool:
-        """Return whether a person let *tool* run as it is now."""
+        """Return whether a person approved *tool* with its current definition."""
         return self._vouched.get(tool.name) == self._definition(tool)
 
     async def approve(self, tool: mcp_types.Tool, *, by_person: bool) -> None:
-        """Pin *tool* as it is, once, and the instructions it was used under."""
+        """Pin the current *tool*, once, together with the instructions in force."""
         if by_person and not self.is_vouched(tool):
             self._vouched[tool.name] = now = self._definition(tool)
             try:
@@ -95,7 +95,7 @@ class Offering:
         await self._pin({tool.name: self._definition(tool), **under})
 
     async def approve_changes(self) -> None:
-        """Approve what is withheld, and offer it."""
+        """Approve the withheld tools and instructions, and offer them."""
         withheld = {INSTRUCTIONS: self._instructions} if self._withheld else {}
         for tool in self._listed:
             if tool.name in self.wrapped.changed:

@@ -1,4 +1,4 @@
-"""What all servers together offer at the moment."""
+"""The current tools, prompts, resources and instructions of all servers."""
 
 from collections.abc import Collection, Mapping
 from itertools import chain
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Offers:
-    """The offers of the servers in `_connections`, which its owner fills."""
+    """The offers of the servers in `_connections`, which the subclass fills."""
 
     def __init__(self) -> None:
         """Offer nothing yet."""
@@ -37,7 +37,7 @@ class Offers:
         return tuple(by_name[name] for name in sorted(by_name))
 
     def always_loaded(self) -> frozenset[str]:
-        """Return the names of the tools that are not to be deferred."""
+        """Return the names of the tools that must not be deferred."""
         return frozenset(
             tool.name
             for connection in self._connections.values()
@@ -50,7 +50,7 @@ class Offers:
         return self._connection(server).offering.schema_of(tool)
 
     def instructions(self) -> Mapping[str, str]:
-        """Return server → what it wants the model to know; a stranger's words, at most 2 KB."""
+        """Return server → its instructions for the model; untrusted text, at most 2 KB."""
         said = {
             name: connection.offering.instructions for name, connection in self._connections.items()
         }
@@ -67,9 +67,9 @@ class Offers:
         return tuple(sorted(chain.from_iterable(listed), key=lambda each: (each.server, each.uri)))
 
     def changes(self) -> Mapping[str, Mapping[str, str]]:
-        """Return server → tool → what changed since the user approved it, as a diff.
+        """Return server → tool → the diff from its approved definition.
 
-        A server's instructions stand among its tools, as `INSTRUCTIONS` of `offering`.
+        A server's instructions are listed among its tools, under `offering.INSTRUCTIONS`.
         """
         found = {
             name: connection.offering.changed for name, connection in self._connections.items()

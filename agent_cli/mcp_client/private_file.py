@@ -1,4 +1,4 @@
-"""Files only the user can read, replaced as a whole: a crash in between leaves the old one."""
+"""Files that only the user can read, replaced atomically: a crash leaves the old content."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_private(path: Path) -> bytes | None:
-    """Return the content of *path*, None when it does not exist.
+    """Return the content of *path*, None if it does not exist.
 
     Raises:
         SettingsError: It cannot be read.
@@ -42,10 +42,10 @@ def read_private(path: Path) -> bytes | None:
 
 
 def read_private_object(path: Path, *, remedy: str) -> dict[str, Any]:
-    """Return the JSON object in *path*, {} when it does not exist.
+    """Return the JSON object in *path*, {} if it does not exist.
 
     Args:
-        remedy: Ends the sentence about a damaged file: "delete it to ...".
+        remedy: The end of the error message about a damaged file: "delete it to ...".
 
     Raises:
         SettingsError: It cannot be read, or is damaged.

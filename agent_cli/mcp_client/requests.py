@@ -1,4 +1,4 @@
-"""What the user asks a server for: a prompt, a resource, a completion."""
+"""Requests for the user to one server: get a prompt, read a resource, complete a value."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,16 +19,16 @@ Reply = TypeVar("Reply")
 
 
 class Requests:
-    """Requests to one server that are not calls of tools."""
+    """Requests to one server other than tool calls."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[Block, ...]:
-        """Return a prompt filled in, as the content of a user's message.
+        """Return a prompt with its arguments filled in, as the content of a user message.
 
         Raises:
-            ToolError: The server is not there, or refused.
+            ToolError: The server is not connected, or refused.
         """
         result = await self._ask(
             f"prompt {name}", lambda client: client.get_prompt(name, dict(arguments))
@@ -36,7 +36,7 @@ class Requests:
         blocks: list[Block] = []
         for message in result.messages:
             if message.role == "assistant":
-                # A user's message cannot hold the other side's words as such.
+                # A user message cannot contain assistant text, so it is marked as an example.
                 blocks.append(text_block("(An example of an answer follows.)"))
             blocks += content_blocks([message.content], self._server.host.files_dir())
         return tuple(blocks)
@@ -45,24 +45,24 @@ class Requests:
         """Return a resource's content.
 
         Raises:
-            ToolError: The server is not there, or refused.
+            ToolError: The server is not connected, or refused.
         """
         result = await self._ask(f"resource {uri}", lambda client: client.read_resource(uri))
         folder = self._server.host.files_dir()
         return tuple(block for part in result.contents for block in resource_blocks(part, folder))
 
     async def check(self) -> None:
-        """Ask for something every server can answer.
+        """Check that the server answers, with a request that every server supports.
 
         Raises:
-            ToolError: It does not.
+            ToolError: It does not answer.
         """
         await self._ask("list of its tools", list_tools)
 
     async def complete(
         self, name: str, argument: str, value: str, known: Mapping[str, str]
     ) -> tuple[str, ...]:
-        """Return values that begin with *value*; none when the server cannot say, or is slow."""
+        """Return completions of *value*; none if the server has no completion, or is slow."""
         reference = (
             ResourceTemplateReference(type="ref/resource", uri=name)
             if "://" in name
@@ -80,7 +80,7 @@ class Requests:
         return tuple(result.completion.values)
 
     async def _ask(self, what: str, do: Callable[[Client], Awaitable[Reply]]) -> Reply:
-        """Return what *do* makes of the client; turn what goes wrong into one sentence."""
+        """Return the result of *do* with the client; turn any failure into one sentence."""
         name = self._server.config.name
         try:
             async with self._server.silence_limits.limited(self._server.config.call_timeout_s):

@@ -1,15 +1,15 @@
-"""How often a server that ended is started again."""
+"""The limits on restarts of a server that ended."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How often a server that was ready is started again after its end.
+    """The restarts of a server that was ready before it ended.
 
     Attributes:
         delays_s: Wait before each restart; their number is the limit.
-        stable_s: A server that ran so long gets all its restarts back.
+        stable_s: A server that ran this long gets all its restarts back.
     """
 
     delays_s: tuple[float, ...] = (0.5, 2.0, 8.0)

@@ -1,7 +1,7 @@
-"""Make a server's input schema acceptable to the API, or say why it cannot be.
+"""Make a server's input schema acceptable to the API, or report why that is impossible.
 
-One schema the API refuses makes every later request of a session fail, so the check is done when
-tools are listed, never when they are sent.
+One schema that the API refuses makes every later request of a session fail, so schemas are checked
+when tools are listed, not when they are sent.
 """
 
 import json
@@ -25,11 +25,11 @@ _DESCRIBING = ("description", "title")
 _COMBINATORS = ("allOf", "anyOf", "oneOf")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""Source: Messages API, the 400 for another name of an argument."""
+"""Source: Messages API, which answers 400 to any other name of an argument."""
 _BRANCHES_MAX = 1000
 _LEVELS_MAX = 64
 _NO_FORMATS = FormatChecker(())
-"""Whether a pattern is a regular expression of Python is not asked: most are of JavaScript."""
+"""Patterns are not checked as regular expressions of Python: most are JavaScript's."""
 
 
 class UnusableSchema(ValueError):
@@ -39,12 +39,12 @@ class UnusableSchema(ValueError):
 def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
     """Return *schema* with type "object", no combinator at its root, and descriptions cut short.
 
-    The alternatives' properties are merged, and only what all of them require stays required:
-    looser than what the server wants, which checks its input itself.
+    The properties of alternatives are merged; what the alternatives require becomes optional. The
+    result accepts more than the server's schema; the server checks its input itself.
 
     Raises:
-        UnusableSchema: It is not a valid JSON schema, refers to something outside itself or that is
-            not there, cannot be written as JSON, or is longer than 64 KB even so.
+        UnusableSchema: It is not a valid JSON schema, has a reference that leads outside or
+            nowhere, cannot be written as JSON, or is longer than 64 KB after the cuts.
 
     Source: Messages API, `input_schema`: oneOf, anyOf and allOf are refused at the root.
     """
@@ -56,12 +56,12 @@ def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
 
 def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
     schema = {key: _without_long_texts(key, part) for key, part in schema.items()}
-    # First, because every other check takes longer, or recurses deeper, the more there is.
+    # First, because the time and recursion depth of the other checks grow with the schema.
     _check_depth(schema)
     _check_size(schema)
     try:
         checker = validator_for(schema, Draft202012Validator)
-        # The parameter is newer than the types that pyright brings along.
+        # The parameter is newer than the type stubs that pyright brings along.
         checker.check_schema(schema, format_checker=_NO_FORMATS)  # pyright: ignore[reportCallIssue]
     except SchemaError as error:
         reason = error.message[:_FAULT_CHARS_MAX]
@@ -95,10 +95,10 @@ def _check_depth(schema: Mapping[str, Json]) -> None:
 
 
 def _check_size(schema: Mapping[str, Json]) -> None:
-    """Make sure that *schema* can be sent.
+    """Check that *schema* can be sent.
 
     Raises:
-        UnusableSchema: It cannot, or it is too long.
+        UnusableSchema: It cannot be written as JSON, or is too long.
     """
     try:
         size = len(json.dumps(schema, allow_nan=False, ensure_ascii=False).encode())
@@ -111,16 +111,16 @@ def _check_size(schema: Mapping[str, Json]) -> None:
 
 
 def _check_references(schema: dict[str, Json]) -> None:
-    """Make sure that each reference leads to a place inside *schema* that is no reference back.
+    """Check that each reference leads to a place inside *schema*, and not in a circle.
 
     Raises:
-        UnusableSchema: One does not.
+        UnusableSchema: A reference does not.
     """
     dialect = specification_with(str(schema.get("$schema")), default=DRAFT202012)
     resource = dialect.create_resource(schema)
     resolver = Registry().with_resource("", resource).resolver()
     for reference in set(_references(schema)):
-        # Following it would mean a network request while a call's input is being checked.
+        # Resolving it would take a network request whenever a call's input is checked.
         if not reference.startswith("#"):
             raise UnusableSchema(f"its input schema refers to {reference}, outside of itself")
         passed: list[str] = []
@@ -149,7 +149,7 @@ def description(text: str) -> str:
 
 
 def _without_long_texts(key: str, part: Json) -> Json:
-    """Return what stands under *key* with its descriptions, at any depth, as `description()`."""
+    """Return *part*, the value of *key*, with `description()` applied to all descriptions."""
     if isinstance(part, str):
         return description(part) if key in _DESCRIBING else part
     if isinstance(part, list):
@@ -194,7 +194,7 @@ def _merge(into: dict[str, Json], part: dict[str, Json], *, require: bool) -> No
             if require:
                 into[key] = [name for i, name in enumerate(names) if name not in names[:i]]
         elif key == "additionalProperties":
-            # A branch forbids what the other branches allow; merged, it would forbid too much.
+            # A branch forbids properties that others allow; merged, it would forbid too many.
             continue
         else:
             into.setdefault(key, value)

@@ -1,4 +1,4 @@
-"""The last words of a server: its standard error, kept short and kept off the screen."""
+"""The end of a server's standard error, kept short and off the screen."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class StderrTail:
-    """A pipe whose read side keeps the last 4 KB; `writer` is for the child process.
+    """A pipe that keeps the last 4 KB; `writer` is the end for the child process.
 
     Real servers write banners to standard error, so text here is not a sign of failure.
     """
@@ -28,7 +28,7 @@ class StderrTail:
     def __enter__(self) -> "StderrTail":
         self._reading, writing = os.pipe()
         os.set_blocking(self._reading, False)
-        # A TextIO, because the SDK asks for one; only its descriptor is used.
+        # A TextIO, because the SDK requires one; only its descriptor is used.
         self.writer: TextIO = os.fdopen(writing, "w")
         asyncio.get_running_loop().add_reader(self._reading, self._read)
         return self
@@ -60,14 +60,14 @@ class StderrTail:
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the end of *lines* as one short line, "" when there were none."""
+    """Return the end of *lines* as one short line, "" if there are none."""
     return " / ".join(lines[-_LINES_QUOTED:])[-_CHARS_QUOTED:]
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Return *text* without characters that control a terminal or hide from the reader.
+    """Return *text* without characters that control a terminal or are invisible.
 
-    Those are the Unicode categories "other" (controls, escape codes, text direction, tags,
+    These are the Unicode categories "other" (controls, escape codes, text direction, tags,
     surrogates), except the characters in *keep*.
     """
     return "".join(c for c in text if c in keep or unicodedata.category(c)[0] != "C")

@@ -1,7 +1,7 @@
-"""A server as a child process: one JSON-RPC message a line, over its standard streams.
+"""Run a server as a child process: one JSON-RPC message per line, over its standard streams.
 
-Replaces the SDK's transport, which hangs at a line it cannot decode, keeps a line without an end in
-memory however long it gets, and does not tell how the process ended.
+Replaces the SDK's transport, which hangs at a line it cannot decode, buffers a line without limit,
+and does not report how the process ended.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LINE_BYTES_MAX = 32 * 1024 * 1024
 _BYTES_A_READ = 65_536
 _FLUSH_S = 0.5
-# The supervisor gives the server a second after the end of its input, then half a second more.
+# The supervisor gives the server one second after the end of its input, then half a second.
 _END_S = 2.0
 _TERMINATE_S = 1.0
 _LAST_MOMENT_S = 0.5
@@ -45,10 +45,10 @@ class StdioProcess:
 
     Attributes:
         command: The program and its arguments.
-        folder: Where it starts; None is where we are.
-        stderr: Where its standard error goes.
-        has_answered: Whether the handshake is over: then it may finish its work before it ends.
-        fault: Why we ended the connection, "" when we did not.
+        folder: Its working directory; None for our own.
+        stderr: The file for its standard error.
+        has_answered: Whether the handshake is over; only then may it finish its work at the end.
+        fault: The reason why we ended the connection, "" if we did not.
     """
 
     command: Sequence[str]
@@ -62,7 +62,7 @@ class StdioProcess:
 
     @property
     def ended(self) -> str:
-        """How it ended, half a sentence; known once the transport is closed."""
+        """A clause that says how the process ended; known once the transport is closed."""
         if self.fault:
             return self.fault
         if self._code is None:
@@ -75,7 +75,7 @@ class StdioProcess:
 
     @asynccontextmanager
     async def transport(self) -> AsyncGenerator["TransportStreams"]:
-        """Start the process; in the end, end it and everything it started.
+        """Start the process; on exit, end it and everything it started.
 
         Raises:
             OSError: It cannot be started.
@@ -119,12 +119,12 @@ class StdioProcess:
                     await to_us.send(_parsed(line))
                 except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                     break
-        # A server that is still writing would not see that its input ended.
+        # Drain its output: a server blocked in a write would not see the end of its input.
         while await process.stdout.read(_BYTES_A_READ):
             pass
 
     async def _lines(self, stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
-        """Yield the lines, until the stream ends or one of them does not."""
+        """Yield the lines, until the stream ends or a line exceeds the limit."""
         line = bytearray()
         while chunk := await stdout.read(_BYTES_A_READ):
             *ends, rest = chunk.split(b"\n")
@@ -152,7 +152,7 @@ class StdioProcess:
         await _ended_within(process, _TERMINATE_S)
 
     def _kill(self, process: asyncio.subprocess.Process) -> None:
-        """End at once what is left."""
+        """Kill the process if it still runs."""
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -167,9 +167,9 @@ def _parsed(line: bytes) -> Item:
 
 
 def _parsed_slowly(text: bytes) -> SessionMessage | None:
-    """Return a message that is nested deeper than the SDK reads, None for no message.
+    """Return a response that is nested too deeply for the SDK, None if it is no response.
 
-    Nobody waits in vain for one that cannot be read at all: its request is answered with an error.
+    A response that cannot be parsed at all becomes an error, so that its request does not wait.
     """
     if not (start := _RESPONSE.match(text)):
         return None
@@ -194,7 +194,7 @@ async def _write(
                 process.stdin.write(_line(item) + b"\n")
                 await process.stdin.drain()
     except OSError:
-        # It takes nothing more: whoever waits for an answer must learn that none will come.
+        # The server reads no more input: tell waiting requests that no answer will come.
         to_us.close()
     finally:
         written.set()
@@ -205,13 +205,13 @@ def _line(item: SessionMessage) -> bytes:
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except ValueError:
-        # Half a character, out of an argument that a model wrote.
+        # A lone surrogate, in an argument that the model wrote.
         text = json.dumps(message.model_dump(by_alias=True, exclude_unset=True))
         return mend_surrogates(text.encode())
 
 
 async def _watch(process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]) -> None:
-    """End the stream when the process has, though something it left may hold its output open."""
+    """End the stream when the process has ended, even if a child of it holds its output open."""
     while process.returncode is None:  # noqa: ASYNC110 - see `_ended_within`
         await anyio.sleep(_LOOK_S)
     await anyio.sleep(_LAST_MOMENT_S)
@@ -220,7 +220,7 @@ async def _watch(process: asyncio.subprocess.Process, to_us: MemoryObjectSendStr
 
 async def _ended_within(process: asyncio.subprocess.Process, limit_s: float) -> bool:
     with anyio.move_on_after(limit_s):
-        # Not `wait()`: it also waits for the end of pipes, which a grandchild may hold open.
+        # Not `wait()`: it also waits for the end of the pipes, which a grandchild may hold open.
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(_POLL_S)
     return process.returncode is not None

@@ -1,6 +1,6 @@
-"""Replace lone surrogates in JSON text: no UTF-8 can carry them, and the SDK's parser refuses them.
+"""Replace lone surrogates in JSON text: UTF-8 cannot encode them, and the SDK rejects them.
 
-JavaScript servers cut texts in the middle of an emoji and write half of it as `\\ud83d`.
+JavaScript servers cut strings in the middle of an emoji and write half of it as `\\ud83d`.
 """
 
 import re
@@ -18,20 +18,20 @@ _HELD_MAX = 65_536
 
 
 def mend_surrogates(data: bytes) -> bytes:
-    """Return *data*, JSON text, with U+FFFD for each escape that is half a character."""
+    """Return *data*, JSON text, with U+FFFD for each escape of a lone surrogate."""
     if b"\\ud" not in data and b"\\uD" not in data:
         return data
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found["lone"] else found[0], data)
 
 
 class SurrogateMender:
-    """`mend_surrogates` for text that arrives in pieces."""
+    """`mend_surrogates` for text that arrives in chunks."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what of the text so far cannot be changed by what is to come."""
+        """Return the text so far, except an end that may be half of a surrogate pair."""
         data = self._held + chunk
         end = _end_of_whole_escapes(data)
         self._held = data[end:]
@@ -50,10 +50,10 @@ def _end_of_whole_escapes(data: bytes) -> int:
     at = _start_of_run(data, at)
     if _HIGH_AT_END.search(data, max(0, at - 6), at):
         at = _start_of_run(data, at - 6)
-    # A text of nothing but backslashes is held back no longer than this.
+    # Limit the part held back, which a long run of backslashes would let grow.
     return at if len(data) - at <= _HELD_MAX else len(data)
 
 
 def _start_of_run(data: bytes, at: int) -> int:
-    """Return where the backslashes before *at* begin: only from there is it known which escape."""
+    """Return the start of the backslashes before *at*; escapes must be counted from there."""
     return len(data[:at].rstrip(b"\\"))

@@ -1,6 +1,6 @@
-"""Which servers the user switched on or off in a workspace, whatever their entries say.
+"""The servers that the user switched on or off in a workspace, overriding their entries.
 
-Kept outside the repository: one that is cloned must not switch itself on.
+Kept outside the repository, so that a cloned repository cannot enable its own servers.
 """
 
 import json
@@ -21,11 +21,11 @@ class Switches:
         self._path = path
 
     def of(self, workspace: Path) -> Mapping[str, bool]:
-        """Return what was switched in *workspace*."""
+        """Return server → whether it is on, for the servers switched in *workspace*."""
         return self._read().get(str(workspace), {})
 
     def switch(self, workspace: Path, server: str, *, on: bool) -> None:
-        """Remember that *server* is on or off in *workspace*."""
+        """Store that *server* is on or off in *workspace*."""
         switches = self._read()
         switches.setdefault(str(workspace), {})[server] = on
         write_private(self._path, json.dumps(switches, indent=1, sort_keys=True).encode())

@@ -1,4 +1,4 @@
-"""What is kept of a sign-in, as the SDK's `TokenStorage` over our credentials."""
+"""Store sign-ins in our credentials, as the SDK's `TokenStorage`."""
 
 import asyncio
 import time
@@ -22,14 +22,14 @@ log = logger(__name__)
 
 
 class SignInRecord(BaseModel):
-    """What is kept of a sign-in.
+    """The stored data of one sign-in.
 
     Attributes:
-        expires_at: Unix time; the SDK forgets it, and would take a stale token for a good one.
-        authorization_server: Without it a refresh would go to the wrong address.
-        proof_key: The private key tokens are bound to, PEM; "" without one (see dpop).
-        is_bound: Whether the tokens are of no use without the key.
-        redirect_uri: What the client is registered with; some servers compare it exactly.
+        expires_at: Unix time; the SDK does not keep it, and would use an expired token.
+        authorization_server: Without it a refresh would go to the wrong URL.
+        proof_key: The private key the tokens are bound to, PEM; "" without one (see dpop).
+        is_bound: Whether the tokens are useless without the key.
+        redirect_uri: The registered redirect URI; some servers compare it exactly.
     """
 
     tokens: OAuthToken | None = None
@@ -43,7 +43,7 @@ class SignInRecord(BaseModel):
 
 
 class Storage:
-    """The SDK's TokenStorage over our credentials; also keeps what the SDK forgets."""
+    """The SDK's TokenStorage over our credentials; also keeps data that the SDK does not."""
 
     def __init__(self, url: str, credentials: Credentials, record: SignInRecord) -> None:
         self.record = record
@@ -53,7 +53,7 @@ class Storage:
 
     @classmethod
     async def load(cls, url: str, credentials: Credentials) -> "Storage":
-        """Return the storage of one server; a record that cannot be read counts as none."""
+        """Return the storage of one server; an unreadable record counts as none."""
         record, server = SignInRecord(), urlsplit(url).hostname
         try:
             if text := await asyncio.to_thread(credentials.read, url):
@@ -61,32 +61,32 @@ class Storage:
         except ValidationError:
             log.warning("mcp sign-in damaged", server=server)
         except AgentCliError as error:
-            # Most servers need none; one that does says so.
+            # Most servers need no sign-in; a server that does will refuse the connection.
             log.warning("mcp sign-in not read", server=server, fault=str(error))
         return cls(url, credentials, record)
 
     def use_redirect(self, redirect_uri: str) -> None:
-        """Note where the browser will come back to; a client registered for another is void."""
+        """Set the redirect URI; discard a client that is registered with another one."""
         if self.record.redirect_uri != redirect_uri:
             self.record.client = None
             self.record.redirect_uri = redirect_uri
 
     def attached_to(self, provider: OAuthClientProvider) -> OAuthClientProvider:
-        """Give *provider* back what it found out in earlier runs (python-sdk issue 3250)."""
+        """Restore the metadata that *provider* found in earlier runs (python-sdk issue 3250)."""
         provider.context.oauth_metadata = self.record.authorization_server
         provider.context.protected_resource_metadata = self.record.resource
         self._provider = provider
         return provider
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens; an expired one is blanked, so that the SDK refreshes it."""
+        """Return the tokens; blank an expired access token, so that the SDK refreshes it."""
         tokens, expires_at = self.record.tokens, self.record.expires_at
         if tokens and expires_at is not None and time.time() > expires_at - _EARLY_S:
             return tokens.model_copy(update={"access_token": ""})
         return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep *tokens*, with the time they end and who gave them."""
+        """Store *tokens* with their expiry time and their authorization server."""
         self.record.tokens = tokens
         lasts_s = tokens.expires_in
         self.record.expires_at = None if lasts_s is None else time.time() + lasts_s
@@ -96,11 +96,11 @@ class Storage:
         await self._save()
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return what we are registered as."""
+        """Return our client registration."""
         return self.record.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep what we are registered as."""
+        """Store our client registration."""
         self.record.client = client_info
         await self._save()
 
@@ -109,5 +109,5 @@ class Storage:
         try:
             await asyncio.to_thread(self._credentials.write, self._url, text)
         except AgentCliError as error:
-            # This connection is signed in all the same; the next one will not be.
+            # This connection is signed in anyway; the next one has to sign in again.
             log.warning("mcp sign-in not kept", fault=str(error))

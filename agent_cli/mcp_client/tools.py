@@ -1,4 +1,4 @@
-"""A server's tools as ours: valid names, valid schemas, harmless descriptions."""
+"""Wrap a server's tools as tools of the agent: valid names, schemas and descriptions."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -29,11 +29,11 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """A server's tools as ours, and what became of the others.
+    """A server's tools as tools of the agent, and the tools left out or withheld.
 
     Attributes:
-        notes: A sentence for each that was left out.
-        changed: Tools withheld because they are not what was approved, with the difference.
+        notes: A sentence for each tool left out or withheld.
+        changed: The tools withheld since they changed after approval, with diffs.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -42,15 +42,15 @@ class Wrapped:
 
     @property
     def tokens(self) -> int:
-        """What the tools add to every request, about."""
+        """The tokens that the tools add to every request, estimated."""
         return sum(map(tool_tokens, self.tools))
 
 
 def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
-    """Return *tools* as ours, those that the configuration wants and that may be offered.
+    """Wrap those of *tools* that are enabled, usable and unchanged since their approval.
 
     Raises:
-        SettingsError: What was approved cannot be read.
+        SettingsError: The pins cannot be read.
     """
     approved = server.host.pins.of_server(server.config)
     wrapped: list[Tool] = []
@@ -82,14 +82,14 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
 
 
 def definition(tool: mcp_types.Tool, ours: Tool) -> str:
-    """Return what is pinned of a tool, as text that can be compared.
+    """Return the pinned definition of a tool, as text for comparison.
 
-    That is all of it the model reads, and whether it may run unasked.
+    It has everything that the model reads, and whether the tool may run without approval.
     """
     spec = ours.spec
     said = tool.description
     if not said or len(said) > _SHOWN_WHOLE_CHARS_MAX:
-        # Nobody could find a change in a megabyte, and the model does not read the rest either.
+        # Pin only the part that the model reads: a change in a megabyte could not be reviewed.
         said = spec.description
     schema = json.dumps(spec.input_schema, indent=2, sort_keys=True)
     unasked = "" if ours.changes else READS_ONLY
@@ -104,7 +104,7 @@ def _is_wanted(config: ServerConfig, tool: str) -> bool:
 
 
 def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
-    """Return *tool* as ours.
+    """Return *tool* as a tool of the agent.
 
     Raises:
         UnusableSchema: The API would refuse its input schema.
@@ -128,7 +128,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         description=description(tool.description or title),
         parameters=api_schema(tool.input_schema),
         execute=execute,
-        # Without hints it may change anything; one that also destroys is never "read only".
+        # A tool without hints may change anything; a destructive one is never "read only".
         changes=not hints.read_only_hint or bool(hints.destructive_hint),
         is_vouched=lambda: server.is_vouched(tool),
         # A call that reports progress may take longer than any fixed time: calls.py limits its

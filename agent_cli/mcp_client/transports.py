@@ -1,4 +1,4 @@
-"""How bytes reach a server: a child process or HTTP, each made safe for the SDK."""
+"""The transports to a server, child process or HTTP, each made safe for the SDK."""
 
 import logging
 import shutil
@@ -30,7 +30,7 @@ _EVENT_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Link:
-    """One attempt's way to a server; `open()` is the transport for the SDK, used once."""
+    """The transport of one connection attempt; `open()` returns it for the SDK, once."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Link:
         silence_limits: SilenceLimits,
         on_end: Callable[[], None],
     ) -> None:
-        """Prepare one attempt; *on_end* is called when the way turns out to be of no more use."""
+        """Prepare one attempt; *on_end* is called when the transport has failed."""
         self._on_end = on_end
         self._config = config
         self._host = host
@@ -54,7 +54,7 @@ class Link:
 
     @property
     def ended(self) -> str:
-        """How the connection ended, half a sentence; known once it is closed."""
+        """A clause that says how the connection ended; known once it is closed."""
         if self._process:
             return self._process.ended
         if self.refusal:
@@ -63,16 +63,16 @@ class Link:
 
     @property
     def refused(self) -> int | None:
-        """The HTTP status with which the server refused us, or None."""
+        """The HTTP status with which the server refused the connection, or None."""
         return self._http.refused if self._http else None
 
     @property
     def refusal(self) -> str:
-        """What the server said when it refused us, with the status."""
+        """The server's message when it refused the connection, with the status."""
         return self._http.refusal if self._http else ""
 
     def connected(self) -> None:
-        """Note that the handshake is over: from now on failed requests are answers."""
+        """Note that the handshake is over: failed requests are no longer refused connections."""
         if self._http:
             self._http.is_connected = True
         if self._process:
@@ -83,7 +83,7 @@ class Link:
 
         Raises:
             FileNotFoundError: The command of a stdio server does not exist.
-            NotADirectoryError: The directory it is to be started in does not exist.
+            NotADirectoryError: Its working directory does not exist.
         """
         match self._config.transport:
             case "stdio":
@@ -98,8 +98,8 @@ class Link:
         environment = server_environment(self._environment, config.env)
         if config.cwd and not Path(config.cwd).is_dir():
             raise NotADirectoryError(config.cwd)
-        # Asked here, because below the supervisor it would only show as an early end. With a
-        # directory in it the command is meant from where the server starts; else along PATH.
+        # Checked here, because below the supervisor it would only show as an early end. A command
+        # with a slash is relative to the working directory; others are found along PATH.
         command = Path(config.cwd, config.command) if "/" in config.command else config.command
         if not shutil.which(command, path=environment.get("PATH")):
             raise FileNotFoundError(config.command)
@@ -126,14 +126,14 @@ class Link:
     @asynccontextmanager
     async def _sse(self) -> AsyncGenerator["TransportStreams"]:
         async with authorization(self._config, self._host, self._silence_limits) as sign_in:
-            # The SDK enters and closes the client; the timeout it proposes is shorter than ours.
+            # The SDK enters and closes the client; the timeout it passes is shorter than ours.
             def new_client(
                 headers: dict[str, str] | None = None,
                 timeout: httpx2.Timeout | None = None,  # noqa: ARG001
                 auth: httpx2.Auth | None = None,
             ) -> httpx2.AsyncClient:
                 self._http = SafeAsyncClient(headers or {}, auth, Addresses(self._config))
-                # Here the SDK only logs a refusal, and the call would wait for its answer.
+                # The SDK only logs a refused request here, and the call would wait for its answer.
                 self._http.on_failure = self._on_end
                 return self._http
 
@@ -148,14 +148,14 @@ class Link:
 
 
 def quiet_sdk() -> None:
-    """Keep the SDK off the screen: it logs a traceback for each line it cannot read.
+    """Silence the SDK: it logs a traceback for each line it cannot read.
 
-    And it warns of everything that the newest revision has no more, which older servers need.
+    It also warns of every feature that the newest revision removed, which older servers need.
     """
     warnings.filterwarnings("ignore", category=MCPDeprecationWarning)
     for name in ("mcp", "client", "httpx2"):
         logger = logging.getLogger(name)
         logger.propagate = False
         if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
-            # Without any handler, Python would print to standard error.
+            # Without a handler, Python would print to standard error.
             logger.addHandler(logging.NullHandler())

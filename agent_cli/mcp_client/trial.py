@@ -1,4 +1,4 @@
-"""Servers started once, to see whether they work: for `agent-cli mcp` and `doctor`."""
+"""Start servers once to test them, for `agent-cli mcp` and `doctor`."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -8,12 +8,12 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.pool import McpServers
 from agent_cli.mcp_client.restarts import NO_RESTARTS
 
-# Loading what speaks to servers is not part of their own limits.
+# The limits of the servers do not include the time to import the SDK.
 _LOADING_S = 5.0
 
 
 def _ignore(_settled: int) -> None:
-    """Count for nobody."""
+    """Ignore the count."""
 
 
 @asynccontextmanager
@@ -22,12 +22,12 @@ async def connected(
     configs: Sequence[ServerConfig],
     on_settled: Callable[[int], None] = _ignore,
 ) -> AsyncGenerator[McpServers]:
-    """Start *configs* once, wait until each is ready or has failed, and end them after.
+    """Start *configs* once, wait until each is ready or has failed, and end them on exit.
 
     Args:
-        environment: Inherited by stdio servers, without what is ours.
+        environment: Inherited by stdio servers, without our own secrets.
         configs: The servers.
-        on_settled: Gets the number of servers that are ready or have failed, when it changes.
+        on_settled: Called with the number of servers that are ready or have failed.
     """
     settled: set[str] = set()
 

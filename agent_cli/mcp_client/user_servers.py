@@ -1,4 +1,4 @@
-"""The user's own servers: one file in the format of `.mcp.json`, changed a server at a time."""
+"""The user's own servers: one file in the format of `.mcp.json`, edited server by server."""
 
 import json
 from collections.abc import Mapping
@@ -13,26 +13,26 @@ _SERVERS = "mcpServers"
 
 
 def user_file() -> Path:
-    """Return where the user's servers stand."""
+    """Return the path of the user's server file."""
     return paths.config_dir() / "mcp.json"
 
 
 class UserServers:
-    """Entries as people write them, variables and all; other keys of the file are kept.
+    """The entries in the file, variables unexpanded; other keys of the file are kept.
 
     Raises:
-        SettingsError: The file cannot be read or written, or is not what it should be.
+        SettingsError: The file cannot be read or written, or has the wrong format.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def names(self) -> tuple[str, ...]:
-        """Return the servers in the file's order."""
+        """Return the names of the servers in the file's order."""
         return tuple(self._servers(self._read()))
 
     def add(self, entries: Mapping[str, Mapping[str, Json]]) -> tuple[str, ...]:
-        """Write those of *entries* that are not there yet; return the names of the others."""
+        """Add those of *entries* whose names are free; return the names of the others."""
         content = self._read()
         servers = self._servers(content)
         known = tuple(name for name in entries if name in servers)
@@ -40,7 +40,7 @@ class UserServers:
             name: dict(entry) for name, entry in entries.items() if name not in servers
         }
         if new:
-            # It may hold tokens in `env` and `headers`: readable by the user alone.
+            # It may have tokens in `env` and `headers`, so only the user may read it.
             self._write(content | {_SERVERS: servers | new})
         return known
 

@@ -1,4 +1,4 @@
-"""`${VAR}` and `${VAR:-default}` in configuration files; values come from a mapping."""
+"""Expand `${VAR}` and `${VAR:-default}` in configuration files with values from a mapping."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """Replaces `${VAR}` and `${VAR:-default}`; the default also stands in for an empty value."""
+    """Expands `${VAR}` and `${VAR:-default}`; the default also replaces an empty value."""
 
     environment: Mapping[str, str]
 
