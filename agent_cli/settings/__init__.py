@@ -1,7 +1,7 @@
 """Settings from files, variables and options: checked, frozen, each with its origin.
 
-The only owner of tomllib and dotenv. `config show` is in `agent_cli.settings.show`, which the
-way to the first prompt does not need.
+The only package that uses tomllib and dotenv. `config show` is in `agent_cli.settings.show`,
+which start-up does not need.
 """
 
 from agent_cli.settings.environment import (

@@ -1,4 +1,4 @@
-"""The settings of agents that the model starts; a part of schema.py."""
+"""The settings of subagents; a part of schema.py."""
 
 from typing import Annotated, NamedTuple
 
@@ -6,7 +6,7 @@ from agent_cli.settings.rules import flag, whole
 
 
 class AgentSettings(NamedTuple):
-    """Agents that the model starts: how many at once, how many unasked, how deep, how long."""
+    """Subagents: how many at once, how many without asking, how deep, and how many rounds."""
 
     enabled: Annotated[bool, flag()] = True
     max_parallel: Annotated[int, whole(1, 64, "agents")] = 4

@@ -1,6 +1,6 @@
-"""The words for a setting that is wrong: what was found, and which key was probably meant.
+"""The words for an invalid setting: the value found, and the key that was probably meant.
 
-Imported only when there is something to complain about.
+Imported only after an invalid setting.
 """
 
 import difflib
@@ -22,7 +22,7 @@ def found_text(rule: SettingRule, value: object) -> str:
 
 
 def nearest_hint(written: str, known: Mapping[str, str]) -> str:
-    """Return a hint at the known key that looks most like *written*, or ""."""
+    """Return a hint at the known key most similar to *written*, or ""."""
     last_parts = {folded.rpartition(".")[2]: key for folded, key in known.items()}
     folded = fold(written)
     for candidates, wanted in ((known, folded), (last_parts, folded.rpartition(".")[2])):

@@ -1,19 +1,19 @@
-"""One `.env` file: its variables, its lines that are none, and what a project may not set.
+"""One `.env` file: its variables, invalid lines, and variables a project must not set.
 
-Imported only when there is such a file: the first prompt waits for what stands above it.
+Imported only if there is such a file, to keep start-up fast.
 """
 
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
-# The parser alone: the package's own reader prints lines it cannot parse to the terminal.
+# The parser alone: the package's own reader prints invalid lines to the terminal.
 from dotenv.parser import parse_stream
 
 from agent_cli.settings.sources import text_of
 from agent_cli.system import paths
 
-# Whoever sets one of these decides where requests and keys go, or which program runs.
+# These decide where requests and keys go, or which program runs.
 _USER_ONLY_NAMES = frozenset(
     {
         "HOME", "PATH", "SHELL", "ENV", "BASH_ENV", "IFS", "PAGER", "EDITOR", "VISUAL",
@@ -22,17 +22,17 @@ _USER_ONLY_NAMES = frozenset(
     }
 )  # fmt: skip
 _USER_ONLY_PREFIXES = ("LD_", "DYLD_", "PYTHON", "XDG_", "GIT_", "SSL_", "ANTHROPIC_", "CLAUDE_")
-# Keys may come from a project that is trusted; they only decide who pays.
+# Keys may come from a trusted project; they only decide who pays.
 _PROJECT_MAY_SET = frozenset(
     {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_ADMIN_API_KEY"}
 )
 
 
 class EnvFile(NamedTuple):
-    """What one file says.
+    """The content of one file.
 
     Attributes:
-        notices: Sentences about lines that were left out; never their text.
+        notices: Sentences about lines left out; never their text.
     """
 
     variables: dict[str, str]
@@ -40,12 +40,12 @@ class EnvFile(NamedTuple):
 
 
 def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
-    """Read one `.env`; values are taken as they are written, `${NAME}` is not expanded.
+    """Read one `.env`; values are taken literally, `${NAME}` is not expanded.
 
-    A name without a value is left out: a copy of an example must not hide what was set before.
+    A name without a value is ignored: a copied example must not hide a value set elsewhere.
 
     Raises:
-        SettingsError: It cannot be read, or is not UTF-8.
+        SettingsError: The file cannot be read, or is not UTF-8.
     """
     found = EnvFile({}, [])
     for binding in parse_stream(StringIO(text_of(path))):

@@ -1,6 +1,6 @@
-"""The variables this program sees: the process's own, the user's `.env`, a trusted project's.
+"""The program's variables: the process's own, the user's `.env`, a trusted project's `.env`.
 
-Nothing is written to `os.environ`: tools and MCP servers must not inherit what a `.env` holds.
+Nothing is written to `os.environ`: tools and MCP servers must not inherit variables of a `.env`.
 """
 
 import stat
@@ -27,11 +27,11 @@ OPTIONAL_SECRETS: Mapping[str, tuple[str, ...]] = {
 
 
 class Environment(Mapping[str, str]):
-    """Variables by name; the process wins over the project's `.env`, that over the user's.
+    """Variables by name; the process wins over the project's `.env`, which wins over the user's.
 
     Attributes:
-        project_names: Variables that came out of the project's `.env`.
-        notices: Sentences about lines and variables that were left out.
+        project_names: Variables from the project's `.env`.
+        notices: Sentences about lines and variables left out.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Environment(Mapping[str, str]):
         self.project_names = frozenset(n for n in project or {} if n not in process)
 
     def without_project(self) -> "Environment":
-        """Return the same without the project's `.env`, for what is the user's own."""
+        """Return the variables without the project's `.env`, for the user's own settings."""
         layers = dict(self._layers)
         return Environment(layers["process"], layers["user"])
 
@@ -68,7 +68,7 @@ class Environment(Mapping[str, str]):
         return "not set"
 
     def missing(self, *names: str) -> tuple[str, ...]:
-        """Return those of *names* that are not set or empty."""
+        """Return those of *names* that are unset or empty."""
         return tuple(name for name in names if not self.get(name))
 
 
@@ -76,7 +76,7 @@ def load_environment(process: Mapping[str, str], *, workspace: Path, trusted: bo
     """Read the user's `.env` and, in a trusted workspace, the project's.
 
     Raises:
-        SettingsError: A `.env` is there and cannot be read.
+        SettingsError: A `.env` exists but cannot be read.
     """
     user, user_notices = _read(paths.user_env_file(), from_project=False)
     project, notices = _read(workspace / ".env", from_project=True) if trusted else ({}, [])
@@ -85,7 +85,7 @@ def load_environment(process: Mapping[str, str], *, workspace: Path, trusted: bo
 
 
 def _exposed(path: Path) -> Iterator[str]:
-    """Yield that other users can read the user's keys, if they can enter every folder above."""
+    """Yield a warning if other users can read the keys: the file, and every directory above."""
     try:
         is_open = path.stat().st_mode & stat.S_IROTH and all(
             folder.stat().st_mode & stat.S_IXOTH for folder in path.parents
@@ -97,10 +97,10 @@ def _exposed(path: Path) -> Iterator[str]:
 
 
 def check_credentials(environment: Environment) -> None:
-    """Make sure that the model's server can be asked in somebody's name.
+    """Check that there are credentials for the model's API.
 
     Raises:
-        NoCredentials: There is no key, token or profile; says where to get one and to put it.
+        NoCredentials: There is no key, token or profile; says where to get one and where to put it.
     """
     if len(environment.missing(*_CREDENTIALS)) < len(_CREDENTIALS) or _has_profile(environment):
         return
@@ -112,14 +112,14 @@ def check_credentials(environment: Environment) -> None:
 
 
 def _has_profile(environment: Environment) -> bool:
-    """Tell whether the SDK would find a profile on disk (its own rules for the directory)."""
+    """Return whether the SDK would find a profile on disk (its own rules for the directory)."""
     chosen = environment.get("ANTHROPIC_CONFIG_DIR")
     folder = Path(chosen) if chosen else Path.home() / ".config" / "anthropic"
     return (folder / "active_config").is_file() or (folder / "configs/default.json").is_file()
 
 
 def _read(path: Path, *, from_project: bool) -> tuple[dict[str, str], list[str]]:
-    """Return the variables of a `.env` and what there is to say about it; nothing without it."""
+    """Return the variables of a `.env` and notices about it; nothing if there is no such file."""
     if not path.is_file():
         return {}, []
     from agent_cli.settings.env_file import read_env_file  # noqa: PLC0415 - most starts have none

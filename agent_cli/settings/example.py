@@ -1,4 +1,4 @@
-"""`appsettings.example.toml`: every setting with its default and what it may be."""
+"""`appsettings.example.toml`: every setting with its default and its allowed values."""
 
 import re
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ _COMMENT = re.compile(r"  # (.*)")
 
 
 def example_text() -> str:
-    """Return the file as it stands at the top of the repository."""
+    """Return the text of the file at the top of the repository."""
     here = Path(__file__).parent
-    # A wheel holds it beside this module; in a clone it is where people look for it.
+    # A wheel holds it beside this module; a clone has it at the top, easy to find.
     packaged = here / _NAME
     return (packaged if packaged.exists() else here.parents[1] / _NAME).read_text(encoding="utf-8")
 
 
 def descriptions() -> Mapping[str, str]:
-    """Return what the example says of each setting behind its value."""
+    """Return the comment after each setting's value in the example."""
     described: dict[str, str] = {}
     table = ""
     for line in example_text().splitlines():

@@ -1,6 +1,6 @@
-"""Lifecycle hooks in files: Claude Code's settings, and which scripts of a workspace hooks run.
+"""Lifecycle hooks in files: Claude Code's settings, and the workspace's scripts that hooks run.
 
-Imported only when there is such a file. What a hook may be is checked where hooks are defined.
+Imported only if there is such a file. The code that defines hooks validates them.
 """
 
 import json
@@ -22,7 +22,7 @@ def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
     """Read the groups of hooks in a settings file of Claude Code.
 
     Raises:
-        SettingsError: It cannot be read; a guard in it would guard nothing.
+        SettingsError: The file cannot be read, so a guard in it would have no effect.
     """
     try:
         document = json.loads(text_of(path))
@@ -35,14 +35,14 @@ def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
     if not hooks or document.get("disableAllHooks") is True:
         return
     if not isinstance(hooks, dict):
-        hooks = {"PreToolUse": ["hooks"]}  # no table: a guard that blocks, and says so
+        hooks = {"PreToolUse": ["hooks"]}  # not a table: a hook that blocks with an error
     for event, groups in hooks.items():
         for group in groups if isinstance(groups, list) else [groups]:
             yield WrittenHooks(event, group, str(path), from_project)
 
 
 def is_acting(path: Path) -> bool:
-    """Return whether *path*, a settings file of Claude Code, has hooks or cannot be read."""
+    """Return whether a settings file of Claude Code has hooks or cannot be read."""
     try:
         return path.is_file() and any(True for _ in claude_hooks(path, from_project=True))
     except SettingsError:
@@ -50,7 +50,7 @@ def is_acting(path: Path) -> bool:
 
 
 def project_hooks(workspace: Path) -> list[WrittenHooks]:
-    """Return all groups of hooks that files of *workspace* define; broken files have none."""
+    """Return all groups of hooks in files of *workspace*; invalid files count as empty."""
     found: list[WrittenHooks] = []
     for name in (*_OWN_FILES, *CLAUDE_FILES):
         path = workspace / name
@@ -62,7 +62,7 @@ def project_hooks(workspace: Path) -> list[WrittenHooks]:
                     else (_own_hooks(path))
                 )
             except SettingsError:
-                continue  # whoever acts on it says so
+                continue  # loading the settings reports it
     return found
 
 
@@ -74,7 +74,7 @@ def _own_hooks(path: Path) -> Iterator[WrittenHooks]:
 
 
 def entries_of(written: WrittenHooks) -> Iterator[Mapping[str, object]]:
-    """Yield the tables of the hooks in a group, whatever else may be wrong with them."""
+    """Yield the tables of the hooks in a group, ignoring invalid parts."""
     group = written.group if isinstance(written.group, Mapping) else {}
     hooks = group.get("hooks")
     for hook in hooks if isinstance(hooks, list | tuple) else ():
@@ -83,7 +83,7 @@ def entries_of(written: WrittenHooks) -> Iterator[Mapping[str, object]]:
 
 
 def words_of(hook: Mapping[str, object]) -> list[str]:
-    """Return the words of a hook's command line, as far as they can be told."""
+    """Return the words of a hook's command line, as far as they can be parsed."""
     command, args = hook.get("command"), hook.get("args")
     if not isinstance(command, str):
         return []
@@ -96,7 +96,7 @@ def words_of(hook: Mapping[str, object]) -> list[str]:
 
 
 def scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ...]:
-    """Return the files of *workspace* that the commands of *hooks* name."""
+    """Return the files of *workspace* named by the commands of *hooks*."""
     found = {
         path: None
         for written in hooks

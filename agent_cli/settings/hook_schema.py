@@ -1,4 +1,4 @@
-"""The settings of lifecycle hooks; what a group of hooks may hold is checked where they are run."""
+"""The settings of lifecycle hooks; the code that runs hooks validates their groups."""
 
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple, TypeAlias
@@ -9,10 +9,10 @@ HookGroups: TypeAlias = tuple[Mapping[str, object], ...]
 
 
 class HookSettings(NamedTuple):
-    """Lifecycle hooks: of each event a list of groups, in Claude Code's shape and names.
+    """Lifecycle hooks: a list of groups for each event, in Claude Code's format and names.
 
-    `claude_files` also reads the hooks in `settings.json` of `~/.claude` and, where the workspace
-    is trusted, in `settings.json` and `settings.local.json` of its `.claude`.
+    `claude_files` also reads the hooks in `settings.json` of `~/.claude` and, if the workspace is
+    trusted, in `settings.json` and `settings.local.json` of its `.claude`.
     """
 
     claude_files: Annotated[bool, flag()._replace(user_only=True)] = True

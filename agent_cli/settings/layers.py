@@ -1,6 +1,6 @@
-"""Layers of settings put on top of each other: finds the key, checks the value, keeps the origin.
+"""Merge layers of settings: find the key, check the value, keep the origin.
 
-Knows the schema and no source: what a file, a variable or an option says arrives as an `Entry`.
+It knows the schema but no source: values of files, variables and options arrive as `Entry`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from agent_cli.settings.schema import Settings
 from agent_cli.settings.sources import Entry, KeyPath
 from agent_cli.system import paths
 
-# Keys that stand at the top level in the settings files of older programs.
+# Top-level keys in the settings files of older programs.
 OLD_NAMES = {
     "maxtoolresultchars": "history.max_tool_result_chars",
     "maxconversationmessages": "history.max_conversation_messages",
@@ -28,12 +28,12 @@ OLD_NAMES = {
 
 
 class Layers:
-    """What the layers taken so far say; a later one wins.
+    """The merged layers so far; a later one wins.
 
     Attributes:
-        origins: Place by dotted key of everything that was set.
-        added: By dotted key an entry for each item, of lists that all layers add to.
-        notices: Sentences about what was left out.
+        origins: The origin of every value that was set, by dotted key.
+        added: An entry for each item of the lists that all layers add to, by dotted key.
+        notices: Sentences about entries left out.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Layers:
                 self._put(key, entry)
 
     def settings(self) -> Settings:
-        """Build the frozen whole."""
+        """Build the frozen settings."""
         # Any: the schema's rules, not the type checker, have checked every value.
         changes: dict[str, Any] = {}
         for key, value in self._values.items():
@@ -74,7 +74,7 @@ class Layers:
         return Settings()._replace(**changes)
 
     def _find(self, path: KeyPath) -> tuple[str, KeyPath]:
-        """Return the key a path means, "" for none, and the name it goes on with inside of it."""
+        """Return the key for a path ("" if unknown), and the rest of the path below that key."""
         key = self._keys.get(fold(".".join(path)), "")
         if key:
             return key, ()
@@ -110,7 +110,7 @@ class Layers:
             self.origins[key] = entry.origin
 
     def _put_records(self, key: str, records: list[tuple[object, ...]], entry: Entry) -> None:
-        """Records with a name replace those of the same name; others replace the whole list."""
+        """Replace records of the same name; without names, replace the whole list."""
         rule = self._rules[key]
         if rule.item and "name" in rules_of(rule.item):
             before = self._values.get(key, ())
@@ -125,7 +125,7 @@ class Layers:
     def _record(
         self, key: str, rule: SettingRule, entry: Entry, raw: dict[str, object]
     ) -> tuple[object, ...]:
-        """Check one table of a list; what is said about it names it by its name."""
+        """Check one table of a list; messages about it include its name."""
         assert rule.item is not None
         rules = rules_of(rule.item)
         names = {fold(name): name for name in rules}
@@ -151,7 +151,7 @@ def _checked(key: str, rule: SettingRule, entry: Entry, value: object) -> object
     except ValueError:
         from agent_cli.settings.complaints import found_text  # noqa: PLC0415 - rarely needed
 
-        # Without the cause: its text would quote the value, which may be a secret.
+        # Without the cause, whose text would quote the value, which may be a secret.
         raise SettingsError(
             f"{entry.origin}: {key} must be {rule.allowed}, not {found_text(rule, value)}"
         ) from None

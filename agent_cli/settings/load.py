@@ -1,4 +1,4 @@
-"""Reads all layers of settings into one frozen `Settings`; every value knows where it came from."""
+"""Read all layers of settings into one frozen `Settings`; every value has an origin."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,18 +19,18 @@ from agent_cli.settings.sources import (
 )
 from agent_cli.system import paths
 
-# TOML is the format of this program, so it wins where both are there.
+# TOML is the main format of this program, so it wins if both exist.
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 
 
 class Loaded(NamedTuple):
-    """The settings in force.
+    """The effective settings.
 
     Attributes:
-        origins: Place by dotted key, for every value that is not the default; a model alias and
+        origins: The origin of every value that is not the default, by dotted key; a model alias and
             an MCP server have keys of their own (`models.high`, `mcp.servers.github`).
-        notices: Sentences for the user about what was left out, in the order of the layers.
-        rules: The permission rules of `permissions.toml` and of all layers, each with its place.
+        notices: Sentences for the user about entries left out, in the order of the layers.
+        rules: The permission rules of `permissions.toml` and of all layers, each with its origin.
         hooks: The lifecycle hooks of all layers, then those of Claude Code's files.
     """
 
@@ -49,7 +49,7 @@ def load_settings(
     extra_file: Path | None = None,
     overrides: Sequence[Override] = (),
 ) -> Loaded:
-    """Read user's files, project's (if *trusted*), *extra_file*, variables and options.
+    """Read the user's files, the project's (if *trusted*), *extra_file*, variables and options.
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.

@@ -1,4 +1,4 @@
-"""The user's `permissions.toml`: rules for everywhere, and those for one project each.
+"""The user's `permissions.toml`: global rules, and rules for single projects.
 
     deny = ["bash(git push *)"]
 
@@ -6,8 +6,8 @@
     path = "/home/ada/shop"
     allow = ["bash(npm test *)"]
 
-What "always for this project" adds goes to its end, so that comments and order stay as they are.
-Imported only when there is such a file, or is about to be.
+"Always for this project" appends to the file, so that comments and order stay the same. Imported
+only if the file exists, or is about to be created.
 """
 
 import json
@@ -24,10 +24,10 @@ _PROJECTS = "projects"
 
 
 def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
-    """Return the rules of *path* that hold in *workspace*, in the order of the file.
+    """Return the rules of *path* that apply to *workspace*, in the order of the file.
 
     Raises:
-        SettingsError: It cannot be read, or says something that is not known.
+        SettingsError: The file cannot be read, or has an unknown key.
     """
     text = text_of(path)
     try:
@@ -45,13 +45,13 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
 
 
 def add_project_rules(path: Path, workspace: Path, allow: Sequence[str]) -> None:
-    """Allow calls in *workspace* from now on; the file is made if it is missing.
+    """Allow calls in *workspace* from now on; the file is created if it is missing.
 
     Raises:
-        SettingsError: The file cannot be written, or holds something it must not.
+        SettingsError: The file cannot be written, or is invalid.
     """
     if path.exists():
-        read_rules(path, workspace)  # Nothing is added to what would not be read again.
+        read_rules(path, workspace)  # Do not append to a file that could not be read again.
     listed = ", ".join(map(_toml_text, allow))
     block = f"[[{_PROJECTS}]]\npath = {_toml_text(os.path.realpath(workspace))}\nallow = [{listed}]"
     try:
@@ -66,7 +66,7 @@ def add_project_rules(path: Path, workspace: Path, allow: Sequence[str]) -> None
 
 
 def _rules(path: Path, document: Mapping[str, object]) -> Iterator[tuple[str | None, str, str]]:
-    """Yield (project, kind, rule); no project for those that hold everywhere."""
+    """Yield (project, kind, rule); the project of a global rule is None."""
     for key, value in document.items():
         if key != _PROJECTS:
             yield from _listed(path, None, key, value)
@@ -94,11 +94,11 @@ def _listed(
 
 
 def _lines(text: str, rules: Sequence[str]) -> Iterator[int]:
-    """Yield the line of each rule; tomllib keeps their order but tells no positions."""
+    """Yield the line of each rule; tomllib keeps their order but reports no positions."""
     lines = text.split("\n")
     at = 0
     for rule in rules:
-        # One that is written with escapes is not found; the line before it is near enough.
+        # A rule written with escapes is not found; the line of the one before is near enough.
         found = (number for number in range(at, len(lines)) if _holds(lines[number], rule))
         at = next(found, at)
         yield at + 1
@@ -111,5 +111,5 @@ def _holds(line: str, rule: str) -> bool:
 
 
 def _toml_text(text: str) -> str:
-    """Return *text* as TOML writes it: as JSON does, but for the one control JSON leaves."""
+    """Return *text* as a TOML string: as in JSON, except for DEL, which JSON does not escape."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Which platform serves the model: the setting, else the variables that Claude Code reads."""
+"""The platform that serves the model: the setting, or else the variables of Claude Code."""
 
 from collections.abc import Mapping
 
@@ -18,10 +18,10 @@ _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
 def chosen_platform(settings: Settings, environment: Environment) -> PlatformName:
-    """Return the platform in force; a project's files can choose none.
+    """Return the chosen platform; a project's files cannot choose one.
 
     Raises:
-        SettingsError: The variables name two different ones.
+        SettingsError: The variables name two different platforms.
     """
     wanted = settings.provider.platform
     if wanted != "auto":

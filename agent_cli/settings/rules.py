@@ -1,6 +1,6 @@
-"""What a setting may be: a parser and the sentence that names what it accepts.
+"""The rule for a setting: a parser, and the sentence that names the allowed values.
 
-A rule stands in the annotation of the setting it is about (`settings/schema.py`).
+A rule is part of its setting's annotation (`settings/schema.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -11,13 +11,13 @@ Parse: TypeAlias = Callable[[object], object]
 
 
 class SettingRule(NamedTuple):
-    """One setting's check.
+    """The check of one setting.
 
     Attributes:
-        parse: Value of a file → value of the setting; ValueError when it is not allowed.
-        allowed: What `parse` accepts, as it reads after "must be".
-        unit: Of the number, or "".
-        read: Text of a variable or an option → value as a file would hold it; ValueError likewise.
+        parse: Value of a file → value of the setting; ValueError if it is not allowed.
+        allowed: The values `parse` accepts, worded to follow "must be".
+        unit: The unit of the number, or "".
+        read: Text of a variable or an option → value as in a file; ValueError likewise.
         append: Later layers add to the list instead of replacing it.
         user_only: Never taken from a project, not even from a trusted one.
         secret: The value is never shown.
@@ -37,7 +37,7 @@ class SettingRule(NamedTuple):
 
 
 def fold(name: str) -> str:
-    """Return *name* so that PascalCase, snake_case and kebab-case spellings compare equal."""
+    """Return *name* normalised: PascalCase, snake_case and kebab-case spellings compare equal."""
     return name.replace("_", "").replace("-", "").lower()
 
 
@@ -45,7 +45,7 @@ def whole(minimum: int, maximum: int, unit: str = "") -> SettingRule:
     """Accept a whole number in a range."""
 
     def parse(value: object) -> object:
-        # True and False are whole numbers to Python, not to a person.
+        # True and False are integers in Python, but not to users.
         if isinstance(value, int) and value is not True and value is not False:
             return _within(value, minimum, maximum)
         raise ValueError
@@ -81,9 +81,9 @@ def flag() -> SettingRule:
 def choice(
     *names: str, also: Mapping[str, str] | None = None, user_only: bool = False
 ) -> SettingRule:
-    """Accept one of *names* in any spelling; *also* maps other people's words (folded) to ours.
+    """Accept one of *names* in any spelling; *also* maps names of other programs (folded) to ours.
 
-    An explicit null, which only JSON has, means "none" where that is a choice.
+    An explicit null, which only JSON has, means "none" if that is a choice.
     """
     known = {fold(name): name for name in names} | dict(also or {})
 
@@ -100,7 +100,7 @@ def choice(
 
 
 def choices(*names: str) -> SettingRule:
-    """Accept a list of *names*, in any spelling; in a variable, a JSON array or one of them."""
+    """Accept a list of *names*, in any spelling; in a variable, a JSON array or one name."""
     one = choice(*names)
 
     def parse(value: object) -> object:
@@ -124,7 +124,7 @@ def text(allowed: str = "text") -> SettingRule:
 
 
 def texts(*, append: bool = False, user_only: bool = False) -> SettingRule:
-    """Accept a list of strings; in a variable, a JSON array or one text alone."""
+    """Accept a list of strings; in a variable, a JSON array or one string."""
 
     def parse(value: object) -> object:
         if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
@@ -135,7 +135,7 @@ def texts(*, append: bool = False, user_only: bool = False) -> SettingRule:
 
 
 def text_map(*, secret: bool = False) -> SettingRule:
-    """Accept a table of texts; names are kept as they are written."""
+    """Accept a table of strings; the spelling of names is kept."""
 
     def parse(value: object) -> object:
         if isinstance(value, dict) and all(isinstance(part, str) for part in value.values()):
@@ -146,7 +146,7 @@ def text_map(*, secret: bool = False) -> SettingRule:
 
 
 def table(*, secret: bool = False) -> SettingRule:
-    """Accept a table of anything; whoever uses it knows what may stand in it."""
+    """Accept any table; the code that uses it checks its content."""
 
     def parse(value: object) -> object:
         if isinstance(value, dict):
@@ -175,7 +175,7 @@ def records(
 
 
 def groups() -> SettingRule:
-    """Accept a list of tables of anything, which each layer adds to."""
+    """Accept a list of any tables, which each layer adds to."""
 
     def parse(value: object) -> object:
         if isinstance(value, list) and all(isinstance(part, dict) for part in value):
@@ -186,7 +186,7 @@ def groups() -> SettingRule:
 
 
 def optional(rule: SettingRule) -> SettingRule:
-    """Accept what *rule* accepts, and an explicit null for "not set"."""
+    """Accept the values of *rule*, and an explicit null for "not set"."""
 
     def parse(value: object) -> object:
         return None if value is None else rule.parse(value)
@@ -201,7 +201,7 @@ def _frozen(value: object) -> object:
 
 
 def _within(value: float, minimum: float, maximum: float) -> float:
-    # Written so that "not a number", which is neither below nor above, is refused.
+    # Written so that NaN, which is neither below nor above, is refused.
     if minimum <= value <= maximum:
         return value
     raise ValueError

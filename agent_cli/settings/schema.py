@@ -1,8 +1,8 @@
-"""Every setting with its default, its unit and what it may be, written once.
+"""Every setting with its default, its unit and its allowed values, written once.
 
 Loading, `config show` and the test of `appsettings.example.toml` all read these annotations.
-The sections are named tuples, not frozen dataclasses: thirteen of those would take half as long to
-define as Python takes to start, and settings are read before the first prompt is drawn.
+The sections are named tuples, not frozen dataclasses: defining thirteen of those would take half
+as long as Python's start-up, and settings are read before the first prompt is drawn.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ Strategy: TypeAlias = Literal["summarize", "none"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
-# The words of other logging libraries, as settings files of older programs have them.
+# The level names of other logging libraries, as in settings files of older programs.
 _LEVEL_WORDS = {
     "trace": "debug",
     "verbose": "debug",
@@ -47,7 +47,7 @@ _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
 class ProviderSettings(NamedTuple):
-    """How the model's server is talked to; `auto` leaves the platform to variables."""
+    """The connection to the model's API; `auto` leaves the platform to variables."""
 
     platform: Annotated[
         options.PlatformChoice, choice("auto", *get_args(options.PlatformName), user_only=True)
@@ -58,14 +58,14 @@ class ProviderSettings(NamedTuple):
 
 
 class HistorySettings(NamedTuple):
-    """What of the conversation is sent; 0 means no limit of a result, or no trimming by count."""
+    """Limits on the history sent; 0 means unlimited results, or no trimming by count."""
 
     max_tool_result_chars: Annotated[int, whole(0, 10_000_000, "characters")] = 40_000
     max_conversation_messages: Annotated[int, whole(0, 100_000, "messages")] = 0
 
 
 class CompactionSettings(NamedTuple):
-    """When and how old messages are summarised; 0 tokens means 80 % of the model's window."""
+    """Summaries of old messages: strategy, threshold, tail; 0 tokens means 80 % of the window."""
 
     strategy: Annotated[Strategy, choice(*get_args(Strategy))] = "summarize"
     threshold_tokens: Annotated[int, whole(0, 10_000_000, "tokens")] = 0
@@ -75,7 +75,7 @@ class CompactionSettings(NamedTuple):
 
 
 class RetrySettings(NamedTuple):
-    """How a failed model call is repeated: `base_s` after a 429, `other_base_s` after the rest."""
+    """Retries of a failed model call: `base_s` after a 429, `other_base_s` after other failures."""
 
     max: Annotated[int, whole(0, 20, "retries")] = options.RETRIES
     base_s: Annotated[float, number(0, 3600, "seconds")] = options.RETRY_BASE_S
@@ -90,7 +90,7 @@ class RetrySettings(NamedTuple):
 
 
 class PermissionSettings(NamedTuple):
-    """Who decides whether a tool may run. Each layer's rules add to those before it."""
+    """The permission mode and rules for tools. Each layer's rules add to those before it."""
 
     mode: Annotated[Mode, choice(*get_args(Mode), user_only=True)] = "ask"
     allow: Annotated[tuple[str, ...], texts(append=True, user_only=True)] = ()
@@ -99,7 +99,7 @@ class PermissionSettings(NamedTuple):
 
 
 class SandboxSettings(NamedTuple):
-    """What holds the commands the model runs."""
+    """The sandbox for commands that the model runs."""
 
     mode: Annotated[SandboxMode, choice(*get_args(SandboxMode), user_only=True)] = "auto"
     network: Annotated[bool, flag()._replace(user_only=True)] = False
@@ -116,7 +116,7 @@ class ToolSettings(NamedTuple):
 
 
 class JobSettings(NamedTuple):
-    """Limits of commands in the background: how many run at once, and how long each may."""
+    """Limits of background commands: how many at once, and how long each may run."""
 
     max: Annotated[int, whole(0, 64, "commands")] = 8
     timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 7_200
@@ -125,7 +125,7 @@ class JobSettings(NamedTuple):
 class McpServer(NamedTuple):
     """One MCP server: `command` and `args` for stdio, `url` and `headers` for http and sse.
 
-    `enabled_tools` and `disabled_tools` are patterns of its tools' own names; the latter win.
+    `enabled_tools` and `disabled_tools` are patterns of its own tool names; the latter win.
     """
 
     name: Annotated[str, text()] = ""
@@ -147,7 +147,7 @@ class McpServer(NamedTuple):
 
 
 def complete_server(server: dict[str, object]) -> dict[str, object]:
-    """Fill in the transport of a server that has only a url, and read `type` as transport."""
+    """Use HTTP for a server that has a URL but no transport, and read `type` as transport."""
     by_name = {fold(name): name for name in server}
     if "transport" in by_name:
         return server
@@ -157,11 +157,11 @@ def complete_server(server: dict[str, object]) -> dict[str, object]:
 
 
 class McpSettings(NamedTuple):
-    """Servers whose tools the model gets; `config` names files in the format of `.mcp.json`.
+    """Servers that offer tools to the model; `config` names files in the format of `.mcp.json`.
 
-    The first prompt waits `first_prompt_wait_s`, from the servers' start, for those still starting.
-    Tools of more than `defer_beyond_tokens` stand behind one that finds them; 0 never defers. The
-    default is a tenth of the smallest window among today's models.
+    The first prompt waits up to `first_prompt_wait_s`, counted from the servers' start, for servers
+    still starting. If tools take more than `defer_beyond_tokens`, the model gets one search tool
+    instead; 0 never defers. The default is a tenth of the smallest window among today's models.
     """
 
     enabled: Annotated[bool, flag()] = True
@@ -174,7 +174,7 @@ class McpSettings(NamedTuple):
 
 
 class PluginSettings(NamedTuple):
-    """Which plugins contribute; `disabled` names shipped and installed ones alike."""
+    """Enabled plugins; `disabled` names built-in and installed ones alike."""
 
     enabled: Annotated[bool, flag()] = True
     disabled: Annotated[tuple[str, ...], texts(append=True)] = ()
@@ -182,9 +182,9 @@ class PluginSettings(NamedTuple):
 
 
 class StatusLineSettings(NamedTuple):
-    """A program of the user's whose first line stands below the prompt.
+    """A command of the user; the first line of its output is shown below the prompt.
 
-    It runs after each turn, and every `refresh_s` seconds too unless that is 0.
+    It runs after each turn, and also every `refresh_s` seconds unless that is 0.
     """
 
     command: Annotated[str | None, optional(text("a command line"))._replace(user_only=True)] = None
@@ -193,10 +193,10 @@ class StatusLineSettings(NamedTuple):
 
 
 class UiSettings(NamedTuple):
-    """How the terminal looks; 0 characters per second means as fast as they come.
+    """The look of the terminal; 0 characters per second means no limit.
 
-    `notify` is how somebody is called when a run of more than ten seconds ends; `vi` are the keys
-    that edit the prompt. `screen_reader` repaints nothing and says states in words.
+    `notify` chooses how the user is alerted after a run of more than ten seconds; `vi` selects vi
+    keys in the prompt. `screen_reader` repaints nothing and describes states in words.
     """
 
     theme: Annotated[options.ThemeName, choice(*get_args(options.ThemeName))] = options.THEME
@@ -208,7 +208,7 @@ class UiSettings(NamedTuple):
 
 
 class LogSink(NamedTuple):
-    """One place log records go to; no level means `logging.level`, no path the state directory."""
+    """One destination of log records, by default at `logging.level` in the state directory."""
 
     type: Annotated[str, choice("file", "console")] = "file"
     level: Annotated[str | None, optional(choice(*LEVELS, also=_LEVEL_WORDS))] = None
@@ -216,7 +216,7 @@ class LogSink(NamedTuple):
 
 
 class LoggingSettings(NamedTuple):
-    """Sinks and the level of those that name none."""
+    """The log sinks, and the default level."""
 
     level: Annotated[str, choice(*LEVELS, also=_LEVEL_WORDS)] = "info"
     sinks: Annotated[tuple[LogSink, ...], records(LogSink)._replace(user_only=True)] = (
@@ -226,13 +226,13 @@ class LoggingSettings(NamedTuple):
 
 
 class SessionSettings(NamedTuple):
-    """Whether conversations are kept."""
+    """Whether conversations are saved."""
 
     enabled: Annotated[bool, flag()] = True
 
 
 class Settings(NamedTuple):
-    """All settings of one run; nothing in it can be changed, `_replace` makes another."""
+    """All settings of one run; immutable, `_replace` makes a changed copy."""
 
     model: Annotated[str, text("a model id or an alias from [models]")] = "claude-sonnet-5-5"
     max_tokens: Annotated[int, whole(1, 1_000_000, "tokens")] = options.MAX_TOKENS
@@ -280,6 +280,6 @@ class Settings(NamedTuple):
     telemetry: TelemetrySettings = TelemetrySettings()
 
     def model_id(self, name: str | None = None) -> str:
-        """Return the id behind an alias of `[models]`; any other name is an id already."""
+        """Return the model id for an alias of `[models]`; other names are returned unchanged."""
         wanted = self.model if name is None else name
         return self.models.get(wanted.lower(), wanted)

@@ -1,4 +1,4 @@
-"""The settings in force as text for a person: valid TOML, secrets masked, origins on request."""
+"""The effective settings as text: valid TOML, secrets masked, origins on request."""
 
 import json
 import tomllib
@@ -20,7 +20,7 @@ _SECRETS = (
 def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool) -> str:
     """Return one line for each setting, then one comment for each secret: set or not set.
 
-    Behind a value stands where it comes from, or without *with_origin* what it may be.
+    A comment after the value gives its origin, or without *with_origin* its description.
     """
     redactor = Redactor.of(environment)
     lines: list[str] = []
@@ -56,7 +56,7 @@ def settings_as_json(loaded: Loaded, environment: Environment) -> str:
 
 
 def _plain(value: object, redactor: Redactor) -> object:
-    """Return *value* as JSON knows it, without secrets."""
+    """Return *value* as a JSON value, without secrets."""
     text = _toml(value, redactor)
     return None if text is None else tomllib.loads(f"value = {text}")["value"]
 
@@ -67,7 +67,7 @@ def shown_value(value: object, redactor: Redactor) -> str:
 
 
 def _origin(key: str, origins: Mapping[str, str]) -> str:
-    """Return where a value came from; of tables, where each part that was set came from."""
+    """Return the origin of a value; for a table, the origins of its parts that were set."""
     if key in origins:
         return origins[key]
     parts = [
@@ -79,7 +79,7 @@ def _origin(key: str, origins: Mapping[str, str]) -> str:
 
 
 def _toml(value: object, redactor: Redactor) -> str | None:
-    """Return *value* as TOML; None, which TOML cannot say, as None."""
+    """Return *value* as TOML; None stays None, which TOML cannot express."""
     if value is None:
         return None
     if hasattr(value, "_asdict") and isinstance(value, tuple):
@@ -96,14 +96,14 @@ def _toml(value: object, redactor: Redactor) -> str | None:
 
 
 def _without_headers(name: str, value: object) -> object:
-    """Return *value*; of a hook's headers the names only."""
+    """Return *value*; if it holds a hook's headers, only their names."""
     if name == "headers" and isinstance(value, Mapping):
         return dict.fromkeys(value, MASK)
     return value
 
 
 def _record(record: tuple[object, ...], redactor: Redactor) -> str:
-    """Return a record as an inline table; fields that say nothing are left out."""
+    """Return a record as an inline table without empty fields."""
     shown: list[str] = []
     for (name, rule), value in zip(rules_of(type(record)).items(), record, strict=True):
         part: object = value

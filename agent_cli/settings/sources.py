@@ -1,6 +1,6 @@
-"""A setting as it was found, and where: in a file (`files`), a variable or an option.
+"""A setting's value with its origin: a file (`toml_json`), a variable or an option.
 
-Knows no setting: which keys exist and what they may be is decided in `layers`.
+It knows no settings: `layers` decides about valid keys and values.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from agent_cli.contracts.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
-# Where Claude Code keeps hooks: the first in a home directory, both in a project.
+# Claude Code's hook files: the first in the home directory, both in a project.
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 RULE_KINDS = ("allow", "ask", "deny")
 
@@ -18,14 +18,14 @@ KeyPath: TypeAlias = tuple[str, ...]
 
 
 class Entry(NamedTuple):
-    """One value as it was found.
+    """One value as found in its source.
 
     Attributes:
-        path: The key as it is written there, split at its dots.
-        origin: Where: "FILE:LINE", "env NAME" or "flag --NAME".
-        is_text: Variables and options hold text, which has to be read as the setting's type.
-        from_project: A project's file said so, not the user.
-        adds: A list is added to what the layers before it hold.
+        path: The key as written there, split at its dots.
+        origin: "FILE:LINE", "env NAME" or "flag --NAME".
+        is_text: The value is text (of a variable or option), to be parsed as the setting's type.
+        from_project: The value comes from a project's file, not from the user.
+        adds: A list that is added to the lists of earlier layers.
     """
 
     path: KeyPath
@@ -41,7 +41,7 @@ class Override(NamedTuple):
 
     Attributes:
         key: Dotted, as in the schema.
-        value: Its text, texts, or the switch's meaning.
+        value: Its text or texts, or the value of a switch.
         flag: The option as the user typed it, with its dashes.
     """
 
@@ -51,7 +51,7 @@ class Override(NamedTuple):
 
 
 class WrittenRule(NamedTuple):
-    """A permission rule as somebody wrote it; `kind` is one of `RULE_KINDS`, `origin` as above."""
+    """A permission rule as written; `kind` is one of `RULE_KINDS`, `origin` as in `Entry`."""
 
     kind: str
     text: str
@@ -59,7 +59,7 @@ class WrittenRule(NamedTuple):
 
 
 class WrittenHooks(NamedTuple):
-    """A group of lifecycle hooks as somebody wrote it, not checked; `event` is Claude Code's."""
+    """A group of lifecycle hooks as written, not validated; `event` is Claude Code's name."""
 
     event: str
     group: object
@@ -68,15 +68,15 @@ class WrittenHooks(NamedTuple):
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file of settings.
+    """Return the text of a settings file.
 
     Raises:
-        SettingsError: It cannot be read, or is not UTF-8.
+        SettingsError: The file cannot be read, or is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        # Without the cause: its text would quote bytes of the file.
+        # Without the cause, whose text would quote bytes of the file.
         raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
@@ -85,7 +85,7 @@ def text_of(path: Path) -> str:
 def environment_entries(
     variables: Mapping[str, str], project_names: Iterable[str]
 ) -> Iterator[Entry]:
-    """Read `AGENT_CLI_<SECTION>__<KEY>`; *project_names* came out of the project's `.env`."""
+    """Read `AGENT_CLI_<SECTION>__<KEY>`; *project_names* are from the project's `.env`."""
     from_project = frozenset(project_names)
     for name, text in variables.items():
         if name.startswith(ENVIRONMENT_PREFIX):
@@ -94,7 +94,7 @@ def environment_entries(
 
 
 def override_entries(overrides: Iterable[Override]) -> Iterator[Entry]:
-    """Read options; a repeatable one adds to the list of the layers before it."""
+    """Read options; a repeatable one adds to the lists of earlier layers."""
     for key, value, flag in overrides:
         several = isinstance(value, tuple)
         yield Entry(

@@ -1,4 +1,4 @@
-"""The settings of OpenTelemetry. A project's files choose none of them."""
+"""The settings of OpenTelemetry. A project's files cannot set them."""
 
 from typing import Annotated, NamedTuple
 
@@ -6,9 +6,9 @@ from agent_cli.settings.rules import flag, number, text
 
 
 class TelemetrySettings(NamedTuple):
-    """Whether spans and metrics are sent, where to, and whether with what was said.
+    """Export of spans and metrics: whether, where to, and whether with message texts.
 
-    At the end of a session the rest is sent for `flush_timeout_s` at most.
+    The end of a session waits at most `flush_timeout_s` for the last export.
 
     The standard variables win: OTEL_EXPORTER_OTLP_ENDPOINT and its kin, OTEL_SDK_DISABLED.
     """

@@ -1,6 +1,6 @@
 """Settings files, TOML or JSON: every key with its value and its line.
 
-Imported only when there is such a file: the first prompt waits for what stands above it.
+Imported only if there is such a file, to keep start-up fast.
 """
 
 import json
@@ -18,7 +18,7 @@ def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
     """Read a TOML or JSON file (by its suffix); one entry for each key of each table.
 
     Raises:
-        SettingsError: It cannot be read, or is not what its suffix says.
+        SettingsError: The file cannot be read, or does not match its suffix.
     """
     text = text_of(path)
     is_json = path.suffix == ".json"
@@ -63,8 +63,8 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
     """Return the line on which each key of a valid TOML text is first set.
 
     tomllib reports no positions. A statement ends where its lines, taken together, first parse;
-    that holds for multi-line texts and arrays too, and leaves all the grammar to tomllib. After a
-    statement of very many lines the rest has no numbers: each line of it costs a parse of all.
+    that is right for multi-line strings and arrays too, and leaves the grammar to tomllib. After a
+    very long statement the lines are unknown: each line of it costs a parse of all before it.
     """
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
@@ -87,7 +87,7 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
 
 
 def _deepest(value: object) -> KeyPath:
-    """Return the one path a statement sets; inline tables and arrays of tables are descended."""
+    """Return the path that a statement sets, through inline tables and arrays of tables."""
     if isinstance(value, list) and len(value) == 1:
         return _deepest(value[0])
     if not isinstance(value, dict) or not value:
@@ -97,7 +97,7 @@ def _deepest(value: object) -> KeyPath:
 
 
 def _json_line(text: str, path: KeyPath) -> int | None:
-    """Return the line of a key: the first spelling of its last part after those before it."""
+    """Return the line of a key: the first occurrence of its last part after the parts before it."""
     position = 0
     for part in path:
         position = text.find(json.dumps(part, ensure_ascii=False), position)
