@@ -1,4 +1,4 @@
-"""The ways in which models misquote a text; each turns an exact edit into a distorted one."""
+"""Typical misquotations by models; each turns an exact edit into a distorted one."""
 
 import html
 import json

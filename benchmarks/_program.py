@@ -1,4 +1,4 @@
-"""Runs the installed program for a benchmark, in an empty home, against the test server."""
+"""Run the installed program for a benchmark, in an empty home, against the test server."""
 
 import os
 import resource

@@ -1,7 +1,7 @@
-"""The files that a misquoted edit can mean: one for each way in which it may have been misquoted.
+"""The possible results of a misquoted edit: one file for each way it may have been misquoted.
 
-Independent of the matching that is measured: every shift of indentation is tried on old, and
-new is taken to be shifted with it or to stand as it is.
+Independent of the measured matching: every shift of indentation is tried on old, and new is either
+shifted with it or left as it is.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""What a turn of an agent costs that works beside seven others, next to a turn of one agent alone.
+"""The cost of a turn for one of eight concurrent agents, compared with a single agent's turn.
 
 Bar: the CPU time of a child's turn at most 1.5 times that of a single agent's turn.
 """

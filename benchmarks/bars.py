@@ -1,7 +1,7 @@
-"""The bars that `make bench` holds: one table, and exit code 1 where one is missed by 20 %.
+"""The bars that `make bench` holds: one table, and exit code 1 if one is missed by 20 %.
 
-Ratios to a bare Python measured alternately in the same run, medians; what has a target in seconds
-or megabytes is measured alone. `make bench-all` runs the benchmarks that look closer.
+Ratios to a bare Python measured alternately in the same run, medians; targets in seconds or
+megabytes are measured alone. `make bench-all` runs the more detailed benchmarks.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""What a command's turn costs beside its sandbox, and whether commands run side by side.
+"""The cost of a command's turn beyond its sandbox, and whether commands run concurrently.
 
 Targets, ratios in one run and medians: a turn that runs `true` in the sandbox takes no longer than
 a turn that reads a file, plus once `bwrap … /bin/true`, plus 5 ms; four `sleep 0.5` in one reply
-take 0.56 s from the reply's end to the next request; of 5,000 starts of `/bin/true` none hangs.
-The CPU time of each part is told too: on a busy machine the wall time is that of others.
+take 0.56 s from the reply's end to the next request; of 5,000 starts of `/bin/true` none hangs. The
+CPU time of each part is printed too: on a busy machine the wall time depends on other programs.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A key press behind an @ in a repository of 50,000 files: the CPU time of its completions.
 
-Bar: at most 30 ms a key, the slowest of all keys of several words, in the program's own completer.
-The list itself is made in the background; how long that takes is printed too.
+Bar: at most 30 ms for the slowest key of several words, in the program's own completer. The list
+itself is made in the background; its duration is printed too.
 """
 
 import os

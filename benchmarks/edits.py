@@ -1,15 +1,14 @@
-"""Real edits, exact and distorted as models do: how many come out right, are refused, or go wrong.
+"""Real edits, exact and misquoted as models do: counts of correct, refused and wrong results.
 
     python -m benchmarks.edits [edits.jsonl.gz | git repository]... [--only=NAME] [--verbose]
 
 Bar: none wrong; at least 99 % right where exactly one reading exists. A refusal counts as open
 where other lines of the file differ from the quoted ones in indentation and blanks only, or where
-two readings of the edit give different files (`benchmarks._readings`). "one parses" are those of
-the open ones of which a parser would keep one reading only: the edit tool knows no language. The
-second share counts them as refused. Rows without a share have more than one reading for nearly
-every edit. Without arguments, what lies in
-shared/data/edits.jsonl.gz beside the repository is taken. Then speed: 50 edits of a file of 1 MB,
-with LF and with CRLF, a refusal, and `all`.
+two readings of the edit give different files (`benchmarks._readings`). "one parses" counts the open
+edits of which a parser would accept one reading only: the edit tool knows no language. The second
+share counts them as refused. Rows without a share have more than one reading for nearly every edit.
+Without arguments, shared/data/edits.jsonl.gz beside the repository is read. Then speed: 50 edits of
+a file of 1 MB, with LF and with CRLF, a refusal, and `all`.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""From a key press to the screen while 2,000 deltas a second stream: the program in a terminal.
+"""Latency from key press to screen while 2,000 deltas a second stream: the program in a terminal.
 
 Bar: 50 ms at the 95th percentile. The same keys at an idle prompt are measured first, in the same
 run, so that a slow machine can be told from a slow program. The test server has its own process.

@@ -1,7 +1,7 @@
-"""A long answer in 20-byte deltas to a pipe: is the CPU time linear in its length?
+"""Linearity of the CPU time for a long answer in 20-byte deltas to a pipe.
 
 Bar: twice the text, at most 2.3 times the time. Start-up is measured with an empty answer and
-taken off.
+subtracted.
 """
 
 from benchmarks._program import empty_home, run

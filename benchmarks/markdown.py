@@ -1,4 +1,4 @@
-"""Markdown in 20-byte deltas at 20 frames a second: is the work linear, and what is written?
+"""Markdown in 20-byte deltas at 20 frames a second: linearity of the work, and bytes written.
 
 Bars: ten times the text, at most 11 times the CPU time; bytes written at most 4 times the text.
 260 deltas a second arrive, so a frame shows 13 of them.

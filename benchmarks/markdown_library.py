@@ -1,7 +1,7 @@
-"""Our streaming Markdown beside markdown-it-py, which parses the open block anew for each frame.
+"""Our streaming Markdown beside markdown-it-py, which reparses the open block for each frame.
 
-The library's column is a lower bound: it parses only. Wrapping, highlighting and drawing, which our
-column holds, are not in it. Bars: none; the figures are for docs/decisions/streaming-markdown.md.
+The library's column is a lower bound: it parses only. Wrapping, highlighting and drawing, included
+in our column, are not in it. Bars: none; the figures are for docs/decisions/streaming-markdown.md.
 """
 
 import time

@@ -1,11 +1,11 @@
-"""How many questions two sessions of 200 commands cost, in each mode, with and without a sandbox.
+"""The questions asked in two sessions of 200 commands, in each mode, with and without a sandbox.
 
 The sessions are written in the style of recorded ones: half of the commands look around, the rest
-builds, tests and commits; a few cannot be undone, or leave the workspace. The person answers
-"always this session" wherever that is offered, or never.
+build, test and commit; a few cannot be undone, or leave the workspace. The user answers "always
+this session" wherever that is offered, or never.
 
-Bars: at most 20 questions where the sandbox is enough and in yolo, and in mode "ask" for at most a
-third of the commands when "always" is answered.
+Bars: at most 20 questions in "auto-edit" with a sandbox and in "yolo", and in mode "ask" questions
+about at most a third of the commands if the answer is "always".
 """
 
 import asyncio

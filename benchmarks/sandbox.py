@@ -1,7 +1,7 @@
-"""What the sandbox adds to a command, and what finding out which one works costs.
+"""The overhead of the sandbox for a command, and the cost of detecting which sandbox works.
 
-Least and 25th percentile of the wall time of `bash -c true`: the machine may be busy. No bar but
-that of the eye: a command takes a model seconds to think of.
+Minimum and 25th percentile of the wall time of `bash -c true`: the machine may be busy. There is no
+bar, because a model needs seconds to produce a command.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a session of 10,000 entries costs in CPU: appending, loading, projecting, listing.
+"""The CPU time of a session of 10,000 entries: appending, loading, projecting, listing.
 
 python benchmarks/sessions.py [ENTRIES]
 """

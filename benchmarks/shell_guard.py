@@ -1,4 +1,4 @@
-"""What a decision about a shell command costs, and the one-time cost of the grammar.
+"""The cost of a decision about a shell command, and the one-time cost of the grammar.
 
 Bar: a plain command in at most 1,000 µs, median, in a workspace on a local disk.
 """

@@ -1,4 +1,4 @@
-"""What a tool turn costs beside the tool, what four sleeping tools cost together, and memory.
+"""The cost of a tool turn beyond the tool, of four concurrent sleeping tools, and memory.
 
 Bars: median of at most 15 ms CPU from the end of a reply to the next request, after warm-up; four
 calls that sleep 0.5 s in less than 0.8 s; a session of 50 turns in at most 130 MB; system prompt

@@ -1,4 +1,4 @@
-"""Put the built-in tools behind a person's yes: the run pauses, the answer lets it go on."""
+"""Require a person's approval for the built-in tools: the run pauses until the answer."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""A model that plays a script, so that the examples run offline and without a key.
+"""A scripted model, so that the examples run offline and without a key.
 
 A `stream_fn` is a function from a request to an asynchronous iterator of stream events. Leave it
 out and give `registry=` a provider instead, and the same programs talk to a real model.

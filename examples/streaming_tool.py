@@ -1,4 +1,4 @@
-"""A tool that tells how far it is, and a screen that no event of a reply escapes."""
+"""A tool that reports its progress, and a screen that handles every event of a reply."""
 
 import asyncio
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""Every test runs as if on a new machine: empty home, no settings, no keys, no internet."""
+"""Run every test as if on a new machine: empty home, no settings, no keys, no internet."""
 
 import contextlib
 import gc

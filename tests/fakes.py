@@ -1,4 +1,4 @@
-"""A scripted model, small tools and ways to read what a run told, for tests without a network.
+"""A scripted model, small tools and ways to read a run's events, for tests without a network.
 
 model = ScriptedModel(calls(tool_use("look", {}, "t1")), says("done"))
 agent, events = listening(Agent(config(model, tools=[tool("look", returns("a tree"))])))

@@ -1,4 +1,4 @@
-"""Runs our programs as forks of one process that has imported everything: see tests/forked.py.
+"""Run our programs as forks of one process that has imported everything: see tests/forked.py.
 
     python -P fork_server.py DESCRIPTOR
 

@@ -1,8 +1,8 @@
-"""Start programs of ours without their imports: as forks of a process that has made them already.
+"""Start our programs without import time: as forks of a process that has already imported them.
 
 A start of the real program takes two seconds, nearly all of it imports; a fork takes a tenth. It is
-a process of its own all the same: signals, exit codes, streams and terminals are real. What only a
-new interpreter shows (which modules are loaded, what /proc tells) needs `fresh=True`.
+still a separate process: signals, exit codes, streams and terminals are real. Checks that need a
+new interpreter (loaded modules, entries of /proc) pass `fresh=True`.
 """
 
 import atexit

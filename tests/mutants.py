@@ -1,15 +1,15 @@
 """Mutation testing: `make mutants` changes the source in small ways and runs the tests on each.
 
 A change is made to the syntax tree of one module as it is imported; no file is written. The tests
-that run are those of the module's own room, its own test file first, until one fails. A sample,
-the same for the same seed, is drawn from each room, and as much of it is tried as the time allows.
-What no test noticed is listed.
+that run are those of the module's own room, its own test file first, until one fails. A sample, the
+same for the same seed, is drawn from each room, and as much of it is tried as the time allows.
+Mutants that survive all tests are listed.
 
 mutmut is not used: it first copies the whole program with all mutants of all rooms into it, which
 takes longer than the whole sample here.
 
-Left alone: docstrings, annotations, decorators, assertions, log lines, and what only a
-type checker reads.
+Not mutated: docstrings, annotations, decorators, assertions, log lines, and code only for type
+checkers.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The log records of the program, kept for a test to look at instead of being written."""
+"""The log records of the program, kept for a test to inspect instead of being written."""
 
 import logging
 from collections.abc import Generator, MutableMapping

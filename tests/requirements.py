@@ -1,7 +1,7 @@
-"""Which tests cover which requirement: `python -m tests.requirements [ID...]` prints the table.
+"""The table of requirements and their tests; `python -m tests.requirements [ID...]` prints it.
 
-A test covers what its name, its docstring or a comment in it names by ID; a module's docstring
-counts for the whole module. docs/requirements.md says what the IDs stand for.
+A test covers the IDs in its name, its docstring or a comment in it; a module's docstring counts for
+the whole module. docs/requirements.md says what the IDs stand for.
 """
 
 import ast

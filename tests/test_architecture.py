@@ -1,4 +1,4 @@
-"""What import-linter cannot hold: owners, sizes and habits of the source, one short test each."""
+"""Rules that import-linter cannot express: owners, sizes, habits of the source; one test each."""
 
 import ast
 import importlib

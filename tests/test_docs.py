@@ -1,4 +1,4 @@
-"""What the documentation shows is what the program does."""
+"""The documentation's examples match the program."""
 
 import os
 import re

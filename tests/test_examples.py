@@ -1,4 +1,4 @@
-"""The examples run as they stand, offline, and say what they are meant to say."""
+"""The examples run unchanged, offline, and print their expected output."""
 
 import ast
 import subprocess

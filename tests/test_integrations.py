@@ -1,4 +1,4 @@
-"""What stands beside the program: files that other programs read."""
+"""Files beside the program that other programs read."""
 
 import json
 import tomllib

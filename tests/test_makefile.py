@@ -1,4 +1,4 @@
-"""The two commands that set everything up, with an interpreter that only pretends."""
+"""The two commands that set everything up, with a fake interpreter."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The tool that changes the source: which changes it makes, and that the tests run on them."""
+"""The mutation tool: the changes it makes, and that the tests run on them."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The wheel, as a user gets it: what is inside, what it needs, and that it runs."""
+"""The wheel, as a user gets it: its content, its requirements, and that it runs."""
 
 import ast
 import importlib.metadata

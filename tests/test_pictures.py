@@ -1,4 +1,4 @@
-"""The README's pictures: drawn from a real session, and drawn right."""
+"""The README's pictures: drawn from a real session, and correctly."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""Private names of libraries that we use, because there is no public way.
+"""Private names of libraries that we use because there is no public equivalent.
 
-Each is pinned to what the code relies on: an update that moves one fails here and not on a screen.
+Each test pins the behaviour the code relies on: an update that changes it fails here and not on a
+user's screen.
 """
 
 import ast

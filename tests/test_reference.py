@@ -1,4 +1,4 @@
-"""docs/api.md describes all that can be imported from `agent_cli`."""
+"""docs/api.md describes every public name of `agent_cli`."""
 
 import re
 from importlib import import_module

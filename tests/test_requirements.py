@@ -1,4 +1,4 @@
-"""docs/requirements.md and the tests agree on what there is."""
+"""docs/requirements.md and the tests agree on the requirement IDs."""
 
 import subprocess
 import sys

@@ -1,8 +1,8 @@
-"""What an attacker may try, and that each of it has a test which says so.
+"""The attacks of the threat model, each with a test that names it.
 
-The attacker wrote the repository, a dependency, a page, what a tool or server prints, or is another
-user of this machine; not the user, not root, not the kernel. A test names what it covers in its
-docstring by its number.
+The attacker wrote the repository, a dependency, a page, or the output of a tool or server, or is
+another user of this machine; not the user, not root, not the kernel. A test names the attacks it
+covers by number in its docstring.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """An editor for tests: the official client library around `agent-cli acp` as a child process.
 
-Every message of both directions is validated. The library forgives much (it drops what it does not
-know and replaces what does not fit), so a message counts as valid only if what the library makes of
-it, written out again, is the message.
+Every message of both directions is validated. The library forgives much (it drops unknown members
+and replaces invalid ones), so a message counts as valid only if the library's parsed form,
+serialized again, equals the message.
 """
 
 import asyncio

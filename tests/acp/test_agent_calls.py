@@ -1,4 +1,4 @@
-"""Questions of agents that work for the session's agent, put to an editor."""
+"""Permission requests of subagents, forwarded to an editor."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A stranger's words in an editor: shown as they are, never acted on."""
+"""Untrusted text in an editor: displayed as it is, never acted on."""
 
 from pathlib import Path
 

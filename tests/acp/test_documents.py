@@ -1,4 +1,4 @@
-"""An editor's buffers, asked from a tool's thread."""
+"""An editor's buffers, read from a tool's thread."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lines of JSON, as other programs write and read them."""
+"""Newline-delimited JSON, as other programs write and read it."""
 
 import json
 from typing import Any

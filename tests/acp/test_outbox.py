@@ -1,4 +1,4 @@
-"""What waits for a slow reader: merged without loss, in order."""
+"""Updates queued for a slow reader: merged without loss, in order."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Scenarios of editors, with the official client library against the real program."""
+"""Editor scenarios, with the official client library against the real program."""
 
 import asyncio
 import base64

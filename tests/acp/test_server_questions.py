@@ -1,4 +1,4 @@
-"""Questions of MCP servers that came with a session, put to the editor's user."""
+"""Elicitation by MCP servers that came with a session, forwarded to the editor's user."""
 
 import sys
 from pathlib import Path

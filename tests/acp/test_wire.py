@@ -1,4 +1,4 @@
-"""The wire itself: rubbish, ends, time, and what else could get between the messages."""
+"""The wire itself: malformed input, endings, timing, and stray output between the messages."""
 
 import json
 import os

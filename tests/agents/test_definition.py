@@ -1,4 +1,4 @@
-"""Agents as files: what each field comes to, and what is said of one that cannot be used."""
+"""Agent files: the effect of each field, and the message about a file that cannot be used."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""Random trees of agents against a server that keeps a ledger of its own.
+"""Random trees of agents, checked against a separate ledger in the server.
 
 The agents, their ledger, the provider and its retries are the real ones; replies, usage, faults and
-interruptions are random. The server counts what it generated, whether or not it arrived.
+interruptions are random. The server counts all it generated, whether or not the client received it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Reaching outside the workspace, with the real tools and the real policy."""
+"""Access outside the workspace, with the real tools and the real policy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Agents that work for the agent, in the whole program against a test server."""
+"""Subagents, in the whole program against a test server."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The program, built: what it hands to whoever brings a tool."""
+"""The assembled program: the services it hands to tools that callers provide."""
 
 import pytest
 

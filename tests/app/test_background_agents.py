@@ -1,4 +1,4 @@
-"""Agents that go on behind the call that started them: jobs, like commands."""
+"""Subagents that continue in the background after their call has returned: jobs, like commands."""
 
 import json
 

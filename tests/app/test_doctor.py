@@ -1,4 +1,4 @@
-"""The report about what is ready, against a server on this machine."""
+"""The `doctor` report about readiness, against a server on this machine."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Background commands in the program, built: who hears of them, and when that begins a run."""
+"""Background commands in the assembled program: whom their end notifies, when it starts a run."""
 
 import asyncio
 from collections.abc import AsyncGenerator

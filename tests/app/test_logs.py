@@ -1,4 +1,4 @@
-"""Log sinks: where records go, that files rotate, and what is taken out of them."""
+"""Log sinks: where records go, rotation of files, and redaction."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""MCP servers as a run has them: offered, deferred, asking, and counted."""
+"""MCP servers in a run: offered, deferred, asking, and counted."""
 
 import asyncio
 import json

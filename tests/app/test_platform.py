@@ -1,4 +1,4 @@
-"""Which cloud is asked: who may choose it, what it needs, and that nobody else pays for it."""
+"""The choice of the cloud: who may make it, its settings, and no charge to other accounts."""
 
 import json
 import subprocess

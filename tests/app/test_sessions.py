@@ -1,4 +1,4 @@
-"""Sessions through the whole program: gone on with, and on disks that refuse."""
+"""Sessions through the whole program: continued, and on disks that fail."""
 
 import asyncio
 import resource

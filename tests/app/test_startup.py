@@ -1,4 +1,4 @@
-"""What holds in a workspace, and that nothing is trusted which was not shown."""
+"""Settings in effect in a workspace; nothing is trusted that was not shown."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The user's own program for the line below the prompt, seen in the running program."""
+"""The user's own program for the line below the prompt, in the running program."""
 
 import json
 import textwrap

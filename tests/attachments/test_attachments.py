@@ -1,4 +1,4 @@
-"""Images that go with a prompt."""
+"""Images sent with a prompt."""
 
 import io
 from pathlib import Path

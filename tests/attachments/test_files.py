@@ -1,4 +1,4 @@
-"""Text files that are named in a prompt."""
+"""Text files named in a prompt."""
 
 import os
 from pathlib import Path

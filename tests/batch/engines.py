@@ -1,4 +1,4 @@
-"""An engine without processes: a function says what each run leaves."""
+"""An engine without processes: a function determines the outcome of each run."""
 
 import asyncio
 import json

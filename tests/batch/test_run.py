@@ -1,4 +1,4 @@
-"""Which runs start when, and that each task gets one result whatever happens to them."""
+"""The order in which runs start, and one result for each task whatever happens to the runs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The file of tasks: whatever is wrong with it is told before anything starts."""
+"""The file of tasks: every fault in it is reported before anything starts."""
 
 import json
 import subprocess

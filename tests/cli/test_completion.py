@@ -1,4 +1,4 @@
-"""Completion in a shell: the script is run by a real bash, with the program it asks."""
+"""Shell completion: a real bash runs the script and the program that the script asks."""
 
 import os
 import shlex

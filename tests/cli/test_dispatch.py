@@ -1,4 +1,4 @@
-"""From the command line to a session, a script or one run, as somebody types it."""
+"""From the command line to a session, a script or one run, as a user types it."""
 
 from pathlib import Path
 

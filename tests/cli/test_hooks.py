@@ -1,4 +1,4 @@
-"""`agent-cli hooks`: what is defined, what it says to an input, and that of Claude Code as TOML."""
+"""`agent-cli hooks`: the defined hooks, their answer to an input, Claude Code's hooks as TOML."""
 
 import json
 import tomllib

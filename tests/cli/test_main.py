@@ -1,4 +1,4 @@
-"""The command line's outermost frame: what comes of a world that refuses."""
+"""The outermost frame of the command line: failing streams, files and directories."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""`agent-cli permissions explain`, as it is run."""
+"""`agent-cli permissions explain`, run as a command."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Killed while a call waits, decided after the restart: from the command line, and in the REPL."""
+"""Calls left waiting by a kill, decided after the restart: in a shell and in the REPL."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""`agent-cli sessions ...` and `agent-cli replay`, as they are typed."""
+"""`agent-cli sessions ...` and `agent-cli replay`, as typed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`--worktree`: a session beside the working tree, and what is left of it."""
+"""`--worktree`: a session beside the working tree, and the state it leaves."""
 
 import subprocess
 from pathlib import Path

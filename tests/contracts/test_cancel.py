@@ -1,4 +1,4 @@
-"""The flag that stops a run."""
+"""The cancellation flag of a run."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Messages of a program's own, with typed data."""
+"""A program's own kinds of messages, with typed data."""
 
 import pytest
 from pydantic import BaseModel, ValidationError

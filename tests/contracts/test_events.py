@@ -1,4 +1,4 @@
-"""An event's `type` tells a type checker which event it is; mypy checks this file as well."""
+"""An event's `type` lets a type checker narrow it to its class; mypy checks this file as well."""
 
 from typing import assert_never, get_args
 

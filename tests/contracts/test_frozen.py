@@ -1,4 +1,4 @@
-"""Frozen JSON is JSON in every respect but one: it cannot be changed."""
+"""Frozen JSON behaves like plain JSON except that it cannot be changed."""
 
 import copy
 import json

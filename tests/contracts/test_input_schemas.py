@@ -1,4 +1,4 @@
-"""The schemas of tools, as the model reads them."""
+"""The input schemas of tools, as the model reads them."""
 
 from typing import Annotated
 

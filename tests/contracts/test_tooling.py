@@ -1,4 +1,4 @@
-"""What a tool shows to whom, and how its input is checked."""
+"""The parts of a tool shown to the model and to the user, and the validation of its input."""
 
 from functools import partial
 

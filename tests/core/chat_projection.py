@@ -1,6 +1,6 @@
 """The timeline in the shape of another API (OpenAI's chat completions): a second projection.
 
-Nothing of the core knows it: it reads the messages every provider gets, as `to_api` does.
+The core does not know of it: like `to_api`, it reads the messages that every provider gets.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Logs are kept for the test to look at; rendered, their tracebacks would take most of the time."""
+"""Keep logs for the test to inspect; rendering their tracebacks would take most of the time."""
 
 from collections.abc import Iterator, MutableMapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an agent shows of what it is doing is what its events told."""
+"""The state an agent shows follows from its events alone."""
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage, UserMessage

@@ -1,4 +1,4 @@
-"""What is sent is what the API accepts, and what it would refuse is named."""
+"""Requests hold only content the API accepts; content it would refuse is named."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Approvals are states of results: a run that needs a person ends; the decision resumes it."""
+"""Approvals are states of results: a run that needs a decision ends; the decision resumes it."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who waits for whom, by the files they touch."""
+"""Dependencies between the calls of a batch, by the files they touch."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Where a conversation can be branched off, and what is in a branch."""
+"""The points where a conversation can branch, and the content of a branch."""
 
 import pytest
 

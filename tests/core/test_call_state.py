@@ -1,4 +1,4 @@
-"""Tools that run beside each other write to one state without undoing each other's work."""
+"""Tools that run concurrently update one state without undoing each other's work."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The timeline's operations: whole replies, one result a call, published as it happens."""
+"""The operations of the timeline: whole replies, one result per call, published immediately."""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A person's decisions about the calls that wait."""
+"""A person's decisions about waiting calls."""
 
 from dataclasses import replace
 from typing import Literal

@@ -1,4 +1,4 @@
-"""A batch of calls: side by side or alone, in call order where order counts, within limits."""
+"""A batch of calls: concurrent or alone, in call order where order counts, within limits."""
 
 import asyncio
 from collections.abc import Sequence

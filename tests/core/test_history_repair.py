@@ -1,4 +1,4 @@
-"""A caller's own history enters whole, is repaired and says so, or is refused."""
+"""A caller's own history is accepted whole, repaired with a report, or refused."""
 
 from collections.abc import Sequence
 

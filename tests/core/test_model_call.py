@@ -1,4 +1,4 @@
-"""One model call: what reaches the record, what is told, and that the connection is closed."""
+"""One model call: its recorded entries, its events, and the closing of its connection."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""From the timeline to messages and to what the API accepts; pure, stable, lossy on purpose."""
+"""From the timeline to messages and to the API's format; pure, stable, lossy on purpose."""
 
 import copy
 

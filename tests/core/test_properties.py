@@ -1,4 +1,4 @@
-"""What holds for every run, whatever the model, the tools and the user do."""
+"""Invariants of every run, whatever the model, the tools and the user do."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping

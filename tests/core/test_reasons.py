@@ -1,4 +1,4 @@
-"""Reasons stay short, whoever wrote them."""
+"""Reasons stay short, whatever their source."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The record itself: where an entry goes, when it was made, and who hears of it."""
+"""The record itself: the place of an entry, its time, and the listeners it notifies."""
 
 import pytest
 

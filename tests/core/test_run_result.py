@@ -1,4 +1,4 @@
-"""What a run came to is what its events told."""
+"""The result of a run follows from its events."""
 
 from agent_cli.contracts import events
 from agent_cli.contracts.events import Event

@@ -1,4 +1,4 @@
-"""One call: nothing a tool does ends the run, outlasts its limit or holds an abort."""
+"""One call: a tool cannot end the run, exceed its limit or delay an abort."""
 
 import asyncio
 import contextlib

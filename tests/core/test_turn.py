@@ -1,4 +1,4 @@
-"""What one turn works with, and what contributors can do with it."""
+"""The inputs of one turn, and the changes contributors can make to it."""
 
 import pytest
 

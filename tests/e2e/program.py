@@ -1,4 +1,4 @@
-"""`agent-cli` as it is installed: run to its end, or started and watched, against a test server."""
+"""The installed `agent-cli`: run to its end, or started and watched, against a test server."""
 
 import json
 import os

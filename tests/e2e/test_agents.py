@@ -1,4 +1,4 @@
-"""Agents of the installed program: killed in the middle, and gone on with."""
+"""Agents of the installed program: killed in the middle, and continued."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""Agents as a person at a terminal sees them."""
+"""Agents as the user at a terminal sees them."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""A repository that wants to act: opened, but not trusted, and trusted without reading it."""
+"""A malicious repository: opened, but not trusted, and trusted without reading it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is typed, dropped and pasted into the real program, and what arrives of it."""
+"""Input typed, dropped and pasted into the real program, and the prompt that results."""
 
 import base64
 import io

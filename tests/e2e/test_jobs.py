@@ -1,4 +1,4 @@
-"""Background commands in the program itself: what the model is told of them, and where they end."""
+"""Background commands in the program itself: the notices to the model, and their end."""
 
 import json
 import os

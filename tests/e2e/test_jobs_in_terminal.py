@@ -1,4 +1,4 @@
-"""Background commands as a person sees them: Ctrl-B, /jobs, and a run that begins by itself."""
+"""Background commands in a terminal: Ctrl-B, /jobs, and a run that begins by itself."""
 
 import json
 from pathlib import Path

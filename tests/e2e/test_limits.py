@@ -1,4 +1,4 @@
-"""What keeps a long conversation small: truncation, trimming, compaction, and rounds."""
+"""Limits on a long conversation: truncation, trimming, compaction, and rounds."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Twenty turns with tools: what is sent again is what was sent, and the cache serves it."""
+"""Twenty turns with tools: each request repeats the previous one byte for byte, from the cache."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The loop of the main job, seen from outside: what reaches the server, and what the user reads."""
+"""The loop of the main job, seen from outside: the server's requests, and the user's screen."""
 
 from pathlib import Path
 

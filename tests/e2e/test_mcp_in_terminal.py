@@ -1,4 +1,4 @@
-"""What MCP servers offer and ask, on the screen of the whole program."""
+"""The features and questions of MCP servers, on the screen of the whole program."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`-p` for fleets: limits, files that are left behind, answers of a given form."""
+"""`-p` for fleets: limits, files written, structured answers."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Nothing the program started outlives it, however it ends."""
+"""No process the program started outlives it, however the program ends."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tools of a plugin that do not end when they are told to: the program ends all the same."""
+"""Plugin tools that ignore cancellation: the program still ends."""
 
 from pathlib import Path
 

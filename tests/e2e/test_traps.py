@@ -1,4 +1,4 @@
-"""No program of ours is found through the workspace, wherever we are started."""
+"""No program we start is looked up in the workspace, whatever the current directory."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What the agent did to files, shown and taken back by the program as users run it."""
+"""The agent's file changes, shown and undone by the program as users run it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `-p` imports before its request is out: whatever else there is comes while it waits."""
+"""The imports of `-p` before its first request is sent: all others are made while it waits."""
 
 import subprocess
 import sys

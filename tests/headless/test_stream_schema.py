@@ -1,4 +1,4 @@
-"""The published JSON Schema of stream-json is that of the lines that are printed."""
+"""The published JSON Schema of stream-json matches the lines that are printed."""
 
 import json
 from pathlib import Path

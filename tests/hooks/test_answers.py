@@ -1,4 +1,4 @@
-"""What hooks print and how they end, as one decision."""
+"""The output and exit status of hooks, combined into one decision."""
 
 import json
 

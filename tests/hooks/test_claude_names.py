@@ -1,4 +1,4 @@
-"""Calls in Claude Code's words, which scripts for hooks know, and back."""
+"""Tool calls under Claude Code's names, which hook scripts expect, and back."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Hooks as settings files write them: read in Claude Code's shape, or kept as guards that block."""
+"""Hooks in settings files: read in Claude Code's shape, or kept as guards that block."""
 
 import pytest
 

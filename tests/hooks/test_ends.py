@@ -1,4 +1,4 @@
-"""However a run ends while a hook runs: nothing that the hook started is left."""
+"""However a run ends while a hook runs, no process of the hook is left."""
 
 import signal
 import subprocess

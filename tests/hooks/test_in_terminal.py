@@ -1,4 +1,4 @@
-"""Hooks as a person meets them: what is typed during a run, questions, a narrow screen."""
+"""Hooks at a terminal: input typed during a run, questions, a narrow screen."""
 
 import json
 from pathlib import Path

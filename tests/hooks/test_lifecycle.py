@@ -1,4 +1,4 @@
-"""What hooks of prompts and ends are asked, and in which order with the program's own parts."""
+"""The input of prompt and end hooks, and their order among the program's own parts."""
 
 import json
 import os

@@ -3,9 +3,9 @@
     python tests/mcp_client/conformance.py 0.1.16 [SCENARIO...]
     python tests/mcp_client/conformance.py 0.2.0-alpha.12
 
-Needs npm and the network the first time. Installs the suite, and a Node.js of its own where the
-machine's is too old, below .venv. One scenario at a time: side by side, some miss their time
-window on a small machine. The suite starts this file again, as `conformance.py client URL`.
+Needs npm and the network the first time. Installs the suite below .venv, and a separate Node.js if
+the machine's is too old. Scenarios run one at a time: in parallel, some miss their time window on a
+small machine. The suite starts this file again, as `conformance.py client URL`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Real servers to talk to, and the few steps every test of them takes."""
+"""Real servers to connect to, and the steps that their tests share."""
 
 import asyncio
 import json

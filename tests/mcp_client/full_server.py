@@ -1,4 +1,4 @@
-"""A server with all that is not a tool: questions, sampling, roots, prompts, resources, changes."""
+"""A server with all but tools: questions, sampling, roots, prompts, resources, changes."""
 
 import base64
 import sys

@@ -1,4 +1,4 @@
-"""An MCP server over HTTP that answers a call of `go` as its argument says; `good` answers."""
+"""An MCP server over HTTP whose tool `go` answers as its argument says; `good` always answers."""
 
 import gzip
 import json

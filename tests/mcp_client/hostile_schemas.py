@@ -1,4 +1,4 @@
-"""Fifty input schemas of real and hostile servers, and what becomes of a tool that has one."""
+"""Fifty input schemas of real and hostile servers, and the outcome for a tool with each."""
 
 from typing import Any, Literal, TypeAlias
 

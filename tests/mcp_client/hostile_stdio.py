@@ -1,6 +1,6 @@
-"""A server whose tool `go` does to the stream what its argument names; `good` always answers.
+"""A server whose tool `go` damages the stream as its argument says; `good` always answers.
 
-Started with the name of an action as its argument, it does that once, before it answers anything.
+If its argument names an action, it performs that once, before it answers anything.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""An MCP server in plain Python that behaves as badly as it is told to.
+"""An MCP server in plain Python that misbehaves as its options say.
 
 raw_server.py '{"option": value, ...}':
 
@@ -8,17 +8,17 @@ raw_server.py '{"option": value, ...}':
     hang             read nothing, answer nothing
     stubborn         ignore SIGTERM and the end of stdin
     tools            the tools to list, as they are on the wire
-    tools_file       a file with them, where they are too many for a command line
+    tools_file       a file with them, if they are too long for a command line
     describe         file with the description of the tool `reply`
     instruct         file with the instructions
     pages            list one tool a page
-    endless          say after the last page that there is another
+    endless          announce another page after the last one
     record           file that gets every message read, one a line
     daemon           let the grandchild leave the session
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
 
-Its tool `reply` answers with the members in its argument `reply`, on the wire; the reply `null`
-is silence, and "die" is an end by SIGKILL. Its argument `progress` is a message that is reported
+Its tool `reply` answers on the wire with the members of its argument `reply`; `null` means no
+answer, and "die" ends the server by SIGKILL. Its argument `progress` is a message that is reported
 first. Its tool `raw` first writes its argument `line`.
 """
 

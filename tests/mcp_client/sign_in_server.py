@@ -1,4 +1,4 @@
-"""An MCP server over HTTP that wants a sign-in, with its authorization server, in one process."""
+"""An MCP server over HTTP that requires a sign-in, and its authorization server, in one process."""
 
 import base64
 import json

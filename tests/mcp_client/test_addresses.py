@@ -1,4 +1,4 @@
-"""Where a server may send us, and where not."""
+"""Addresses to which a server may redirect us, and those to which it may not."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What servers say by themselves."""
+"""Requests and notifications that servers send by themselves."""
 
 import mcp_types
 import pytest

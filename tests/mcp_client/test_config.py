@@ -1,4 +1,4 @@
-"""What is known of a server before it is started."""
+"""Facts about a server known before it is started."""
 
 from agent_cli.mcp_client import ServerConfig
 

@@ -1,4 +1,4 @@
-"""The public conformance suite; conformance.py says what it needs, and runs it by hand."""
+"""The public conformance suite; conformance.py lists its requirements, and runs it by hand."""
 
 import shutil
 

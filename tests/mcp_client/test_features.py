@@ -1,4 +1,4 @@
-"""What servers offer and ask beside tools, over real connections to a server built with the SDK."""
+"""Server features and requests beside tools, over real connections to an SDK server."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Whatever a server says its tools take: a run goes on, nothing freezes, and the tool is named."""
+"""Whatever input schemas a server sends, the run continues, and the tool at fault is named."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whatever a server does to its stream: the call ends with a sentence, and the next one works."""
+"""Whatever a server does to its stream: the call ends with a sentence, and the next call works."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Signing in to HTTP servers, against a server that wants it; the browser is a plain request."""
+"""Signing in to HTTP servers, against a server that requires it; a plain request is the browser."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A tool that is not what was approved is withheld until the user has seen the difference."""
+"""A tool that differs from the approved one is withheld until the user has seen the difference."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The official servers, as published. They run when these commands have been run:
+"""The official servers, as published. These tests run after these commands have installed them:
 
     npm install --prefix .venv/mcp-servers @modelcontextprotocol/server-everything \\
         @modelcontextprotocol/server-filesystem @modelcontextprotocol/server-memory

@@ -1,4 +1,4 @@
-"""A server's request for a model's reply: asked for, paid for, limited."""
+"""A server's request for a model's reply: confirmed, accounted for, limited."""
 
 from collections.abc import AsyncIterator
 

@@ -3,9 +3,9 @@
     python -m tests.mcp_server.conformance 0.1.16 [SCENARIO...]
     python -m tests.mcp_server.conformance 0.2.0-alpha.12
 
-Needs what tests/mcp_client/conformance.py needs. The suite sends no token, so it goes through a
-proxy that adds one. Many scenarios call tools, resources and prompts of a server made for the
-suite; conformance_baseline.toml lists their checks with the reason why they cannot pass.
+Has the requirements of tests/mcp_client/conformance.py. The suite sends no token, so it goes
+through a proxy that adds one. Many scenarios call tools, resources and prompts of a server made for
+the suite; conformance_baseline.toml lists their checks and why they cannot pass.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The public conformance suite's server mode; conformance.py says what it needs."""
+"""The public conformance suite's server mode; conformance.py lists its requirements."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The agent as an MCP server over HTTP: what it answers, whom it refuses, how it ends."""
+"""The agent as an MCP server over HTTP: its answers, its refusals, and its end."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""A Messages API on 127.0.0.1 for tests: real sockets and SSE; it refuses what the real one does.
+"""A Messages API on 127.0.0.1 for tests, with real sockets, SSE, and the real refusals.
 
 In an asynchronous test:
 
@@ -7,7 +7,7 @@ In an asynchronous test:
     assert api.refusals == []
     assert api.requests[1].body["messages"][2]["content"][0]["type"] == "tool_result"
 
-For a child process or a pty, in a plain test (the server has a thread and a loop of its own):
+For a child process or a pty, in a plain test (the server runs in a separate thread and event loop):
 
     with serve_in_thread(reply("hi")) as api:
         subprocess.run([...], env={"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "k"})
@@ -15,7 +15,7 @@ For a child process or a pty, in a plain test (the server has a thread and a loo
 
 Or `python -m tests.messages_api script.json`, which prints the base URL as its first line.
 
-`door=` stands a cloud before it: see tests/messages_api/clouds.py.
+`door=` puts a cloud in front of it: see tests/messages_api/clouds.py.
 
 The script is a sequence of answers, consumed in order; an entry may be a function of the request,
 and `FakeMessagesApi(answer=function)` asks the function for every one. Answers are
@@ -28,11 +28,11 @@ and `FakeMessagesApi(answer=function)` asks the function for every one. Answers 
 
 `gate=Gate()` holds the stream before every delta until `gate.open()`, or `gate.open(2)` for two;
 `hold_at=n` holds it only before event n; at 0 not even the status is sent. `gate.reached` is a
-threading.Event that says the server stands there. A script that has run out answers 500.
+threading.Event set when the server waits there. An exhausted script answers 500.
 
-Requests are kept in `api.requests` (headers, body, raw, at_s, disconnected), what was refused in
-`api.refusals`, thinking that did not fit any more in `api.dropped_thinking`. Usage figures simulate
-the prompt cache (bytes / 4) unless the reply gives its own.
+Requests are kept in `api.requests` (headers, body, raw, at_s, disconnected), refusals in
+`api.refusals`, thinking that no longer matched in `api.dropped_thinking`. Usage figures simulate
+the prompt cache (bytes / 4) unless the reply specifies them.
 """
 
 from tests.messages_api.gate import Gate

@@ -1,6 +1,6 @@
-"""How the clouds guard and change the Messages API; `FakeMessagesApi(door=...)` stands behind one.
+"""The clouds' guards and changes of the Messages API; `FakeMessagesApi(door=...)` simulates one.
 
-A door checks a request as its cloud does and returns it as Anthropic's API would get it.
+A door checks a request as its cloud does and returns it in the form Anthropic's API would get.
 """
 
 import json

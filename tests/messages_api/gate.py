@@ -1,4 +1,4 @@
-"""A place where the server waits until the test lets it go on; usable from any thread."""
+"""A gate: the server waits there until the test opens it; usable from any thread."""
 
 import asyncio
 import threading

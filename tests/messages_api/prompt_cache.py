@@ -1,7 +1,7 @@
-"""The prompt cache, simulated: what of a request was read, written or neither, in tokens.
+"""A simulated prompt cache: the tokens of a request that were read, written or neither.
 
 Order, lookback and markers as documented: tools, then system, then messages; a marker reads the
-longest entry at most 20 blocks before it and writes one where it stands.
+longest entry at most 20 blocks before it and writes one at its own place.
 """
 
 import json

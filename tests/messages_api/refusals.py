@@ -1,4 +1,4 @@
-"""How a refusal looks, and what the rules share."""
+"""The form of a refusal, and the parts that the rules share."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the Messages API refuses, rule by rule. A rule's number is that of the reference notes.
+"""The refusals of the Messages API, rule by rule, numbered as in the reference notes.
 
 Each check is a generator of refusals over the parsed body; the first one is the answer.
 """

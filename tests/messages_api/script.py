@@ -1,4 +1,4 @@
-"""Scripted answers and how they look on the wire."""
+"""Scripted answers and their form on the wire."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Rules that need memory of earlier replies: thinking must come back as it was sent."""
+"""Rules that need memory of earlier replies: thinking must come back unchanged."""
 
 from dataclasses import dataclass, field
 from hashlib import sha256

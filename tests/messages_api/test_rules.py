@@ -1,4 +1,4 @@
-"""Every rule the server enforces, broken by a raw request; the numbers are the reference's."""
+"""Every rule the server enforces, violated by a raw request; the numbers are the reference's."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How a scripted reply looks on the wire: events, their pace, and the fault that ends them."""
+"""A scripted reply on the wire: its events, their pace, and the fault that ends them."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Everything document S2 compares itself by, in one conversation with one loop."""
+"""Every feature that document S2 uses as a comparison, in one conversation with one loop."""
 
 from dataclasses import replace
 

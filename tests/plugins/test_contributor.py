@@ -1,4 +1,4 @@
-"""Plugins in a run: what they add, when it vanishes, and what they may do wrong."""
+"""Plugins in a run: their additions, when these vanish, and the mistakes plugins may make."""
 
 import asyncio
 import threading

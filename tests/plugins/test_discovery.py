@@ -1,4 +1,4 @@
-"""What installed packages offer, from a package that was really installed."""
+"""The plugins of installed packages, from a package that is really installed."""
 
 import importlib.metadata
 import subprocess

@@ -1,4 +1,4 @@
-"""How the model answers: files of styles, what is sent, and what keeps the prompt cache."""
+"""Output styles: their files, the text sent, and a stable prompt cache."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""AGENTS.md and CLAUDE.md: which are read, how much, and what they cannot do."""
+"""AGENTS.md and CLAUDE.md: which are read, how much of them, and the limits of their effect."""
 
 import os
 import re

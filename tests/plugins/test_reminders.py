@@ -1,4 +1,4 @@
-"""Reminders: set by a tool, delivered by a prompt nobody typed, or into a run that goes on."""
+"""Reminders: set by a tool, delivered by a generated prompt or into the running run."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Skills: found, listed, read on demand, and shown again when they were compacted away."""
+"""Skills: found, listed, read on demand, and shown again after compaction removed them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Plugins' state: typed, checked, kept in the conversation's own record."""
+"""Plugins' state: typed, validated, kept in the conversation's own record."""
 
 import pytest
 from pydantic import BaseModel

@@ -1,4 +1,4 @@
-"""The todo list: one list, replaced as a whole, that outlives compaction, resume and rewind."""
+"""The todo list: one list, replaced as a whole, that survives compaction, resume and rewind."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Where the model is told it works."""
+"""The workspace facts in the system prompt."""
 
 from pathlib import Path
 

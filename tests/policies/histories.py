@@ -1,4 +1,4 @@
-"""Conversations of every shape, turns to hand to a policy, and a strategy that asks no model."""
+"""Conversations of every shape, turns to hand to a policy, and a strategy that calls no model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

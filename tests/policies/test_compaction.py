@@ -1,4 +1,4 @@
-"""When older messages are summarized, what stays, and what happens when there is no summary."""
+"""Compaction: its trigger, the messages kept, and the fallback without a summary."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""The limit of cost: what is reserved before a call, what becomes of it, and whose limit counts."""
+"""The cost limit: reservations before a call, their settlement, and whose limit counts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""Who decides about a call: rules, mode, sandbox, memory of the session, a person."""
+"""The decision about a call: rules, mode, sandbox, session memory, a person."""
 
 import os
 from dataclasses import replace

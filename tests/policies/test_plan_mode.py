@@ -1,4 +1,4 @@
-"""Plan mode as the model learns of it."""
+"""Plan mode, as described to the model."""
 
 from itertools import pairwise
 

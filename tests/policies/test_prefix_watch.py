@@ -1,4 +1,4 @@
-"""What a change in front of the conversation costs is said, once for each change."""
+"""Report the cost of a change to the cached prefix, once for each change."""
 
 from collections.abc import Callable
 from dataclasses import replace

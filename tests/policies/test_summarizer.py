@@ -1,4 +1,4 @@
-"""The request for a summary, and what its reply is worth."""
+"""The request for a summary, and the validation of its reply."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The threats that permissions answer to, over all modes: what no mode, rule or plugin opens."""
+"""The threats that permissions answer to, in all modes: actions no mode, rule or plugin allows."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Commands somebody wrote, as files in real folders."""
+"""Commands from prompt files, in real folders."""
 
 import os
 from pathlib import Path

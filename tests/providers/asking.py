@@ -1,4 +1,4 @@
-"""Asks the provider over a real connection; the waits are recorded, not slept."""
+"""Call the provider over a real connection; waits are recorded, not slept."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

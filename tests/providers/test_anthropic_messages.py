@@ -1,4 +1,4 @@
-"""The provider over a real connection: whole replies, every way a reply can fail, and leaving."""
+"""The provider over a real connection: whole replies, every failed reply, and cancellation."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Where the API is, and which of several credentials gets in."""
+"""The address of the API, and which of several credentials is used."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Each answer that is an error, as the sentence a person reads and the facts the retries need."""
+"""Each error answer, as the sentence for the user and the facts the retries need."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""When the pieces of a reply are left to gather."""
+"""The pauses that let small pieces of a long reply accumulate."""
 
 import pytest
 

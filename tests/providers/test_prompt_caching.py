@@ -1,4 +1,4 @@
-"""A session of many turns against a server that keeps a cache and checks signed thinking."""
+"""A session of many turns against a server that simulates the cache and checks signed thinking."""
 
 import json
 from itertools import pairwise

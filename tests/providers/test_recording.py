@@ -1,4 +1,4 @@
-"""Recordings: what a run wrote down is played again without network, server or key."""
+"""Recordings: a recorded run is replayed without network, server or key."""
 
 import gzip
 import json

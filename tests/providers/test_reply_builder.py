@@ -1,4 +1,4 @@
-"""Blocks and figures from raw events, and what counts as broken."""
+"""Blocks and figures from raw events, and the conditions of a broken reply."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Retries over a real connection with recorded waits: the table, the server's word, the limits."""
+"""Retries over a real connection with recorded waits: the table, server headers, the limits."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The HTTP under both clients: its limits, its sockets, and its failures as sentences."""
+"""The HTTP layer of both clients: its limits, its sockets, and its failures as sentences."""
 
 import asyncio
 import errno

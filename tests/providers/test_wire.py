@@ -1,4 +1,4 @@
-"""What is sent for a request, as the server received it."""
+"""The body and headers of a request, as the server received them."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The small client sends what the SDK would, so that an SDK that changes the wire is noticed."""
+"""The small client sends the same bytes as the SDK, so that a wire change in the SDK is noticed."""
 
 import json
 import socket

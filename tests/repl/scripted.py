@@ -1,7 +1,7 @@
-"""Starts a front end on the program in scripted_app.py, which is imported as late as the real one.
+"""Start a front end on the program in scripted_app.py, which is imported as late as the real one.
 
-`python scripted.py repl` or `python scripted.py headless FORMAT PROMPT`, in a directory of its own;
-what differs from test to test comes in the environment.
+`python scripted.py repl` or `python scripted.py headless FORMAT PROMPT`, each in a separate
+directory; the differences between tests come in the environment.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A program for the front ends to run: the real agent, on a model that does what the prompt says.
+"""A program for the front ends to run: the real agent, on a model that obeys the prompt.
 
-The prompts the model gets are appended to `prompts.jsonl`; what waits, waits for a file the test
-makes. `closed` appears when the program is left in order.
+The prompts the model gets are appended to `prompts.jsonl`; steps that wait do so for a file the
+test creates. `closed` appears when the program ends normally.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""MCP servers for the REPL's tests: what they offer is given, what is asked of them is noted."""
+"""MCP servers for the REPL's tests: scripted features, recorded requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A text in the person's editor: a script stands in for it."""
+"""A text in the user's editor, played by a script."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What Ctrl-C means right now."""
+"""The current meaning of Ctrl-C."""
 
 import asyncio
 import os

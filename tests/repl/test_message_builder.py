@@ -1,4 +1,4 @@
-"""What is sent of what was said."""
+"""Messages built from input."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""What the model asks of a person: what is shown, what counts as an answer, what goes back."""
+"""The model's questions to the user: the question shown, valid answers, the result sent back."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The modes one key goes through."""
+"""The permission modes that one key cycles through."""
 
 from agent_cli.repl.permissions import cycle_mode
 from tests.repl.scripted_app import Permissions

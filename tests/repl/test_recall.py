@@ -1,4 +1,4 @@
-"""What somebody who goes on with a session sees of it."""
+"""The recap of a resumed session."""
 
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block

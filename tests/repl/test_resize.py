@@ -1,4 +1,4 @@
-"""Resizing, in a terminal that wraps old rows anew (tmux) and in one that cuts them."""
+"""Resizing, in a terminal that rewraps old rows (tmux) and in one that cuts them."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Calls that wait are decided together, and the run goes on once, in call order."""
+"""Waiting calls are decided together, and the run continues once, in call order."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""MCP servers at the prompt of a screen, while a run goes on."""
+"""MCP servers at the prompt of a screen, during a run."""
 
 from tests.repl.terminal import Terminal
 

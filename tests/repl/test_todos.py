@@ -1,4 +1,4 @@
-"""The todo list as a person sees it."""
+"""The todo list as shown to the user."""
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation

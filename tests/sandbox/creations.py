@@ -1,4 +1,4 @@
-"""Which entries come into being in a folder, as the kernel tells it: none can be missed."""
+"""The entries created in a folder, reported by the kernel so that none can be missed."""
 
 import ctypes
 import os

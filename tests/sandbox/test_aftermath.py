@@ -1,4 +1,4 @@
-"""What a command made that would make programs act later is moved away when it has ended."""
+"""Files a command made that would make programs act later are moved away when it has ended."""
 
 import contextlib
 import os

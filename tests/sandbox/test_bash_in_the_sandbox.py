@@ -1,4 +1,4 @@
-"""The tool bash with a sandbox: what the model reads, and what is left."""
+"""The bash tool with a sandbox: the model's result, and the files left."""
 
 import asyncio
 import gc

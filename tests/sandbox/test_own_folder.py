@@ -1,4 +1,4 @@
-"""A temporary directory that goes with its program, however the program ends."""
+"""A temporary directory that is removed with its program, however the program ends."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What commands can do in each sandbox: a table, every row of it really run."""
+"""The abilities of commands in each sandbox: a table, every row of it really run."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

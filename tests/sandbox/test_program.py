@@ -1,4 +1,4 @@
-"""The sandbox as the program uses it: switched on by default, said by doctor, off on request."""
+"""The sandbox in the program: on by default, reported by doctor, off on request."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What is said of the sandbox."""
+"""The description of the sandbox."""
 
 import pytest
 

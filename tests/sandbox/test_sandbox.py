@@ -1,4 +1,4 @@
-"""Which sandbox is chosen, and what a session of commands in it leaves behind."""
+"""The choice of a sandbox, and the leftovers of a session of commands in it."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""A program to be killed: for each line on stdin it forks a run that goes on with one session.
+"""A program to be killed: for each line on stdin it forks a run that continues one session.
 
     python counting_runs.py SESSIONS SESSION_ID RAN
 

@@ -1,8 +1,8 @@
-"""Random lives of a session: what a person, a model, its tools and the machine do, in any order.
+"""Random lives of a session: user, model, tools and machine act in any order.
 
 A life is played with the real agent, the real policies and real session files; only the model and
-the tools are scripted. A kill is the file as it was at that event: the rest of the run is played
-to nobody, and the session is resumed from those bytes.
+the tools are scripted. A kill is a copy of the file at that event: the rest of the run is
+discarded, and the session is resumed from those bytes.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Sessions to try things on, and strategies for entries and whole conversations."""
+"""Sample sessions, and strategies for entries and whole conversations."""
 
 from collections.abc import Callable
 from dataclasses import replace

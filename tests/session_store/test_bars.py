@@ -1,4 +1,4 @@
-"""What a session of 10,000 entries may cost; the benchmark knows the bars."""
+"""The cost limits of a session of 10,000 entries; the benchmark holds the bars."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Long strings beside the record, and data that only looks like them."""
+"""Long strings stored beside the record, and data that only resembles them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A program may end at any byte: what was recorded counts, what was open is closed, once."""
+"""A program may end at any byte: recorded entries count, and open calls are closed once."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""Sessions for others: escaped, without secrets, self-contained."""
+"""Exported sessions: escaped, without secrets, self-contained."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""kill -9 at random moments: nothing runs twice, nothing that was told is lost."""
+"""kill -9 at random moments: nothing runs twice, and no reported event is lost."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Lines on a disk: what is written, what survives, who may write."""
+"""Lines on a disk: their writing, their survival, and the lock of the writer."""
 
 import errno
 import fcntl

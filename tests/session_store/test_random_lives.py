@@ -1,4 +1,4 @@
-"""What holds for every session, whatever the person, the model and the machine do to it."""
+"""Invariants of every session, whatever the user, the model and the machine do to it."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a program that ended at any moment leaves open is closed, and the model reads the truth."""
+"""Calls left open by a program that ended at any moment are closed, and the model is told so."""
 
 from agent_cli.contracts.timeline import Pending, Prompt, ReplyOutput, ToolOutput
 from agent_cli.session_store.repair import NEVER_STARTED, repairs

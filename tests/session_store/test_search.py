@@ -1,4 +1,4 @@
-"""Words found in all sessions: which, in what, and what never."""
+"""Search in all sessions: the matching sessions, the entries searched, and those never searched."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The record as it is written: before the effect, with everything in it, on disks that refuse."""
+"""The record as written: before the effect, with all fields, on disks that fail."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What people read: the same bytes each time, and nothing a terminal would obey."""
+"""Transcripts for people: the same bytes each time, and no terminal control characters."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Damage is named: which line, and what is wrong with it."""
+"""Damage is reported: the line, and its fault."""
 
 import random
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""What each setting does, seen in the running program: the rows of test_effects.py.
+"""The effect of each setting in the running program: the rows of test_effects.py.
 
-A row sets one key through the user's file, runs the program on a scripted server and looks at one
-thing. What it sees must be `expected`, and something else without the setting (or with `other` in
-its place): a setting that nothing reads fails its row.
+A row sets one key through the user's file, runs the program on a scripted server and observes one
+value. That value must be `expected`, and different without the setting (or with `other` in its
+place): a setting that nothing reads fails its row.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A setting's default stands once: in the schema, or in `contracts/options.py`, which it names."""
+"""A setting's default is defined once: in the schema, or in `contracts/options.py`."""
 
 import ast
 import re

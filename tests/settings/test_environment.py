@@ -1,4 +1,4 @@
-"""Variables from the process and from `.env` files, and what a project may not set."""
+"""Variables from the process and from `.env` files, and those a project may not set."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Layers of settings: what wins, what is refused, and what is said about it."""
+"""Layers of settings: which wins, which values are refused, and the messages about them."""
 
 import json
 import subprocess

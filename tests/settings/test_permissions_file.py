@@ -1,4 +1,4 @@
-"""The user's permissions.toml: what holds where, on which line it stands, and what is added."""
+"""The user's permissions.toml: the scope of each rule, its line, and additions."""
 
 from pathlib import Path
 

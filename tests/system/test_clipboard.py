@@ -1,4 +1,4 @@
-"""Text on the clipboard, by a program of the system that stands in for the real one."""
+"""Text on the clipboard, through a stand-in for the system's program."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The launcher with real processes: whoever is killed, nothing of a command is left."""
+"""The launcher with real processes: whichever process is killed, nothing of a command is left."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Records name the session they belong to, whoever makes them."""
+"""Log records name the session they belong to, whatever task or thread makes them."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Where files live."""
+"""The paths of the program's files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Where programs are looked for: our own never in a repository, the user's where they say."""
+"""Lookup of executables: ours never in a repository, the user's where they say."""
 
 import os
 from collections.abc import Iterator

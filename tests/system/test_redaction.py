@@ -1,4 +1,4 @@
-"""What counts as a secret, and that ordinary text survives."""
+"""Secret detection: strings that count as secrets, and ordinary text left unchanged."""
 
 import pytest
 

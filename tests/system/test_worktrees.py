@@ -1,4 +1,4 @@
-"""Worktrees of a repository, which may not be the user's own."""
+"""Worktrees of a repository that the user may not control."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An OTLP/HTTP receiver on 127.0.0.1 that parses what it gets, as a collector does."""
+"""An OTLP/HTTP receiver on 127.0.0.1 that parses requests as a collector does."""
 
 import gzip
 import threading

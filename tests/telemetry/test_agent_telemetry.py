@@ -1,4 +1,4 @@
-"""Spans and metrics of runs that go every way a run can go."""
+"""Spans and metrics of runs with every possible ending."""
 
 import asyncio
 

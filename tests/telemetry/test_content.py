@@ -1,4 +1,4 @@
-"""What was said, as spans carry it: valid JSON, bounded, and without secrets."""
+"""Message content in spans: valid JSON, bounded, and without secrets."""
 
 import json
 from typing import Any

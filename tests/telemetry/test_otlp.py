@@ -1,4 +1,4 @@
-"""Sending: what arrives, and that nobody waits for a collector that does not answer."""
+"""The exporter: its requests, and no waiting for a collector that does not answer."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Where telemetry goes: the standard variables, the setting, the default."""
+"""The endpoint of telemetry: the standard variables, the setting, the default."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One trace through several programs: who calls us, and whom we call."""
+"""One trace across programs: from our caller to the programs we call."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The program, held up behind its first prompt until a file named `typed` lies beside it.
+"""The program, held up after its first prompt until a file named `typed` lies beside it.
 
 With AFTER_PARSING in the environment it is held up once its arguments are parsed.
 """

@@ -1,4 +1,4 @@
-"""What the environment says about the terminal."""
+"""The terminal's abilities, according to the environment."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How a terminal calls somebody."""
+"""Terminal alerts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The person's browser."""
+"""The user's browser."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The prompt that stands on the screen before the program is imported."""
+"""The prompt shown before the program is imported."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which terminals get links."""
+"""Links, in terminals that support them."""
 
 import pytest
 

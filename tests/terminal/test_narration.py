@@ -1,4 +1,4 @@
-"""The sentences a person reads."""
+"""The sentences shown to a person."""
 
 import pytest
 

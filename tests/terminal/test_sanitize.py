@@ -1,4 +1,4 @@
-"""Text that would command a terminal arrives as plain text."""
+"""Text with terminal control sequences arrives as plain text."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Calls the built-in tools as the executor does: input checked, errors turned into results."""
+"""Call the built-in tools as the executor does: input validated, errors turned into results."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the model is told about the six tools, and what the run knows of them."""
+"""The descriptions of the six tools for the model, and their properties for the run."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person is shown of a change."""
+"""The diff of a change, as shown to a person."""
 
 from hypothesis import given
 from hypothesis import strategies as st

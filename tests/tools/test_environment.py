@@ -1,4 +1,4 @@
-"""What a command can learn about us."""
+"""The information about us that a command can get."""
 
 from agent_cli_tools.environment import command_environment
 

@@ -1,4 +1,4 @@
-"""What a search printed counts only if the file, opened as `read` opens it, says the same."""
+"""A search result counts as read only if the file, opened as `read` opens it, has the same text."""
 
 import os
 from collections.abc import Callable

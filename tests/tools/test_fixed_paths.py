@@ -1,4 +1,4 @@
-"""A path that was judged must be the path that is opened."""
+"""The path that was checked must be the path that is opened."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Reading what a background command printed."""
+"""The output of a background command."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Background commands as jobs: started, moved, limited, ended, told about once."""
+"""Background commands as jobs: started, moved, limited, ended, reported once."""
 
 import asyncio
 from collections.abc import AsyncGenerator

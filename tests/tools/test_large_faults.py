@@ -1,4 +1,4 @@
-"""Faults at the size they have in life: what they cost us in memory and time, and what is left."""
+"""Faults at realistic size: their cost in memory and time, and the state afterwards."""
 
 import gc
 import shutil

@@ -1,4 +1,4 @@
-"""Looking for a pattern in output that grows."""
+"""Searching for a pattern in growing output."""
 
 import time
 from pathlib import Path

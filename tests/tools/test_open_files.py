@@ -1,4 +1,4 @@
-"""Files that an editor has open."""
+"""Files that are open in an editor."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A command's processes die with us, even when we can do nothing about it."""
+"""A command's processes die with us, even if we are killed."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Secrets are judged by name, wherever they lie."""
+"""Secret files are recognized by name, in any directory."""
 
 from pathlib import Path, PurePosixPath
 

@@ -1,4 +1,4 @@
-"""Reading in parts adds up; what changes behind the model's back does not."""
+"""Reading in parts adds up; changes made unknown to the model do not count as seen."""
 
 from pathlib import Path
 

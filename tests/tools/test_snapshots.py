@@ -1,4 +1,4 @@
-"""What the tools changed, kept, shown and taken back; real tools on real files."""
+"""Snapshots of file changes: kept, shown and undone; real tools on real files."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What is stopped never writes; what cannot be stopped any more says so."""
+"""A cancelled call never writes; one that can no longer be cancelled says so."""
 
 import asyncio
 import threading

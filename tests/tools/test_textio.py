@@ -1,4 +1,4 @@
-"""Bytes survive: decoding and back, and writing whatever happens meanwhile."""
+"""Bytes survive: decoding, encoding, and writing despite concurrent changes."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Paths: what is inside, what is not, and what only looks so."""
+"""Paths: inside the workspace, outside, and outside although they look inside."""
 
 import gc
 import os

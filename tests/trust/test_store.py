@@ -1,4 +1,4 @@
-"""Workspace trust: given to a directory with its content, asked without running anything."""
+"""Workspace trust: granted to a directory with its content, checked without running anything."""
 
 import hashlib
 import json

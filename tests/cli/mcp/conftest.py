@@ -1,4 +1,4 @@
-"""The MCP servers of `tests/mcp_client`, for the commands that talk to one."""
+"""The MCP servers of `tests/mcp_client`, for commands that connect to one."""
 
 from tests.mcp_client.conftest import http_server
 

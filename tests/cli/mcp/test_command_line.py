@@ -1,4 +1,4 @@
-"""`agent-cli mcp ...` as it is typed, with real servers behind it."""
+"""`agent-cli mcp ...`, as typed, with real servers."""
 
 import json
 import os

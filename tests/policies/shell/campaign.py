@@ -1,7 +1,7 @@
-"""Runs a long fuzz: `python -m tests.policies.shell.campaign 50000 1` composes as many scripts.
+"""Run a long fuzz: `python -m tests.policies.shell.campaign 50000 1` composes 50,000 scripts.
 
-Each one that the policy allows is run for real, watched by the kernel. Prints what did more than
-read, and the counts; exits with 1 if anything did.
+Each script that the policy allows is run for real, traced by the kernel. Prints the scripts that
+did more than read, and the counts; exits with 1 if there are any.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Commands that must ask, by the trick they play, and commands a person would not want to see.
+"""Commands that must ask, by the trick they use, and harmless commands that must not ask.
 
 {outside} is a folder next to the workspace; the workspace itself is laid out in `workspaces.py`.
 """

@@ -1,6 +1,6 @@
-"""Commands that people and models type all day to look around: none of them changes anything.
+"""Everyday commands of people and models for looking around: none of them changes anything.
 
-By what makes them hard to judge. They run in the project of `make_project`.
+Grouped by the difficulty of judging them. They run in the project of `make_project`.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Composes commands from pieces that bash and a parser may read differently."""
+"""Compose commands from pieces that bash and a parser may read differently."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Runs a command for real, in a namespace of its own under strace, and tells what it did."""
+"""Run a command for real, in a separate namespace under strace, and report its effects."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Bash itself is asked how it reads a script: what the parser says runs must be what bash runs."""
+"""Compare the parser with bash: the programs the parser finds must be those that bash runs."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What runs unasked and what asks, without a sandbox: a table of tricks."""
+"""Commands that run unasked and commands that ask, without a sandbox: a table of tricks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How much of an ordinary day runs without a question: who is asked about all says yes to all."""
+"""The share of everyday commands that run unasked: constant questions get blind approval."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the policy allows is run, watched by the kernel: does it do what the policy says it does?"""
+"""Run the scripts that the policy allows, traced by the kernel, and check their effects."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which scripts say all they do, and the words a program gets."""
+"""Scripts that can be analysed completely, and the words of each program in them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What "always this session" offers: the least that covers the call, or nothing."""
+"""The offer of "always this session": the narrowest rule that covers the call, or none."""
 
 from pathlib import Path
 

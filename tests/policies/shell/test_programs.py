@@ -1,4 +1,4 @@
-"""Which programs a script starts: for a person who does not read all of a long script."""
+"""The programs a script starts, listed for a person who does not read all of a long script."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Operands and options: the same program reads or writes, here or elsewhere."""
+"""Operands and options: the same program reads or writes, inside or outside the workspace."""
 
 import os
 from pathlib import Path

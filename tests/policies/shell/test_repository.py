@@ -1,4 +1,4 @@
-"""Which repositories name programs that git would run: nobody asks git, which would run them."""
+"""Repositories that name programs for git to run, detected without git, which would run them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What rules about commands reach: allow needs to understand all, deny looks everywhere."""
+"""The reach of rules about commands: allow must understand everything, deny looks everywhere."""
 
 from pathlib import Path
 

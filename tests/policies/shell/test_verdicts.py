@@ -1,7 +1,7 @@
-"""What each entry of the tables of known commands is good for, pinned: `verdicts.txt`.
+"""The effect of each entry of the tables of known commands, pinned in `verdicts.txt`.
 
-The scripts stand in the file, below what is said about them, so a table that loses or gains an
-entry shows as lines that move. After a change that is meant:
+The file lists the scripts below their verdicts, so a table that loses or gains an entry shows as
+moved lines. After an intended change:
 
     python -m tests.policies.shell.test_verdicts
 """

@@ -1,4 +1,4 @@
-"""Words read without the parser: what bash would make of them, or that it cannot be told."""
+"""Words read without the parser: their value in bash, or that it cannot be known."""
 
 import pytest
 

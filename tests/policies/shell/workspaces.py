@@ -1,4 +1,4 @@
-"""A workspace with everything in it that a command must not reach, in a folder to throw away."""
+"""A throw-away workspace with everything in it that a command must not reach."""
 
 import os
 import subprocess

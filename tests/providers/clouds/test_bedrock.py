@@ -1,4 +1,4 @@
-"""Amazon Bedrock: signed as AWS checks it, in its own names, and with ways out that are AWS's."""
+"""Amazon Bedrock: signed as AWS checks it, with its own names, and with AWS's own remedies."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The dialogue about calls that wait: what each answer comes to."""
+"""The dialogue about waiting calls: the effect of each answer."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

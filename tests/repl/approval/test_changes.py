@@ -1,4 +1,4 @@
-"""What a call does to a file, as a person is shown it before it runs."""
+"""The effect of a call on a file, as shown before it runs."""
 
 import os
 from pathlib import Path

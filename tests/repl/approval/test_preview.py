@@ -1,4 +1,4 @@
-"""What a person is shown before a tool runs."""
+"""The preview of a tool call."""
 
 from collections.abc import Sequence
 from dataclasses import replace

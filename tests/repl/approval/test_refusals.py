@@ -1,4 +1,4 @@
-"""What a person reads about a call that did not run, or failed."""
+"""The message about a call that did not run, or failed."""
 
 import ast
 import re

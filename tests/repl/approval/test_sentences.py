@@ -1,6 +1,6 @@
-"""No sentence answers the approval question, however it is typed: nothing runs, and it is read.
+"""No sentence approves a call, however it is typed: nothing runs, and the model reads the sentence.
 
-`sentences.txt` holds what people say instead of yes or no; many begin with what once was a key.
+`sentences.txt` holds replies other than yes or no; many begin with a letter that once was a key.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""/agents: who works for the session's agent, and what each does."""
+"""/agents: the subagents of the session, and the work of each."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands that get the terminal for themselves, told by their words and run on a real one."""
+"""Commands that take over the terminal, detected by their words and run on a real one."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""/jobs: what is in the background, and its end."""
+"""/jobs: background commands, and stopping them."""
 
 import pytest
 

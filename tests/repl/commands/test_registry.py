@@ -1,4 +1,4 @@
-"""Slash commands, in the session a pipe drives."""
+"""Slash commands, in a session driven through a pipe."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Commands of the person's own, in real shells."""
+"""The shell escape, in real shells."""
 
 import asyncio
 import io

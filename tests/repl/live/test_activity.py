@@ -1,4 +1,4 @@
-"""What is said to go on, in every phase of a run and during a command."""
+"""The activity shown in every phase of a run and during a command."""
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage

@@ -1,4 +1,4 @@
-"""Questions that follow each other on a screen."""
+"""Consecutive questions on a screen."""
 
 import asyncio
 from collections.abc import Coroutine

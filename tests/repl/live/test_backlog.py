@@ -1,4 +1,4 @@
-"""What waits for the screen: its order, its speed, its pause."""
+"""Events that wait for the screen: their order, their speed, their pause."""
 
 import pytest
 

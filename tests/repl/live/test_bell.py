@@ -1,4 +1,4 @@
-"""Whoever looked away hears that a long run ended."""
+"""The bell at the end of a long run, for a user who looked away."""
 
 import pytest
 

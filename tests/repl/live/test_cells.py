@@ -1,4 +1,4 @@
-"""Rows that are cut."""
+"""Truncated rows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which events reach the screen, live and sequential."""
+"""Events shown in live and in sequential display mode."""
 
 import pytest
 

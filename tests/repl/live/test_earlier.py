@@ -1,4 +1,4 @@
-"""What somebody who goes on with a session sees of it on a screen."""
+"""The recap of a resumed session on a screen."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What was sent, in the scrollback."""
+"""The sent prompt, in the scrollback."""
 
 from agent_cli.repl.live.echo import echoed
 from agent_cli.repl.live.paint import Paint

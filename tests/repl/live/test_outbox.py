@@ -1,4 +1,4 @@
-"""Messages that wait for the model."""
+"""Messages queued for the model."""
 
 import asyncio
 import threading

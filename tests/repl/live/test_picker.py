@@ -1,4 +1,4 @@
-"""A list to choose from, with keys from a pipe and the terminal an emulator."""
+"""A list to choose from, with keys from a pipe and an emulated terminal."""
 
 import asyncio
 from pathlib import Path

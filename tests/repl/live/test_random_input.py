@@ -1,7 +1,7 @@
-"""Random keys, pastes, resizes and interrupts, in minutes of the program's own time.
+"""Random keys, pastes, resizes and interrupts, during minutes of simulated time.
 
-The whole session runs here, on an event loop whose clock jumps to the next timer instead of waiting
-for it. What it types comes from one seed (`make soak SEED=n`).
+The whole session runs in this process, on an event loop whose clock jumps to the next timer instead
+of waiting for it. One seed determines the input (`make soak SEED=n`).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Results of tools as rows."""
+"""Tool results as rows."""
 
 import pytest
 

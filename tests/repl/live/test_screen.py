@@ -1,4 +1,4 @@
-"""The input line in memory: keys from a pipe, the terminal an emulator, the clock our own."""
+"""The input line in memory: keys from a pipe, an emulated terminal, a simulated clock."""
 
 import asyncio
 import io

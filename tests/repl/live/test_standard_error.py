@@ -1,4 +1,4 @@
-"""What goes to stderr beside a live screen: nothing is written through the rows of the screen."""
+"""Output to stderr beside a live screen: nothing is written through the rows of the screen."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What we take from prompt_toolkit without its promise."""
+"""The parts of prompt_toolkit we use although they are not public."""
 
 import inspect
 import io

@@ -1,4 +1,4 @@
-"""Side outputs of tools as rows: drawn if their data is as promised, as text otherwise."""
+"""Side outputs of tools as rows: drawn if their data is valid, as text otherwise."""
 
 import pytest
 

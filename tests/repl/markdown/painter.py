@@ -1,4 +1,4 @@
-"""Finished rows and a tail on a terminal of their own: the smallest live region there can be."""
+"""Finished rows and a tail on a separate terminal: the smallest possible live region."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""A terminal that can be read back: what scrolled off and what stands on it."""
+"""A terminal that can be read back: its scrollback and its screen."""
 
 from collections.abc import Sequence
 

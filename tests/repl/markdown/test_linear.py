@@ -1,4 +1,4 @@
-"""The work grows with the text and not faster: the benchmark's bars."""
+"""The work grows linearly with the text: the benchmark's bars."""
 
 import cProfile
 

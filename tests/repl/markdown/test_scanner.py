@@ -1,4 +1,4 @@
-"""Blocks: which line begins, continues and ends what."""
+"""Blocks: the lines that begin, continue and end each."""
 
 import pytest
 

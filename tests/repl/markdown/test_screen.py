@@ -1,4 +1,4 @@
-"""What stands on the terminal in the end, read back from a VT emulator."""
+"""The final content of the terminal, read back from a VT emulator."""
 
 import random
 

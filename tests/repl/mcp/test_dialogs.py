@@ -1,4 +1,4 @@
-"""What MCP servers ask of a person: what is shown, what counts as an answer, what goes back."""
+"""Elicitation by MCP servers: the question shown, valid answers, and the result sent back."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What is typed into one field of a server's form."""
+"""Input for one field of a server's form."""
 
 import pytest
 

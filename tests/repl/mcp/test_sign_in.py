@@ -1,4 +1,4 @@
-"""Signing in to a server of the web."""
+"""Signing in to a remote server."""
 
 import asyncio
 from dataclasses import dataclass, field

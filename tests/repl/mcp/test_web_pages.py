@@ -1,4 +1,4 @@
-"""Pages a person is asked to visit."""
+"""Web pages the user is asked to visit."""
 
 from agent_cli.repl.mcp.web_pages import page_rows, web_host
 

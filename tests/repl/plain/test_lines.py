@@ -1,4 +1,4 @@
-"""Lines of a terminal without a cursor: questions beside a prompt that waits."""
+"""Lines of a terminal without a cursor: questions beside a waiting prompt."""
 
 import asyncio
 import os

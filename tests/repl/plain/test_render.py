@@ -1,4 +1,4 @@
-"""Events onto a screen, without one."""
+"""Rendering of events, tested without a screen."""
 
 import io
 

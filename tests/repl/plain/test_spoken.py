@@ -1,4 +1,4 @@
-"""Answers as a screen reader says them."""
+"""Answers as a screen reader speaks them."""
 
 import io
 

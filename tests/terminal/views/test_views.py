@@ -1,4 +1,4 @@
-"""Views: what a terminal is shown, and that a pipe gets the same, one record a line."""
+"""Views: the terminal's form, and the same on a pipe, one record a line."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Blocks turn one text into the other, whichever way they were found."""
+"""Aligned blocks turn one text into the other, by whichever method they were found."""
 
 from hypothesis import given
 from hypothesis import strategies as st

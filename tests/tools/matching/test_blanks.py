@@ -1,4 +1,4 @@
-"""Blanks at the ends of lines, and in blank lines, stay as the file has them."""
+"""Blanks at the ends of lines, and in blank lines, stay as in the file."""
 
 import pytest
 

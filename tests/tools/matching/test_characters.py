@@ -1,4 +1,4 @@
-"""Typographic characters are written as the file has them."""
+"""Typographic characters are written as in the file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Several edits of one text, and that nothing outside of them changes."""
+"""Several edits of one text, with nothing outside of them changed."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Whether new is indented as old was quoted, or as the file is."""
+"""The indentation of the new text: the quoted one's, or the file's."""
 
 import pytest
 

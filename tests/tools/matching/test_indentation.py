@@ -1,4 +1,4 @@
-"""How quoted lines were shifted, and back."""
+"""The shift of quoted lines, and its reversal."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A text that starts within the indentation of its first line, or behind it."""
+"""A text that starts within the indentation of its first line, or after it."""
 
 from tests.tools.matching.editing import edited, refusal
 

@@ -1,4 +1,4 @@
-"""A refusal says what stands there instead."""
+"""A refusal quotes the text that the file has there instead."""
 
 import pytest
 

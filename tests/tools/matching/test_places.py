@@ -1,4 +1,4 @@
-"""Where an edit belongs, and that a guess is never made."""
+"""The place of an edit; an ambiguous one is never guessed."""
 
 import pytest
 

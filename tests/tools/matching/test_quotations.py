@@ -1,4 +1,4 @@
-"""What was copied along with a text, or done to it as a whole, is taken off both texts."""
+"""Copied decoration (line numbers, quoting, fences) is removed from both texts."""
 
 import pytest
 

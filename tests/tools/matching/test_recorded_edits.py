@@ -1,4 +1,4 @@
-"""Real edits from commit histories come out to the byte, and as models misquote them.
+"""Real edits from commit histories are reproduced byte for byte, exact and as models misquote them.
 
 The recordings are not part of the repository; without them these tests are skipped.
 """

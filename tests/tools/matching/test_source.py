@@ -1,4 +1,4 @@
-"""A text after an edit is known as if it had been read anew."""
+"""The cached lines of an edited text equal those of the text read anew."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What the entry points of this package name: a plugin that needs secrets, and a lone tool."""
+"""The entry points of this package: a plugin that needs secrets, and a single tool."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The picture on the clipboard, by the programs systems have for it."""
+"""The picture on the clipboard, through the programs of each system."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""What could stand at the cursor."""
+"""The completions at the cursor."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The line that is being typed, keys and all."""
+"""The line being typed, keys included."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Files behind an @: listed beside the typing, and again when they may have changed."""
+"""Completion of files after an @: listed in the background, and relisted when they may change."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Marks that stand for long pastes and pictures."""
+"""Placeholders for long pastes and pictures."""
 
 from agent_cli.repl.live.input.marks import PromptMarks
 

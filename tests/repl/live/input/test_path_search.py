@@ -1,4 +1,4 @@
-"""Which of many paths come first."""
+"""The ranking of many paths."""
 
 import time
 

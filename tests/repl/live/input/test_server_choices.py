@@ -1,4 +1,4 @@
-"""What MCP servers offer at the cursor."""
+"""Completions from MCP servers at the cursor."""
 
 import asyncio
 from collections.abc import Sequence
