@@ -1,7 +1,7 @@
-"""Calls that wait for a person, put to the client one by one.
+"""Ask the client's user about waiting tool calls, one by one.
 
-The rules are those of the terminal: nothing is allowed but by an answer that says so, "always" is
-offered only for what the policy would add a rule for, and all that will happen is in the question.
+The rules are those of the terminal: only an explicit answer allows a call, "always" is offered
+only if the policy could add a rule, and the question shows the whole effect of the call.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ _log = logger(__name__)
 
 
 class QuestionClosed(Exception):
-    """The user closed a question instead of answering: the prompt stops there."""
+    """The user closed a question instead of answering: the prompt stops."""
 
 
 class PermissionRequests:
-    """Asks about waiting calls; "don't ask again" is stored before the next question."""
+    """Asks about waiting calls; a "don't ask again" rule is stored before the next question."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class PermissionRequests:
         """Ask nothing yet.
 
         Args:
-            app: Whose calls wait.
-            client: Who is asked.
+            app: The application whose calls wait.
+            client: The client to ask.
             described: Returns the fields that show a call.
             say: Shows a sentence.
         """
@@ -60,8 +60,8 @@ class PermissionRequests:
         """Return the user's decision about each of *calls*.
 
         Raises:
-            QuestionClosed: The user wants the prompt back.
-            ConnectionLost: Nobody is there any more; nothing is decided.
+            QuestionClosed: The user closed a question.
+            ConnectionLost: The client is gone; nothing is decided.
         """
         permissions = self._app.permissions
         decisions: list[Decision] = []
@@ -83,7 +83,7 @@ class PermissionRequests:
         return self._decision(call, answer)
 
     def _decision(self, call: ToolCall, answer: str) -> Decision:
-        """Return the decision that *answer* stands for; store the rule it asks for."""
+        """Return the decision for *answer*; store the rule it asks for."""
         offered = {choice.id for choice in self._choices(call)}
         if answer not in offered or answer == _NO.id:
             return Rejected(UNWANTED)
@@ -108,7 +108,7 @@ class PermissionRequests:
         return [*choices, _NO]
 
     def _shown(self, call: ToolCall) -> dict[str, Json]:
-        """Return *call* with why it asks in front of what it will do."""
+        """Return the fields that show *call*, with the reason for asking before its effect."""
         described = self._described(call)
         planned = described["content"]
         assert isinstance(planned, list)
@@ -119,7 +119,7 @@ class PermissionRequests:
 
 
 class AgentCalls:
-    """Decides about calls of agents that work for the session's; see `dialogs.CallDialogs`."""
+    """Decides about calls of subagents; see `dialogs.CallDialogs`."""
 
     can_ask = True
 
@@ -129,7 +129,7 @@ class AgentCalls:
         self._turn = turn
 
     async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
-        """Return what the user decides about each of *calls*; the question names *who* asks."""
+        """Return the user's decision about each of *calls*; the question names the agent *who*."""
         named = [replace(call, reason=f"{who}: {call.reason}") for call in calls]
         async with self._turn:
             try:

@@ -1,4 +1,4 @@
-"""What we ask of the client in one session: decisions, forms, and files of its editor."""
+"""Requests to the client of one session: decisions, forms, and files of its editor."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -19,14 +19,14 @@ class PermissionOption(NamedTuple):
 
 
 class FormAnswer(NamedTuple):
-    """What the user did with a form."""
+    """The user's answer to a form."""
 
     action: Literal["accept", "decline", "cancel"]
     values: Mapping[str, Json]
 
 
 class EditorClient:
-    """The client, as one session reaches it.
+    """The client of one session.
 
     Every method may raise `RpcFault` (the client refused) or `ConnectionLost`.
     """
@@ -34,7 +34,7 @@ class EditorClient:
     def __init__(
         self, connection: RpcConnection, session_id: str, capabilities: ClientCapabilities
     ) -> None:
-        """Reach the client over *connection* about the session *session_id*."""
+        """Use *connection* to reach the client for the session *session_id*."""
         self._connection = connection
         self._session_id = session_id
         files, questions = capabilities.fs, capabilities.elicitation
@@ -44,13 +44,13 @@ class EditorClient:
         self.shows_pages = bool(questions and questions.url is not None)
 
     def update(self, update: dict[str, Json]) -> None:
-        """Show something of the session."""
+        """Send a session update."""
         self._connection.notify("session/update", {"sessionId": self._session_id, "update": update})
 
     async def choose(
         self, call: Mapping[str, Json], choices: Sequence[PermissionOption]
     ) -> str | None:
-        """Ask about a tool call; return the id of the choice, None when the question was closed."""
+        """Ask about a tool call; return the id of the choice, None if the question was closed."""
         options: list[Json] = [
             {"optionId": choice.id, "name": choice.name, "kind": choice.kind} for choice in choices
         ]
@@ -71,12 +71,12 @@ class EditorClient:
         return _form_answer(answer)
 
     async def visit_page(self, message: str, url: str, id: str) -> FormAnswer:
-        """Ask the user to visit an address."""
+        """Ask the user to visit a URL."""
         params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
         return _form_answer(await self._ask("elicitation/create", {**params, "elicitationId": id}))
 
     async def read_file(self, path: str) -> str | None:
-        """Return a file's text as the editor has it; None for an answer that is none."""
+        """Return a file's text as the editor has it; None if the response is invalid."""
         match await self._ask("fs/read_text_file", {"path": path}):
             case {"content": str(content)}:
                 return content

@@ -1,4 +1,4 @@
-"""Slash commands that a client offers its user: a few of ours, and prompts somebody wrote."""
+"""The slash commands offered to the client: a few of ours, and the user's prompt files."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -47,7 +47,7 @@ _BUILT_IN: Final[Mapping[str, _Command]] = {
 
 
 def available_commands(app: Application) -> list[Json]:
-    """Return the commands; what is built in comes first, so that nothing stands in for it."""
+    """Return the commands; the built-in ones come first, so that a prompt cannot replace them."""
     found = {name: _shown(name, each.description, each.hint) for name, each in _BUILT_IN.items()}
     for prompt in app.prompt_commands():
         if prompt.name and not prompt.problem:
@@ -57,10 +57,10 @@ def available_commands(app: Application) -> list[Json]:
 
 
 async def run_command(blocks: Sequence[PromptBlock], app: Application) -> str:
-    """Run the built-in command that *blocks* name and return its answer; "" where it is none.
+    """Run the built-in command named by *blocks* and return its answer; "" if there is none.
 
     Raises:
-        AgentCliError: It did not work.
+        AgentCliError: The command failed.
     """
     match blocks:
         case [TextBlock(text=line)] if line.startswith("/"):

@@ -1,7 +1,7 @@
 """JSON-RPC 2.0 in both directions over a pair of streams: requests, responses, notifications.
 
-Knows no method. Requests run side by side, and each begins in the order it came in; a response or
-an update goes out in the order it was given here.
+It knows no methods. Requests run concurrently and start in the order they arrive; responses and
+updates are sent in the order they were given to it.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a request; *then* is called when it has been put on its way."""
+    """The result of a request; *then* is called after the result is queued for sending."""
 
     result: dict[str, Json]
     then: Callable[[], None] | None = None
@@ -52,12 +52,12 @@ class Streams(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Write all of *data*; raises OSError when nobody reads any more."""
+        """Write all of *data*; raises OSError if the reader is gone."""
         ...
 
 
 class RpcConnection:
-    """One client. `serve` returns when it is gone."""
+    """The connection to one client. `serve` returns when the client is gone."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class RpcConnection:
         """Read nothing yet.
 
         Args:
-            streams: Where the client is.
-            methods: What answers requests, by name. What one raises becomes the error: an
-                `RpcFault` as it is, an `AgentCliError` with its sentence.
-            notifications: What hears of notifications; must not block or raise.
+            streams: The streams to the client.
+            methods: Handlers of requests, by name. An exception becomes the error: an `RpcFault`
+                as it is, an `AgentCliError` with its message.
+            notifications: Handlers of notifications; they must not block or raise.
         """
         self._streams = streams
         self._methods = methods
@@ -83,7 +83,7 @@ class RpcConnection:
         self._is_lost = False
 
     async def serve(self) -> None:
-        """Answer until the client closes its end, or nobody reads ours."""
+        """Answer until the client closes its end, or stops reading ours."""
         async with asyncio.TaskGroup() as group:
             writing = group.create_task(self._write())
             reading = group.create_task(self._read(group))
@@ -92,14 +92,14 @@ class RpcConnection:
             for task in (reading, *self._answering):
                 task.cancel()
             await self._outbox.close()
-            writing.cancel()  # a client that neither reads nor leaves holds the last write
+            writing.cancel()  # a client that neither reads nor leaves would block the last write
 
     async def request(self, method: str, params: Params) -> Json:
         """Ask the client and return its result.
 
         Raises:
-            RpcFault: It answered with an error.
-            ConnectionLost: It is gone.
+            RpcFault: The client answered with an error.
+            ConnectionLost: The client is gone.
         """
         if self._is_lost:
             raise ConnectionLost
@@ -114,12 +114,12 @@ class RpcConnection:
             del self._asked[id]
 
     def notify(self, method: str, params: Params) -> None:
-        """Tell the client something; it may be merged with what waits to be written."""
+        """Send a notification; it may be merged with those that wait to be written."""
         if not self._is_lost:
             self._outbox.put({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def flushed(self) -> None:
-        """Return when all that was told so far has been written."""
+        """Wait until everything queued so far has been written."""
         await self._outbox.flushed()
 
     async def _write(self) -> None:
@@ -133,9 +133,9 @@ class RpcConnection:
         while data := await self._streams.read():
             for line in lines.feed(data):
                 self._take(line, group)
-        for line in lines.feed(b"\n"):  # the last one may lack it
+        for line in lines.feed(b"\n"):  # the last line may lack a newline
             self._take(line, group)
-        # What came last begins before its connection ends; what needs no wait is still answered.
+        # Let the last requests start before the connection ends; quick ones are still answered.
         await asyncio.sleep(0)
 
     def _take(self, line: bytes | None, group: asyncio.TaskGroup) -> None:
@@ -202,7 +202,7 @@ class RpcConnection:
         self._outbox.put({"jsonrpc": "2.0", "id": id, **told})
 
     def _settle(self, message: dict[str, Json]) -> None:
-        """Hand a response to whoever waits for it; a late one finds nobody."""
+        """Hand a response to the request that waits for it; ignore a late one."""
         id, error = message.get("id"), message.get("error")
         waiting = self._asked.get(id) if type(id) is int else None
         if waiting is None or waiting.done():
@@ -228,10 +228,10 @@ class RpcConnection:
 
 
 def _checked(message: dict[str, Json]) -> tuple[str, Params]:
-    """Return method and parameters of a request or notification.
+    """Return the method and parameters of a request or notification.
 
     Raises:
-        RpcFault: It is neither.
+        RpcFault: The message is neither.
     """
     method, params = message.get("method"), message.get("params")
     if message.get("jsonrpc") != "2.0":

@@ -1,4 +1,4 @@
-"""Content blocks that go out, and updates that consist of one."""
+"""Outgoing content blocks, and updates that consist of one."""
 
 import re
 from typing import Final
@@ -16,10 +16,10 @@ def text(words: str) -> dict[str, Json]:
 
 
 def fenced(output: str, language: str = "") -> str:
-    """Return *output* as Markdown that shows it as it is.
+    """Return *output* as a Markdown code block that shows it literally.
 
-    Not as Markdown of its own: a tool's output is a stranger's, and an editor that renders an image
-    in it tells the stranger's server what was read.
+    Markdown in it must not be rendered: tool output is untrusted, and an editor that loads an image
+    would tell the image's server what was read.
     """
     shown = clean(output)
     if len(shown) > _OUTPUT_CHARS_MAX:
@@ -32,7 +32,7 @@ def fenced(output: str, language: str = "") -> str:
 
 
 def shown_blocks(blocks: tuple[Block, ...]) -> list[Json]:
-    """Return what a tool answered as the content of its call."""
+    """Return a tool's result as the content of its call."""
     return [{"type": "content", "content": block} for each in blocks if (block := _block(each))]
 
 

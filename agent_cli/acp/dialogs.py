@@ -1,4 +1,4 @@
-"""Questions of the model and of MCP servers, put to the user of the client."""
+"""Questions of the model and of MCP servers to the client's user."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -43,12 +43,12 @@ _TYPES: Final[Mapping[str, str]] = {
 
 
 class EditorModelDialogs:
-    """Puts what the model asks to the user; see `dialogs.ModelDialogs` of the contracts."""
+    """Asks the user the model's questions; see `dialogs.ModelDialogs` of the contracts."""
 
     def __init__(
         self, client: EditorClient, running_call: Callable[[], str], turn: asyncio.Lock
     ) -> None:
-        """Ask nothing yet; *running_call* is the call that asks, *turn* is held during a dialog."""
+        """Ask nothing yet; *running_call* gives the asking call, *turn* is held while asking."""
         self._client = client
         self._running_call = running_call
         self._turn = turn
@@ -59,7 +59,7 @@ class EditorModelDialogs:
         return True
 
     async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
-        """Return an answer to each question; None when the person closed one of them."""
+        """Return an answer to each question; None if the user closed one of them."""
         async with self._turn:
             try:
                 if self._client.shows_forms:
@@ -69,7 +69,7 @@ class EditorModelDialogs:
                 return None
 
     async def decide_plan(self, plan: str) -> PlanDecision:
-        """Show *plan* and return what the person decides about it."""
+        """Show *plan* and return the user's decision."""
         async with self._turn:
             shown: list[Json] = [{"type": "content", "content": text(plan)}]
             call = self._call("Carry out this plan?", "switch_mode", shown)
@@ -133,7 +133,7 @@ class EditorModelDialogs:
 
 
 class EditorServerDialogs:
-    """Puts what MCP servers ask to the user; see `dialogs.ServerDialogs` of the contracts."""
+    """Asks the user the questions of MCP servers; see `dialogs.ServerDialogs` of the contracts."""
 
     def __init__(
         self,
@@ -146,10 +146,10 @@ class EditorServerDialogs:
         """Ask nothing yet.
 
         Args:
-            client: Who is asked.
+            client: The client to ask.
             turn: Held during a dialog.
-            say: Shows a sentence about what was declined unasked.
-            on_change: Called when a server's state changed.
+            say: Shows a sentence about a question that was declined without asking.
+            on_change: Called after a server's state changed.
         """
         self._client = client
         self._turn = turn
@@ -157,7 +157,7 @@ class EditorServerDialogs:
         self._on_change = on_change
 
     async def fill_form(self, form: Form) -> Filled:
-        """Let the person fill in *form*."""
+        """Let the user fill in *form*."""
         if not self._client.shows_forms:
             self._declined(form.server, "has a question")
             return Filled("decline")
@@ -175,7 +175,7 @@ class EditorServerDialogs:
         return Filled("cancel")
 
     async def visit_page(self, *, server: str, message: str, url: str) -> Action:
-        """Show the person an address a server wants them to visit."""
+        """Show the user a URL that a server wants them to visit."""
         if not self._client.shows_pages:
             self._declined(server, "wants you to visit a page")
             return "decline"
@@ -185,7 +185,7 @@ class EditorServerDialogs:
         return answer.action
 
     async def allow_sampling(self, request: SamplingRequest, *, model: str) -> bool:
-        """Show what a server wants *model* to be asked; return whether the person allows it."""
+        """Show the prompt a server wants to send to *model*; return whether the user allows it."""
         said = "\n\n".join(f"{role}: {text_of(blocks)}" for role, blocks in request.messages)
         shown = fenced(reveal(f"{request.system_prompt}\n\n{said}".strip()))
         call: dict[str, Json] = {
@@ -201,7 +201,7 @@ class EditorServerDialogs:
                 return False
 
     def servers_changed(self) -> None:
-        """Show the servers as they are now."""
+        """Report that the list or state of the servers changed."""
         self._on_change()
 
     def _declined(self, server: str, what: str) -> None:
@@ -209,7 +209,7 @@ class EditorServerDialogs:
 
 
 async def _answered(asking: Awaitable[FormAnswer]) -> FormAnswer:
-    """Return the client's answer; one that refuses or leaves counts as closed."""
+    """Return the client's answer; a refusal or a lost connection counts as closed."""
     try:
         return await asking
     except (RpcFault, ConnectionLost):

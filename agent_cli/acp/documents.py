@@ -1,4 +1,4 @@
-"""The client's editor as `Documents`: what is open there and not saved yet is what counts."""
+"""The client's editor as `Documents`: tools work on its unsaved text."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class EditorDocuments:
-    """Asks the client from a tool's thread; an editor that does not answer is done without."""
+    """Asks the client from a tool's thread; goes on without an editor that does not answer."""
 
     def __init__(self, client: EditorClient, loop: asyncio.AbstractEventLoop) -> None:
         """Ask *client*, whose connection lives in *loop*."""
@@ -23,7 +23,7 @@ class EditorDocuments:
         self._loop = loop
 
     def read(self, path: Path) -> str | None:
-        """Return the text of *path* as the editor has it; None where it cannot say."""
+        """Return the text of *path* as the editor has it; None if it cannot tell."""
         if not self._client.reads_files:
             return None
         try:
@@ -32,10 +32,10 @@ class EditorDocuments:
             return None
 
     def write(self, path: Path, text: str) -> bool:
-        """Make *text* the content of *path*; False where the editor cannot, and changed nothing.
+        """Make *text* the content of *path*; False if the editor cannot, and changed nothing.
 
         Raises:
-            ToolError: It did not answer.
+            ToolError: The editor did not answer.
         """
         if not self._client.writes_files:
             return False
@@ -49,7 +49,7 @@ class EditorDocuments:
             ) from error
         return True
 
-    # Any: what a coroutine yields and is sent is asyncio's own business.
+    # Any: the yield and send types of a coroutine are internal to asyncio.
     def _wait(self, asking: Coroutine[Any, Any, T]) -> T:
         asked = asyncio.run_coroutine_threadsafe(_limited(asking), self._loop)
         return asked.result(_LIMIT_S + 1.0)

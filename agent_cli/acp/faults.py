@@ -9,17 +9,17 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
-# The protocol's own.
+# Codes of the protocol itself.
 REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 RESOURCE_NOT_FOUND: Final = -32002
 
 
 class RpcFault(Exception):
-    """Becomes the `error` of a response, or was the error of one that came in.
+    """The `error` of a response, outgoing or incoming.
 
     Attributes:
-        code: One of the codes above, or another program's own.
+        code: One of the codes above, or a code of the other program.
         message: One sentence; editors show it to the user.
     """
 
@@ -34,4 +34,4 @@ class RpcFault(Exception):
 
 
 class ConnectionLost(Exception):
-    """The client is gone: nobody answers any more."""
+    """The client is gone and cannot answer."""

@@ -1,7 +1,7 @@
 """JSON-RPC messages as lines of UTF-8, in both directions.
 
-Strict parsers read what we write: no NaN, and no half of a surrogate pair. What comes in may hold
-both, and is mended here, before anything else sees it.
+Strict parsers read our output: no NaN, and no unpaired surrogates. Input may hold both; they are
+replaced here, before any other code sees them.
 """
 
 import json
@@ -12,11 +12,11 @@ from agent_cli.acp.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
 from agent_cli.contracts.timeline import Json
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""The longest line that is read; an image of 5 MB is 7 MB of base64."""
+"""The longest line to read; an image of 5 MB is 7 MB of base64."""
 
 
 class LineBuffer:
-    """Splits a stream of bytes into lines; one that is too long is dropped, and reported once."""
+    """Splits a stream of bytes into lines; drops one that is too long, and reports it once."""
 
     def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
         self._line_bytes_max = line_bytes_max
@@ -24,7 +24,7 @@ class LineBuffer:
         self._is_dropping = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Return the lines that end in *data*; None stands for one that was too long."""
+        """Return the lines that end in *data*; None for one that was too long."""
         *ended, rest = data.split(b"\n")
         lines = [self._end(piece) for piece in ended]
         self._grow(rest)
@@ -49,12 +49,12 @@ def decode(line: bytes) -> dict[str, Json]:
     """Return the message in *line*.
 
     Raises:
-        RpcFault: It is not JSON, or not an object.
+        RpcFault: The line is not JSON, or not an object.
     """
     try:
         message = json.loads(line.decode("utf-8", "replace"))
         if b"\\ud" in line.lower():
-            # Written out and read again, a pair becomes its character and a half U+FFFD.
+            # Encoded and decoded again, a pair becomes its character, an unpaired half U+FFFD.
             text = json.dumps(message, ensure_ascii=False)
             message = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError) as error:
@@ -78,7 +78,7 @@ def _reason(error: Exception) -> str:
 
 
 def _finite(value: Json) -> Json:
-    """Return *value* with None for each number that JSON cannot write."""
+    """Return *value* with None for each number that JSON cannot express."""
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list):

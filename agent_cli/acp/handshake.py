@@ -1,4 +1,4 @@
-"""The answer to `initialize`: what this program can do, and how its user signs in."""
+"""The response to `initialize`: the program's capabilities, and the ways to sign in."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the user can set for a session: the permission mode, the model, and how much it thinks."""
+"""Settings of a session that the user can change: permission mode, model, and effort."""
 
 from collections.abc import Mapping
 from typing import Final, get_args
@@ -27,7 +27,7 @@ _EFFORTS: Final[Mapping[str, ThinkingLevel | None]] = {
 
 
 def mode_state(app: Application) -> dict[str, Json]:
-    """Return the modes, as clients without configuration options show them."""
+    """Return the modes, for clients without configuration options."""
     return {
         "currentModeId": app.permissions.mode,
         "availableModes": [
@@ -37,7 +37,7 @@ def mode_state(app: Application) -> dict[str, Json]:
 
 
 def config_options(app: Application) -> list[Json]:
-    """Return every option with its value now."""
+    """Return every option with its current value."""
     state = app.agent.state
     now = state.model.id if state.model else ""
     models = {id: f"{alias} ({id})" for alias, id in app.models.items()}

@@ -1,4 +1,4 @@
-"""Messages on their way to the client: in order, merged while they wait for a slow reader."""
+"""Messages waiting to be sent: in order, merged while a slow reader makes them wait."""
 
 import asyncio
 from collections import deque
@@ -15,11 +15,11 @@ _PIECE_CHARS_MAX: Final = 16 * 1024
 
 
 class WireOutbox:
-    """Puts messages out one after the other.
+    """Sends messages one after the other.
 
-    A model may write faster than an editor reads. Pieces of one text that still wait become one
-    piece, and an update of a tool call's content takes the place of the one before it, so that
-    what waits grows with what is shown and not with how often it changed.
+    A model may write faster than an editor reads. Waiting pieces of one text become one piece, and
+    an update of a tool call's content replaces the one before it, so that the queue grows with the
+    amount shown, not with the number of changes.
     """
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
@@ -43,7 +43,7 @@ class WireOutbox:
         """Write until `close`.
 
         Raises:
-            OSError: Nobody reads any more.
+            OSError: The reader is gone.
         """
         try:
             while not (self._is_closed and not self._waiting):
@@ -58,11 +58,11 @@ class WireOutbox:
             self._idle.set()
 
     async def flushed(self) -> None:
-        """Return when nothing waits to be written."""
+        """Wait until nothing waits to be written."""
         await self._idle.wait()
 
     async def close(self) -> None:
-        """Write what waits, for a moment, and then nothing more."""
+        """Write the waiting messages within a short limit, then refuse more."""
         self._is_closed = True
         self._wake.set()
         try:
@@ -79,7 +79,7 @@ class WireOutbox:
 
 
 def _merged(before: dict[str, Json], message: dict[str, Json]) -> bool:
-    """Add *message* to *before*, which waits right in front of it, if that loses nothing."""
+    """Merge *message* into *before*, the message just before it, if that loses nothing."""
     match before, message:
         case (
             {"method": "session/update", "params": {"sessionId": one, "update": dict(last)}},
@@ -103,7 +103,7 @@ def _is_joined(last: dict[str, Json], next: dict[str, Json]) -> bool:
     match last["content"], next["content"]:
         case dict(begun), dict(more) if begun["type"] == more["type"] == "text":
             text = str(begun["text"])
-            if len(text) < _PIECE_CHARS_MAX:  # copied at each merge
+            if len(text) < _PIECE_CHARS_MAX:  # each merge copies it
                 begun["text"] = text + str(more["text"])
                 return True
         case _:

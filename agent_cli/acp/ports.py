@@ -1,4 +1,4 @@
-"""What sessions over this protocol need of the program."""
+"""The application as sessions over this protocol use it."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,14 +16,14 @@ from agent_cli.core.application import InteractiveApplication
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The session a client wants opened.
+    """A client's request to open a session.
 
     Attributes:
-        workspace: Where its tools work.
+        workspace: The directory in which its tools work.
         directories: More directories they may use.
-        servers: MCP servers that come with the session.
-        resume: The id of a saved session to go on with.
-        fork: The id of a saved session to begin with a copy of.
+        servers: MCP servers of this session.
+        resume: The id of a saved session to resume.
+        fork: The id of a saved session to fork.
     """
 
     workspace: Path
@@ -34,7 +34,7 @@ class Opening:
 
 
 class Application(InteractiveApplication, Protocol):
-    """One session's program."""
+    """The application of one session."""
 
     @property
     def servers(self) -> ServerStates:
@@ -46,14 +46,14 @@ class Application(InteractiveApplication, Protocol):
         ...
 
     def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Make runs that the body starts part of the trace that W3C *headers* name, if any."""
+        """Make runs started in the body part of the trace in the W3C *headers*, if any."""
         ...
 
     async def written_out(self, prompt: str) -> tuple[str, Model | None]:
-        """Expand *prompt* where it begins with a command defined by a prompt file.
+        """Expand *prompt* if it begins with a command defined by a prompt file.
 
         Returns:
-            The text, and the model it is for; None is the usual one.
+            The text, and the model it is for; None for the session's model.
 
         Raises:
             UsageError: The command cannot be used.
@@ -62,23 +62,23 @@ class Application(InteractiveApplication, Protocol):
 
 
 class SessionBuilder(Protocol):
-    """What opens sessions."""
+    """Opens sessions."""
 
     def build(self, opening: Opening) -> Application:
-        """Return the program of a session, not yet entered; called in a thread.
+        """Return the application of a session, not yet entered; called in a thread.
 
         Raises:
-            NoCredentials: No model can be asked.
-            AgentCliError: The folder or the settings cannot be used.
+            NoCredentials: There are no credentials for a model.
+            AgentCliError: The directory or the settings cannot be used.
         """
         ...
 
     def warm_up(self) -> None:
-        """Import what `build` needs; called in a thread."""
+        """Import the modules that `build` needs; called in a thread."""
         ...
 
     def sessions(self) -> Sequence[SessionInfo]:
-        """Return the saved sessions, the last used first; blocks."""
+        """Return the saved sessions, the most recently used first; blocks."""
         ...
 
     def check_credentials(self) -> None:

@@ -10,7 +10,7 @@ from agent_cli.system import stop_signals
 
 
 async def serve_process(program: SessionBuilder) -> int:
-    """Serve the client that started us until it leaves or a signal comes; return the exit code."""
+    """Serve the client until it leaves or a signal arrives; return the exit code."""
     received: list[signal.Signals] = []
     with standard_streams() as streams:
         async with asyncio.TaskGroup() as group:

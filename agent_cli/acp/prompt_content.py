@@ -1,8 +1,8 @@
-"""The blocks of a prompt as the message the model reads.
+"""Build the model's message from the blocks of a prompt.
 
-What the user typed is one text at the end, with mentions in their places; images, files and
-resources stand before it. A file that the model may not read unasked is not attached, by whatever
-way it was mentioned.
+The typed text is one block at the end, with mentions in their places; images, files and resources
+come before it. A file that the model may not read without asking is not attached, however it was
+mentioned.
 """
 
 import base64
@@ -39,10 +39,10 @@ _RESOURCE_CHARS_MAX: Final = 150_000
 async def user_message(
     blocks: Sequence[PromptBlock], app: Application, tell: Callable[[str], None]
 ) -> tuple[UserMessage, Model | None]:
-    """Return the message of *blocks*, and the model it is for (None: the usual one).
+    """Return the message of *blocks*, and the model it is for (None: the session's model).
 
     Args:
-        tell: Gets a sentence about each file.
+        tell: Receives a sentence about each file.
 
     Raises:
         RpcFault: A block cannot be used.
@@ -79,7 +79,7 @@ async def user_message(
 def _linked(
     block: LinkBlock, app: Application, attachments: Attachments, tell: Callable[[str], None]
 ) -> tuple[str, list[Block]]:
-    """Return what stands for a mention in the text, and what goes with the message; blocks."""
+    """Return the text for a mention, and the blocks to attach to the message; blocks."""
     path = _local_path(block.uri)
     if path is None:
         return f"[{block.name or block.uri}]({block.uri})", []
@@ -100,7 +100,7 @@ def _embedded(block: ResourceBlock, attachments: Attachments, typed: list[str]) 
         more = len(resource.text) - len(words)
         note = f"\n[… {more:,} more characters]" if more else ""
         uri = escape(resource.uri)
-        # A resource must not be able to end its own fence and go on in another's name.
+        # The resource must not be able to end its own fence and continue as another source.
         inside = words.replace("</resource", "<\\/resource")
         yield text_block(f'<resource uri="{uri}">\n{inside}{note}\n</resource>\n')
     elif resource.blob is not None and (resource.mime_type or "").startswith("image/"):
@@ -111,13 +111,13 @@ def _embedded(block: ResourceBlock, attachments: Attachments, typed: list[str]) 
 
 
 def _kept_back(uri: str, app: Application) -> str:
-    """Return why the model may not read the file *uri* names, or ""."""
+    """Return the reason the model may not read the file named by *uri*, or ""."""
     path = _local_path(uri)
     return app.why_kept_back(path) if path else ""
 
 
 def _local_path(uri: str) -> Path | None:
-    """Return the file *uri* names; None when it is none of this machine."""
+    """Return the local file named by *uri*; None if it names something else."""
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A saved conversation, told again to a client that loads it."""
+"""Replay a saved conversation to a client that loads it."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ from agent_cli.terminal.sanitize import clean
 def replayed(
     prompts: Sequence[Prompt], tools: Sequence[Tool], workspace: Path
 ) -> Iterator[dict[str, Json]]:
-    """Yield the updates that show *prompts* as they were seen."""
+    """Yield the updates that show *prompts* as in the original session."""
     calls = CallView(lambda: tools, workspace)
     for output in entries([prompt for prompt in prompts if prompt.visible]):
         match output:
@@ -55,7 +55,7 @@ def _said(output: UserOutput) -> Iterator[dict[str, Json]]:
 
 
 def _call(calls: CallView, output: ToolOutput) -> Iterator[dict[str, Json]]:
-    """Yield the call and what came of it; the file it changed has another content by now."""
+    """Yield a call and its outcome; the file it changed may have different content now."""
     call = ToolCall.of(output)
     shown = calls.described(call)
     yield {"sessionUpdate": "tool_call", **shown, "content": [], "status": "pending"}

@@ -1,7 +1,7 @@
-"""Parameters of the requests that come in, checked; what we do not use is ignored.
+"""The parameters of incoming requests, validated; unused fields are ignored.
 
-Only this direction: what goes out is built as plain JSON, and the tests validate every message of
-both directions with the official library.
+Only incoming messages have models: outgoing ones are built as plain JSON, and the tests validate
+every message of both directions with the official library.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -29,21 +29,21 @@ AbsolutePath: TypeAlias = Annotated[str, AfterValidator(_absolute)]
 
 
 class FileCapabilities(_Incoming):
-    """What the client does with files for us."""
+    """The file requests that the client supports."""
 
     read_text_file: bool | None = False
     write_text_file: bool | None = False
 
 
 class ElicitationCapabilities(_Incoming):
-    """The kinds of questions the client can put to its user; null stands for no."""
+    """The kinds of forms the client can show to its user; null means not supported."""
 
-    form: dict[str, Any] | None = None  # Any: only whether it is there counts
+    form: dict[str, Any] | None = None  # Any: only its presence counts
     url: dict[str, Any] | None = None
 
 
 class ClientCapabilities(_Incoming):
-    """What the client offers."""
+    """The capabilities of the client."""
 
     fs: FileCapabilities | None = None
     elicitation: ElicitationCapabilities | None = None
@@ -70,7 +70,7 @@ class NameValue(_Incoming):
 
 
 class StdioServer(_Incoming):
-    """An MCP server that is a program."""
+    """An MCP server started as a process."""
 
     type: Literal["stdio"] = "stdio"
     name: str
@@ -80,7 +80,7 @@ class StdioServer(_Incoming):
 
 
 class WebServer(_Incoming):
-    """An MCP server with an address."""
+    """An MCP server with a URL."""
 
     type: Literal["http", "sse"]
     name: str
@@ -92,7 +92,7 @@ McpServer: TypeAlias = StdioServer | WebServer
 
 
 class NewSessionParams(_Incoming):
-    """A session in a folder."""
+    """A new session in a directory."""
 
     cwd: AbsolutePath
     mcp_servers: tuple[McpServer, ...] | None = None
@@ -100,7 +100,7 @@ class NewSessionParams(_Incoming):
 
 
 class SavedSessionParams(NewSessionParams):
-    """A session that goes on, or is copied, in a folder."""
+    """A saved session to resume or fork in a directory."""
 
     session_id: str
 
@@ -112,7 +112,7 @@ class SessionParams(_Incoming):
 
 
 class ListParams(_Incoming):
-    """Which saved sessions to list."""
+    """The filter and the cursor of a list of saved sessions."""
 
     cwd: str | None = None
     cursor: str | None = None
@@ -172,7 +172,7 @@ class ResourceBlock(_Incoming):
 
 
 class AudioBlock(_Incoming):
-    """Sound, which no model here can hear."""
+    """Audio, which no supported model accepts."""
 
     type: Literal["audio"]
 
@@ -183,24 +183,24 @@ PromptBlock: TypeAlias = Annotated[
 
 
 class PromptParams(SessionParams):
-    """What the user said, and the trace it is part of."""
+    """The user's prompt, and the trace it is part of."""
 
     prompt: tuple[PromptBlock, ...]
-    meta: dict[str, Any] | None = Field(default=None, alias="_meta")  # Any: the client's own
+    meta: dict[str, Any] | None = Field(default=None, alias="_meta")  # Any: defined by the client
 
     @property
     def trace(self) -> dict[str, str]:
-        """The W3C trace context in `_meta`, by the names of its headers."""
+        """The W3C trace context in `_meta`, by header name."""
         given = self.meta or {}
         names = ("traceparent", "tracestate")
         return {name: given[name] for name in names if isinstance(given.get(name), str)}
 
 
 def checked(model: type[ModelT], params: dict[str, Json]) -> ModelT:
-    """Return *params* as *model*.
+    """Return *params* validated as *model*.
 
     Raises:
-        RpcFault: They do not fit; the first fault is named.
+        RpcFault: They are invalid; names the first error.
     """
     try:
         return model.model_validate(params)

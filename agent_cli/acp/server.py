@@ -1,4 +1,4 @@
-"""The protocol's methods: the handshake, signing in, and sessions that are opened and asked."""
+"""The protocol's methods: the handshake, authentication, and sessions with their prompts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,10 +43,10 @@ _log = logger(__name__)
 
 
 class AcpServer:
-    """Serves one client: any number of sessions, each with a program of its own."""
+    """Serves one client: any number of sessions, each with its own application."""
 
     def __init__(self, program: SessionBuilder, streams: Streams) -> None:
-        """Serve nobody yet."""
+        """Set up the methods; `serve` starts answering."""
         self._program = program
         self._sessions: dict[str, OpenSession] = {}
         self._client = ClientCapabilities()
@@ -80,7 +80,7 @@ class AcpServer:
         }
 
     async def serve(self) -> None:
-        """Serve until the client is gone; every session has ended then."""
+        """Serve until the client is gone; every session has ended on return."""
         async with self._hosts:
             try:
                 await self._connection.serve()
@@ -105,7 +105,7 @@ class AcpServer:
         return Answer(INITIALIZED, then=self._warm_up)
 
     def _warm_up(self) -> None:
-        """Import what sessions need while the client shows its user that we are there."""
+        """Import the modules of sessions while the client handles the handshake."""
         warming = in_background(self._program.warm_up)
         warming.add_done_callback(lambda done: done.exception())
 
@@ -192,10 +192,10 @@ class AcpServer:
         raise RpcFault(RESOURCE_NOT_FOUND, f"session {id!r} is not open here; load it first")
 
     async def _open(self, opening: Opening) -> OpenSession:
-        """Return a session whose program runs.
+        """Return a session whose application runs.
 
         Raises:
-            RpcFault: It cannot be opened.
+            RpcFault: The session cannot be opened.
         """
         opened: asyncio.Future[OpenSession] = asyncio.get_running_loop().create_future()
         try:
@@ -212,10 +212,10 @@ class AcpServer:
         return session
 
     async def _host(self, app: Application, opened: "asyncio.Future[OpenSession]") -> None:
-        """Run one session's program until it is closed; its failure ends no other session."""
+        """Run one session's application until it is closed; its failure ends no other session."""
         try:
             async with app:
-                if opened.cancelled():  # the client asked, and then did not want it
+                if opened.cancelled():  # the client cancelled its request
                     return
                 id = app.agent.conversation.id
                 session = OpenSession(app, EditorClient(self._connection, id, self._client))
@@ -232,7 +232,7 @@ class AcpServer:
                 _log.error("session ended", exc_info=True)
 
     async def _end(self, id: str) -> None:
-        """Close the session *id* if it is open, and wait until all it ran has ended."""
+        """Close the session *id* if it is open, and wait until everything in it has ended."""
         if session := self._sessions.get(id):
             session.cancel()
             await session.app.agent.wait_for_idle()

@@ -1,4 +1,4 @@
-"""One open session: prompts taken through their questions to an end, settings, commands."""
+"""One open session: runs prompts with their questions to the end; settings and commands."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -38,10 +38,10 @@ _STOP_REASONS: Final = {
 
 
 class OpenSession:
-    """A session whose program runs; made by the task that entered it, right after."""
+    """A session whose application runs; created by the task that entered it, right after."""
 
     def __init__(self, app: Application, client: EditorClient) -> None:
-        """Listen to *app*, and hold what it tells until `release`."""
+        """Subscribe to *app*, and hold its updates until `release`."""
         self.app = app
         self.closed = asyncio.Event()
         self._client = client
@@ -78,13 +78,13 @@ class OpenSession:
         return {"modes": mode_state(self.app), "configOptions": config_options(self.app)}
 
     def replay(self) -> None:
-        """Show the whole conversation again, at once."""
+        """Send the whole conversation again, at once."""
         prompts = self.app.agent.conversation.prompts
         for update in replayed(prompts, self.app.tools, self.app.workspace):
             self._client.update(update)
 
     def release(self) -> None:
-        """Tell what was held: the client knows the session now."""
+        """Send the held updates: the client knows the session now."""
         held, self._held = self._held, None
         for update in held or ():
             self._client.update(update)
@@ -94,11 +94,11 @@ class OpenSession:
             self._updates.tell_usage()
 
     def tell_settings(self) -> None:
-        """Tell the client what is set now."""
+        """Send the current settings to the client."""
         self._updates.tell_settings()
 
     async def prompt(self, blocks: Sequence[PromptBlock]) -> dict[str, Json]:
-        """Answer what the user said, and return the response.
+        """Run the user's prompt, and return the response.
 
         Raises:
             RpcFault: A prompt is running, or this one failed.
@@ -116,7 +116,7 @@ class OpenSession:
         return {"stopReason": stop_reason, "usage": _tokens(self._used)}
 
     async def ask_unprompted(self) -> NoReturn:
-        """Ask about calls of runs that nobody typed: a job that ended, a reminder."""
+        """Ask about calls of runs started without a prompt: a job that ended, a reminder."""
         while True:
             await self._unasked.wait()
             self._unasked.clear()
@@ -125,19 +125,19 @@ class OpenSession:
                     while self.app.agent.conversation.waiting:
                         await self._decide(cancel)
             except (Aborted, QuestionClosed, ConnectionLost):
-                continue  # declined, or left to whoever opens the session next
+                continue  # declined, or left to the next client that opens the session
             except AgentCliError as error:
                 self._updates.say(str(error))
 
     def cancel(self) -> None:
-        """Stop what is running; a prompt's response says so."""
+        """Stop the running prompt; its response reports that."""
         for cancel in self._cancels:
             cancel.cancel()
         self.app.agent.abort()
 
     @asynccontextmanager
     async def _my_turn(self) -> AsyncGenerator[CancelToken]:
-        """Wait until nothing else asks the user; what is done then, the token stops."""
+        """Wait until no other task asks the user; yield the token that cancels this turn."""
         cancel, is_mine = CancelToken(), False
         self._cancels.add(cancel)
         try:
@@ -145,7 +145,7 @@ class OpenSession:
                 is_mine = await self._turn.acquire()
             yield cancel
         finally:
-            if is_mine:  # even if it came together with the stop
+            if is_mine:  # even if the lock was acquired during the cancel
                 self._turn.release()
             self._cancels.discard(cancel)
 
@@ -167,7 +167,7 @@ class OpenSession:
     async def _said(
         self, message: UserMessage, model: Model | None, cancel: CancelToken
     ) -> RunResult:
-        """Say *message* as soon as no other prompt runs: a reminder may have been faster."""
+        """Start *message* as soon as no other prompt runs: a reminder may have been faster."""
         while True:
             async with cancel.scope():
                 await self.app.agent.wait_for_idle()
@@ -177,7 +177,7 @@ class OpenSession:
                 continue
 
     async def _decide(self, cancel: CancelToken) -> RunResult:
-        """Ask about all calls that wait, and resume the run."""
+        """Ask about all waiting calls, and resume the run."""
         agent = self.app.agent
         calls = [ToolCall.of(output) for output in agent.conversation.questions()]
         for call in calls:

@@ -1,8 +1,8 @@
-"""The process's stdin and stdout as the streams of one client, and of nothing else.
+"""The process's stdin and stdout, reserved for the streams of one client.
 
-The protocol gets descriptors of its own. What is left under the numbers 0 and 1 is empty and
-stderr: a stray print, a library or a child process can neither read the client's messages nor write
-between ours.
+The protocol uses duplicated descriptors. Descriptor 0 then leads to /dev/null and descriptor 1 to
+stderr: a stray print, a library or a child process can neither read the client's messages nor
+write between ours.
 """
 
 import os
@@ -18,7 +18,7 @@ _READ_BYTES: Final = 256 * 1024
 
 
 class StandardStreams:
-    """Reads and writes in threads: a pipe that blocks holds up nothing, and any file will do."""
+    """Reads and writes in threads: a blocked pipe delays nothing else, and any file type works."""
 
     def __init__(self, read_from: int, write_to: int) -> None:
         self._read_from = read_from
@@ -32,14 +32,14 @@ class StandardStreams:
         """Write all of *data*.
 
         Raises:
-            OSError: Nobody reads any more.
+            OSError: The reader is gone.
         """
         await in_background(lambda: self._write_now(data))
 
     def _read_now(self) -> bytes:
         try:
             return os.read(self._read_from, _READ_BYTES)
-        except OSError:  # a terminal that is gone
+        except OSError:  # a terminal that was closed
             return b""
 
     def _write_now(self, data: bytes) -> None:
@@ -50,7 +50,7 @@ class StandardStreams:
 
 @contextmanager
 def standard_streams() -> Generator[StandardStreams]:
-    """Take stdin and stdout from the rest of the process while the body runs."""
+    """Reserve stdin and stdout while the body runs."""
     sys.stdout.flush()
     taken = os.dup(_STDIN), os.dup(_STDOUT)
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -60,7 +60,7 @@ def standard_streams() -> Generator[StandardStreams]:
     try:
         yield StandardStreams(*taken)
     finally:
-        sys.stdout.flush()  # to stderr, while that is what it leads to
+        sys.stdout.flush()  # to stderr, while descriptor 1 still leads there
         os.dup2(taken[0], _STDIN)
         os.dup2(taken[1], _STDOUT)
-        # The duplicates stay open: a thread may still read from one, and numbers are used again.
+        # The duplicates stay open: a thread may still read from one, and numbers are reused.

@@ -1,4 +1,4 @@
-"""Tool calls as the client shows them: title, kind, files, what they change and what came out."""
+"""Tool calls as shown by the client: title, kind, files, changes and output."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,12 +31,12 @@ class CallView:
     """Turns calls and their results into fields of `tool_call` and `tool_call_update`."""
 
     def __init__(self, tools: Callable[[], Sequence[Tool]], workspace: Path) -> None:
-        """Show calls of *tools*, whose relative paths begin in *workspace*."""
+        """Show calls of *tools*; relative paths are relative to *workspace*."""
         self._tools = tools
         self._workspace = workspace
 
     def described(self, call: ToolCall) -> dict[str, Json]:
-        """Return what there is to know before *call* runs."""
+        """Return the fields that show *call* before it runs."""
         return {
             "toolCallId": call.id,
             "title": reveal(describe_call(self._tools(), call.name, call.input)),
@@ -47,7 +47,7 @@ class CallView:
         }
 
     def planned(self, call: ToolCall) -> list[Json]:
-        """Return what *call* will do, whole: the change of a file, or the command."""
+        """Return the whole planned effect of *call*: the change of a file, or the command."""
         target = written_by(call.name, call.input, self._tools())
         if target and (change := planned_change(call.input, target)):
             old = None if change.is_new else change.before
@@ -63,7 +63,7 @@ class CallView:
         return self.fragments(call)
 
     def fragments(self, call: ToolCall) -> list[Json]:
-        """Return the texts that an edit or a write puts in, whatever the file holds now."""
+        """Return the texts that an edit or write inserts, regardless of the file's content now."""
         match call.input:
             case {"path": str(path), "edits": [*edits]}:
                 return [diff for edit in edits if (diff := _edit(self._absolute(path), edit))]
@@ -74,7 +74,7 @@ class CallView:
         return []
 
     def ended(self, call_id: str, result: ToolResult) -> dict[str, Json]:
-        """Return what came of a call; the diff that was announced stays."""
+        """Return the outcome of a call; a diff that was announced stays."""
         update: dict[str, Json] = {
             "toolCallId": call_id,
             "status": "failed" if result.is_error else "completed",
@@ -87,7 +87,7 @@ class CallView:
         return {**update, "content": shown_blocks(result.content)}
 
     def _changed(self, details: Mapping[str, Json]) -> dict[str, Json]:
-        """Return where a file was changed, so that the client can go there."""
+        """Return the place of a change in a file, so that the client can go there."""
         path, found = str(details.get("path", "")), _NEW_LINE.search(str(details.get("diff", "")))
         if not found:
             return {}
@@ -113,7 +113,7 @@ class CallView:
 
 
 def progress(call_id: str, partial: ToolResult) -> dict[str, Json]:
-    """Return what a running call has put out so far."""
+    """Return the output of a running call so far."""
     return {"toolCallId": call_id, "content": shown_blocks(partial.content)}
 
 

@@ -19,14 +19,14 @@ Send: TypeAlias = Callable[[dict[str, Json]], None]
 
 
 class Updates:
-    """Sends what happens, as it happens; an event sink.
+    """Sends the session's events to the client as they occur; an event sink.
 
     Attributes:
-        running_call: The call that began last and has not ended, or "".
+        running_call: The latest call that has started and not ended, or "".
     """
 
     def __init__(self, app: Application, send: Send) -> None:
-        """Show the session of *app* by *send*."""
+        """Send the updates of *app*'s session with *send*."""
         self.running_call = ""
         self._app = app
         self._send = send
@@ -68,7 +68,7 @@ class Updates:
                 self._narrate(event)
 
     def announce(self, call: events.ToolCall) -> None:
-        """Show a call that has not begun, once."""
+        """Show a call that has not started, once."""
         if call.id not in self._open:
             self._open.add(call.id)
             self._announced[call.id] = call
@@ -80,7 +80,7 @@ class Updates:
         return self._calls.described(call)
 
     def tell_settings(self) -> None:
-        """Tell mode and options, if they are not what the client was told last."""
+        """Send mode and options, if they changed since the client was told last."""
         options = config_options(self._app)
         if options == self._settings:
             return
@@ -92,7 +92,7 @@ class Updates:
             self._send({"sessionUpdate": "config_option_update", "configOptions": options})
 
     def tell_usage(self) -> None:
-        """Tell how full the model's window is, and what the session has cost."""
+        """Send the used part of the model's window, and the cost of the session."""
         model = self._app.agent.state.model
         update: dict[str, Json] = {
             "sessionUpdate": "usage_update",
@@ -105,7 +105,7 @@ class Updates:
         self._send(update)
 
     def tell_plan(self) -> None:
-        """Tell the model's list of steps, if it changed."""
+        """Send the model's list of steps, if it changed."""
         plan: list[Json] = [
             {"content": clean(step.content), "priority": step.priority, "status": step.status}
             for step in self._app.todos()
@@ -115,7 +115,7 @@ class Updates:
             self._send({"sessionUpdate": "plan", "entries": plan})
 
     def say(self, words: str) -> None:
-        """Show *words* as a message of their own."""
+        """Send *words* as a separate message."""
         self._send(message_chunk("agent_message", text(words), new_id()))
 
     def _say(self, kind: str, words: str) -> None:
@@ -132,7 +132,7 @@ class Updates:
             self.running_call = id
             announced = self._announced.get(id)
             changed = announced is None or announced.input != event.args
-            # A person or a hook may have put another input in place of the one announced.
+            # A user or a hook may have replaced the announced input.
             shown = self._calls.described(call) if changed else {"toolCallId": id}
             shown["status"] = "in_progress"
         self._send({"sessionUpdate": "tool_call_update", **shown})
@@ -145,10 +145,10 @@ class Updates:
         shown = self._calls.ended(id, event.result)
         self._send({"sessionUpdate": "tool_call_update", **shown})
         self.tell_plan()
-        self.tell_settings()  # an approved plan leaves plan mode
+        self.tell_settings()  # approving a plan leaves plan mode
 
     def _close_calls(self) -> None:
-        """Let no call look as if it still ran, unless a person is to decide about it."""
+        """Report calls without an end as failed, except those that wait for a decision."""
         waiting = {call.tool_call_id for call in self._app.agent.conversation.open_calls()}
         if self._app.agent.conversation.waiting:
             self._open, ended = self._open & waiting, self._open - waiting
