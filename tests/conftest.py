@@ -28,7 +28,7 @@ SETTINGS_NAMES = (
     *("COLUMNS", "LINES", "EDITOR", "VISUAL", "PAGER"),
     "PYTHONDONTWRITEBYTECODE",  # every program a test starts would compile us anew
 )
-CHILDREN_GRACE_S = 2.0
+CHILDREN_GRACE_S = 20.0
 
 Address: TypeAlias = Any  # each family of sockets has its own kind
 

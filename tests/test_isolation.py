@@ -69,7 +69,8 @@ def test_a_child_left_running_fails_the_test(tmp_path: Path) -> None:
     """And it is killed, so that it does not fail the next test as well."""
     printed = run_pytest(
         tmp_path,
-        "import subprocess\n"
+        "import subprocess, tests.conftest\n"
+        "tests.conftest.CHILDREN_GRACE_S = 0.1\n"
         "def test_inner(request):\n"
         "    request.config.child = subprocess.Popen(['sleep', '600'])\n"
         "def test_next(request):\n"

@@ -148,7 +148,7 @@ def test_every_command_is_understood(line: str, expected: Arguments) -> None:
     assert parse_arguments(line.split()) == expected
 
 
-SESSIONS = "list, show, export, verify, approve, reject"
+SESSIONS = "list, search, show, export, verify, approve, reject"
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,9 @@ def test_the_repl_works_in_it_too(repository: Path) -> None:
         serve_in_thread(reply("Hello.")) as api,
         Terminal(AGENT_CLI, "--worktree", "fix", "--trust", **environment(api, {})) as terminal,
     ):
-        terminal.until("worktrees/project/fix/sub")
+        terminal.until(lambda: "worktrees/project/fix/sub" in terminal.text.replace("\n", ""))
         terminal.send("!pwd && touch mine\r")
-        terminal.until("project/fix/sub\n")
+        terminal.until("fix/sub\n\nyou>")
         terminal.send("/exit\r")
         assert terminal.exit_code() == 0
         terminal.until("remove it: ")

@@ -196,7 +196,8 @@ async def dripping(first: bytes, piece: bytes) -> AsyncGenerator[str]:
         assert task
         handlers.add(task)
         try:
-            with suppress(ConnectionError, asyncio.CancelledError):
+            # A client that has waited long enough may not have sent its request yet.
+            with suppress(ConnectionError, EOFError, asyncio.CancelledError):
                 await reader.readuntil(b"\r\n\r\n")
                 writer.write(first)
                 while True:
