@@ -1,6 +1,6 @@
 """A sandbox for shell commands: bubblewrap, else Landlock and a system call filter, else none.
 
-It knows commands and paths, not tools, the model, or who approves what.
+It handles commands and paths only: nothing here knows tools, the model or approvals.
 """
 
 from agent_cli.sandbox.confinement import Confinement

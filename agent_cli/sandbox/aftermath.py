@@ -1,8 +1,8 @@
-"""Remove new files of a command that would make programs act later.
+"""Move away files that a command created and that would make programs act later.
 
-Existing files are mounted read-only. New ones in unforeseen folders can only be checked after the
-command has ended: a repository with hooks, settings of an editor in a subfolder. They are not
-deleted but moved to a folder of this program, which the result names.
+Existing files are mounted read-only. New ones in unforeseen folders, such as a repository with
+hooks or an editor's settings in a subfolder, can only be checked after the command has ended. They
+are not deleted but moved to a folder of this program, which the tool result names.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ _CONFIG_BYTES_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """What makes programs act, at one moment.
+    """The paths that make programs act, at one moment.
 
     Attributes:
         git: Configuration and hooks of repositories.
-        pointers: `.git` files and links, which say where a repository lies.
-        others: Settings, and files that a rule keeps from being changed.
+        pointers: `.git` files and links, which name the folder of a repository.
+        others: Settings, and files that a rule protects from changes.
     """
 
     git: frozenset[Path]
@@ -36,7 +36,7 @@ class Acting:
 def clean_up(before: Acting, after: Acting, aside: Path) -> Iterator[str]:
     """Move new acting files to *aside*; yield a sentence about each path.
 
-    A repository keeps the part of its configuration that starts no program.
+    A repository keeps the part of its configuration that cannot start a program.
     """
     pointed = {
         folder / name
@@ -71,7 +71,7 @@ def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) 
 
 
 def _offending(path: Path) -> list[Path]:
-    """Return what of the new *path*, a part of a repository, makes git start programs."""
+    """Return the files at or in the new *path*, part of a repository, that may start programs."""
     if not os.path.lexists(path):
         return []
     if path.is_symlink():
@@ -93,7 +93,7 @@ def _offending(path: Path) -> list[Path]:
 
 
 def _pointed_at(pointer: Path) -> Path | None:
-    """Return the real folder a `.git` file or link names."""
+    """Return the real folder that a `.git` file or link names."""
     if pointer.is_symlink():
         return Path(os.path.realpath(pointer))
     named = _read(pointer).strip()

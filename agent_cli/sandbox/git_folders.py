@@ -1,6 +1,6 @@
-"""Where git keeps the data of a workspace, and what of it makes git start programs.
+"""Find the git folders of a workspace, and the files in them that make git start programs.
 
-Reads files only; git itself is not run, because a repository can make it start anything.
+Only reads files; git itself is not run, because a repository can make it start any program.
 """
 
 import os
@@ -18,13 +18,13 @@ _MORE_CONFIGURATION = ("commondir", "config.worktree")
 
 @dataclass(frozen=True, slots=True)
 class GitFolders:
-    """Where git keeps a repository.
+    """The folders in which git keeps a repository.
 
     Attributes:
-        writable: The folders commits are written to.
-        protected: Paths in them that nothing may change, there or missing.
-        watched: Missing files that would redirect git if they came into being, and in whose place
-            nothing can be put: git stops when it finds anything else there.
+        writable: The folders that commits are written to.
+        protected: Paths in them, existing or missing, that commands must not change.
+        watched: Missing files that would redirect git if a command created them. They cannot be
+            blocked by placeholders, because git stops if it finds anything else there.
     """
 
     writable: tuple[Path, ...] = ()
@@ -33,7 +33,7 @@ class GitFolders:
 
 
 def git_folders(root: Path) -> GitFolders:
-    """Return the git folders of the repository that the real directory *root* belongs to."""
+    """Return the git folders of the repository that contains the real directory *root*."""
     for directory in (root, *root.parents):
         entry = directory / ".git"
         if entry.is_symlink():
@@ -46,13 +46,13 @@ def git_folders(root: Path) -> GitFolders:
 
 
 def of_repository(folder: Path) -> GitFolders:
-    """Return the one folder of an ordinary repository, its `.git`, and what is protected in it."""
+    """Return *folder*, the `.git` of an ordinary repository, and the protected paths in it."""
     if not (folder / "HEAD").is_file():
         return GitFolders(protected=(folder,))
     modules = list(islice(_modules(folder / "modules"), _SUBMODULES_MAX))
     trees = islice(_folders_in(folder / "worktrees"), _WORKTREES_MAX)
     protected = [each / name for each in (folder, *modules) for name in ("hooks", "config")]
-    # What these say, git takes for its configuration too, in somebody's worktree elsewhere as well.
+    # Git reads configuration from these too, also in worktrees elsewhere.
     more = [each / name for each in (folder, *modules, *trees) for name in _MORE_CONFIGURATION]
     is_there = {path: path.exists() for path in more}
     protected += [path for path in more if is_there[path]]
@@ -61,7 +61,7 @@ def of_repository(folder: Path) -> GitFolders:
 
 
 def _modules(folder: Path) -> Iterator[Path]:
-    """Yield the git folders of submodules; a name may have slashes, a module modules."""
+    """Yield the git folders of submodules, nested ones too; their names may have slashes."""
     for path in _folders_in(folder):
         is_module = (path / "HEAD").is_file()
         if is_module:
@@ -77,7 +77,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _of_symlink(entry: Path, directory: Path) -> GitFolders:
-    """Return the folders behind a link; one that leads out of *directory* opens nothing."""
+    """Return the folders behind a link; a link out of *directory* makes nothing writable."""
     folder = Path(os.path.realpath(entry))
     if not folder.is_relative_to(directory) or not folder.is_dir():
         return GitFolders()
@@ -88,7 +88,7 @@ def _of_symlink(entry: Path, directory: Path) -> GitFolders:
 def _of_pointer(entry: Path, directory: Path) -> GitFolders:
     """Return the folders of a worktree or submodule, whose `.git` is a file that names them.
 
-    Anybody can write such a file, so it counts only if the folder it names points back here.
+    A command can write such a file, so it counts only if the folder it names points back here.
     """
     named = _read(entry)
     if not named.startswith(_POINTER):

@@ -1,9 +1,9 @@
-"""Landlock: the kernel's own way to give a thread, and all it starts, fewer files than its user.
+"""Landlock: the kernel's way to restrict the file access of a thread and the processes it starts.
 
-It can only grant: what is not named below a granted directory stays closed, and nothing inside one
-can be taken away again. Three system calls by number, because the C library has no names for them.
+It can only grant: everything outside the granted directories stays closed, and nothing inside one
+can be denied again. Three system calls by number, because the C library has no names for them.
 
-Source: linux/landlock.h; the rights each version (ABI) of it knows.
+Source: linux/landlock.h, with the rights that each version (ABI) knows.
 """
 
 import ctypes
@@ -30,14 +30,14 @@ _FOR_FILES = _WRITE_FILE | _READ_FILE | _TRUNCATE
 _CONNECT_AND_BIND = 3
 _SCOPES = 3  # abstract unix sockets, signals
 
-# Below it, truncate() empties any file.
+# Older versions cannot restrict truncate(), which would empty any file.
 ABI_MIN = 3
 _ABI_NETWORK, _ABI_SCOPES = 4, 6
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What a restricted thread may still use; every path must be real."""
+    """The access that a restricted thread keeps; every path must be real."""
 
     readable: Sequence[Path]
     writable: Sequence[Path]
@@ -45,7 +45,7 @@ class Grants:
 
 
 def abi() -> int:
-    """Return the version of Landlock in the running kernel; 0 when there is none."""
+    """Return the version of Landlock in the running kernel; 0 if it has none."""
     if sys.platform != "linux":
         return 0
     version = _libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
@@ -53,7 +53,7 @@ def abi() -> int:
 
 
 def restrict_as_told(told: Mapping[str, Any]) -> None:
-    """Do what `launching.Restriction` says, given as a dictionary; see `restrict_thread`."""
+    """Apply a `launching.Restriction`, given as a dictionary; see `restrict_thread`."""
     grants = Grants(
         tuple(map(Path, told["readable"])), tuple(map(Path, told["writable"])), told["network"]
     )
@@ -61,9 +61,9 @@ def restrict_as_told(told: Mapping[str, Any]) -> None:
 
 
 def restrict_thread(grants: Grants, seccomp: bytes) -> None:
-    """Restrict the calling thread, and whatever it starts from now on, for good.
+    """Restrict the calling thread, and every process it starts from now on, permanently.
 
-    Other threads of the process are as free as before.
+    Other threads of the process are not affected.
 
     Raises:
         OSError: The kernel refused; the thread may be restricted in part.
@@ -77,7 +77,7 @@ def restrict_thread(grants: Grants, seccomp: bytes) -> None:
     finally:
         os.close(ruleset)
     code = ctypes.create_string_buffer(seccomp, len(seccomp))
-    # struct sock_fprog: the number of instructions, then (aligned) where they are.
+    # struct sock_fprog: the number of instructions, then (aligned) their address.
     program = ctypes.create_string_buffer(
         struct.pack("@HP", len(seccomp) // 8, ctypes.addressof(code))
     )
@@ -85,7 +85,7 @@ def restrict_thread(grants: Grants, seccomp: bytes) -> None:
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:
-    """Make root an ordinary user: some of its capabilities reach past Landlock."""
+    """Make root an ordinary user: some of its capabilities bypass Landlock."""
     if os.geteuid() == 0:
         _check(libc.prctl(_SET_SECUREBITS, _ROOT_IS_NOBODY_SPECIAL, 0, 0, 0))
     _check(libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24)))
@@ -113,8 +113,8 @@ def _grant(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
-        # What is not there needs no right, and what we cannot reach the command cannot either: so
-        # it is in another user's private folder, for root too, who has given up its capabilities.
+        # A missing path needs no right, and neither does one in another user's private folder: the
+        # command cannot reach it either. Even root cannot, having dropped its capabilities.
         return
     try:
         if not path.is_dir():

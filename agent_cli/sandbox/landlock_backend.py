@@ -1,8 +1,8 @@
-"""Rules as Landlock and a filter of system calls can hold them: the second choice.
+"""Enforce the rules with Landlock and a system call filter: the second choice.
 
-Landlock cannot take away: `.env` files and git's configuration in the workspace stay open to a
-command, and what it changes there is put back afterwards. Sockets are refused altogether, because
-Landlock knows neither UDP nor sockets with a path.
+Landlock cannot deny a file in a granted folder: `.env` files and git's configuration in the
+workspace stay open to a command, and its changes there are undone afterwards. Unix sockets
+are refused, and all others without a network: Landlock knows neither sockets with a path nor UDP.
 """
 
 import socket
@@ -21,12 +21,12 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "
 
 
 def is_usable() -> bool:
-    """Whether the kernel has Landlock, and we know the system calls of this machine."""
+    """Return whether the kernel has Landlock, and the machine's system calls are known."""
     return landlock.abi() >= landlock.ABI_MIN and filter_program() is not None
 
 
 def confinement(rules: Rules, places: Places) -> Confinement:
-    """Return how a command is started under *rules*."""
+    """Return the parameters for starting a command under *rules*."""
     families = (socket.AF_INET, socket.AF_INET6, _NETLINK) if rules.network else ()
     writable = (*rules.writable, places.temporary, *(Path("/dev", name) for name in _DEVICES))
     return Confinement(
@@ -42,7 +42,7 @@ def confinement(rules: Rules, places: Places) -> Confinement:
 
 
 def _readable(directory: Path, hidden: frozenset[Path]) -> Iterator[Path]:
-    """Yield *directory*, or what is in it when something below it is hidden."""
+    """Yield *directory*, or its readable entries if it contains a hidden path."""
     above = {parent for path in hidden for parent in path.parents}
     if directory not in above:
         yield directory

@@ -1,7 +1,7 @@
-"""The same file by another name: hard links of secrets, and secrets that a command moved.
+"""Find files by their other names: hard links of secrets, and secrets that a command moved.
 
-A mask lies on a path. Inside the sandbox it moves with the file, but the next command gets new
-masks, made from names; so what is known by its name is looked for by its inode as well.
+A secret is masked by a mount on its path. Inside the sandbox the mount moves with the file, but the
+next command gets new mounts, made from names; so known files are also searched by inode.
 """
 
 import os
@@ -17,7 +17,7 @@ _ENTRIES_MAX = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A file at one moment; renaming it changes none of this."""
+    """The state of a file at one moment; renaming the file does not change it."""
 
     inode: Inode
     links: int
@@ -26,7 +26,7 @@ class _State:
 
 
 class OtherNames:
-    """Remembers files, and finds them below some folders by other names than they had."""
+    """Remembers files, and finds them below some folders under other names."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = tuple(folders)
@@ -35,21 +35,21 @@ class OtherNames:
         self._looked_for: frozenset[Inode] = frozenset()
 
     def add_folder(self, folder: Path) -> None:
-        """Look below one more folder; what is known is looked for anew."""
+        """Search one more folder; known files are searched for again."""
         self._folders = (*self._folders, folder)
         self._looked_for = frozenset()
 
     def known(self) -> list[Path]:
-        """Return what was remembered or found and is there, by all its names."""
+        """Return all existing names of the remembered and found files."""
         found = {path: state.inode for path, state in self._known.items()} | self._links
         return [path for path, inode in found.items() if _inode(path) == inode]
 
     def remember(self, paths: Iterable[Path], *, is_changed: bool) -> None:
-        """Remember *paths*, and look for their hard links where that may find new ones.
+        """Remember *paths*, and search for their hard links if there may be new ones.
 
         Args:
             paths: Real paths.
-            is_changed: Whether names came into being in the folders since the last call.
+            is_changed: Whether a folder changed since the last call.
         """
         for path in paths:
             if state := _state(path):
@@ -60,7 +60,7 @@ class OtherNames:
         self._looked_for = linked
 
     def follow(self) -> None:
-        """Find what was moved since it was remembered; forget what was deleted."""
+        """Find remembered files that were moved; forget those that were deleted."""
         gone = {path: state for path, state in self._known.items() if _inode(path) != state.inode}
         if not gone:
             return
@@ -68,14 +68,14 @@ class OtherNames:
         wanted = {state.inode: state for state in gone.values()}
         for path, state in self._find(wanted):
             before = wanted[state.inode]
-            # The number of a deleted file is soon another's; one that was moved is as it was.
+            # Inode numbers of deleted files are reused; a moved file has its old time and size.
             if (state.changed_ns, state.size) == (before.changed_ns, before.size):
                 self._known[path] = state
 
     def _find(self, wanted: Collection[Inode]) -> Iterator[tuple[Path, _State]]:
         numbers = {number for _device, number in wanted}
         for entry in _entries(self._folders):
-            # The number is told with the name; only what may be meant is looked at.
+            # The listing includes the inode number, so only possible matches need a stat().
             if entry.inode() in numbers:
                 state = _state(Path(entry.path))
                 if state and state.inode in wanted:
@@ -83,7 +83,7 @@ class OtherNames:
 
 
 def linked_files(folder: Path) -> list[Path]:
-    """Return the files in *folder* that have other names too, perhaps in the workspace."""
+    """Return the files in *folder* that have other hard links, perhaps in the workspace."""
     try:
         return [
             Path(entry.path)
@@ -92,7 +92,7 @@ def linked_files(folder: Path) -> list[Path]:
             and entry.stat(follow_symlinks=False).st_nlink > 1
         ]
     except OSError:
-        return []  # It is a file, or not there.
+        return []  # A file, or missing.
 
 
 def _entries(folders: Sequence[Path]) -> "Iterator[os.DirEntry[str]]":
@@ -114,7 +114,7 @@ def _state(path: Path) -> _State | None:
         found = path.lstat()
     except OSError:
         return None
-    # A folder's count is of the folders in it.
+    # The link count of a folder is its number of subfolders.
     links = found.st_nlink if stat.S_ISREG(found.st_mode) else 1
     return _State((found.st_dev, found.st_ino), links, found.st_mtime_ns, found.st_size)
 

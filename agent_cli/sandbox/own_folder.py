@@ -1,7 +1,7 @@
 """A private temporary directory that does not outlive this process.
 
-After a SIGKILL the next process that creates one removes it. A lock on the directory tells whether
-its owner lives, because the kernel releases it with the owner.
+After a SIGKILL, the next process that creates one removes it. The owner holds a lock on the
+directory, which the kernel releases when the owner dies.
 """
 
 import contextlib
@@ -17,27 +17,27 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OwnFolder:
-    """A directory only its user may enter; removed with this object, or with the process."""
+    """A directory that only its user may enter; removed with this object, or with the process."""
 
     def __init__(self) -> None:
-        """Make it, and remove what programs left that were killed.
+        """Create the directory, and remove those of killed processes.
 
         Raises:
-            OSError: There is no room, or no right to make one.
+            OSError: The disk is full, or creating one is not permitted.
         """
         _sweep()
         self.path, lock = _make()
         self._remove = weakref.finalize(self, _give_up, self.path, lock)
 
     def remove(self) -> None:
-        """Delete it with all that is in it. May be called again."""
+        """Delete the directory with its content. May be called again."""
         self._remove()
 
 
 def _make() -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        # Until it is locked, somebody who sweeps may take it for a dead program's.
+        # Until it is locked, another process that sweeps may take it for abandoned.
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(path, _DIRECTORY)
             if _take(lock) and path.exists():
@@ -46,7 +46,7 @@ def _make() -> tuple[Path, int]:
 
 
 def _take(directory: int) -> bool:
-    """Lock the open *directory*; return False when somebody holds it."""
+    """Lock the open *directory*; return False if another process holds the lock."""
     try:
         fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -55,11 +55,11 @@ def _take(directory: int) -> bool:
 
 
 def _sweep() -> None:
-    """Remove what belongs to this user and to no living program."""
+    """Remove the directories of this user whose processes have ended."""
     with os.scandir(tempfile.gettempdir()) as entries:
         found = [Path(entry.path) for entry in entries if entry.name.startswith(_PREFIX)]
     for path in found:
-        # Another user's, another sweeper's, or gone: none of our business.
+        # Skip a directory of another user, or one that another process is removing.
         with contextlib.suppress(OSError):
             lock = os.open(path, _DIRECTORY)
             if os.fstat(lock).st_uid == os.geteuid() and _take(lock):
@@ -75,7 +75,7 @@ def _give_up(path: Path, lock: int) -> None:
 
 
 def _open_up(top: Path) -> None:
-    """Give ourselves the right to empty every directory below *top*: commands may take it away."""
+    """Restore our permissions on every directory below *top*, which commands may have removed."""
     for folder, names, _ in os.walk(top):
         for path in (Path(folder, name) for name in names):
             if not path.is_symlink():

@@ -1,17 +1,17 @@
-"""Sets of paths, made as small as what is to be done with each of them requires."""
+"""Reduce sets of paths, since each path costs a mount per command."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# Each costs half a millisecond a command; beyond, whole directories are hidden.
+# Each mount costs half a millisecond per command; beyond this, whole directories are used.
 MOUNTS_MAX = 60
 
 
 def fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:
-    """Return *paths*, directories in place of the files in them while there are too many.
+    """Return *paths*, with files replaced by their directories while there are too many.
 
-    Never a directory that holds one of *keep*.
+    A directory that contains one of *keep* is never used.
     """
     left = list(paths)
     while len(left) > MOUNTS_MAX:
@@ -25,7 +25,7 @@ def fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def holds(directory: Path, paths: Sequence[Path]) -> bool:
-    """Return whether one of *paths* is *directory* or lies in it."""
+    """Return whether one of *paths* is *directory* or inside it."""
     return any(path.is_relative_to(directory) for path in paths)
 
 

@@ -1,4 +1,4 @@
-"""Files and folders a sandbox needs, in one private directory that ends with the session."""
+"""The files and folders that a sandbox needs, in one private directory for the session."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from agent_cli.sandbox.seccomp import filter_program
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A temporary directory for commands; a file and a directory nobody may read; a filter.
+    """A temporary directory for commands, an unreadable file and directory, and a filter.
 
     The filter refuses system calls; bubblewrap reads it from a file.
     """
@@ -22,7 +22,7 @@ class Places:
 
     @classmethod
     def create(cls) -> "Places":
-        """Make them, where no other user can enter."""
+        """Create them in a directory that no other user can enter."""
         folder = OwnFolder()
         path = folder.path
         made = cls(folder, path / "tmp", path / "hidden", path / "hidden.d", path / "filter")
@@ -33,7 +33,7 @@ class Places:
         return made
 
     def exist(self) -> bool:
-        """Whether all of them are there: what lies in /tmp for days may be swept away."""
+        """Return whether all still exist: the system may clean up /tmp after some days."""
         return (
             self.temporary.is_dir()
             and self.hiding_file.is_file()
@@ -42,5 +42,5 @@ class Places:
         )
 
     def remove(self) -> None:
-        """Delete them and all that commands left there."""
+        """Delete them and all files that commands left there."""
         self.folder.remove()

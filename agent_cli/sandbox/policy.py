@@ -32,22 +32,22 @@ _IN_HOME = (
 _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-")
 
 _NESTED_SETTINGS_MAX = 60
-# A rule may mean a whole disk; what lies deeper there is not known, and then nothing is called so.
+# A rule may match a whole disk; beyond this limit the report says that secrets may be unknown.
 _OUTSIDE_DIRECTORIES_MAX = 5_000
-# Three mounts each, one for the file of a worktree or submodule; those near the root come first.
+# Each takes three mounts, a worktree or submodule one; those near the root come first.
 _NESTED_REPOSITORIES_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules for one command: real paths, as they are on the disk at this moment.
+    """The rules for one command: real paths in the current state of the disk.
 
     Attributes:
         writable: Directories; everything else is read-only.
-        read_only: What exists inside `writable` and must stay as it is.
-        missing: What does not exist there and must not come into being.
-        watched: What must not change either, but cannot be mounted on.
-        hidden: Files and directories nobody may read.
+        read_only: Existing paths inside `writable` that must not change.
+        missing: Paths inside `writable` that do not exist and must not be created.
+        watched: Paths that must not change either, but cannot be mounted on.
+        hidden: Files and directories that must not be read.
         network: Whether other hosts may be reached.
     """
 
@@ -61,13 +61,13 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class PathRules:
-    """What the user's rules forbid the tools, and so commands too.
+    """The paths that the user's rules forbid to tools, and so to commands too.
 
     Attributes:
         hides: Whether a real path must not be read.
         locks: Whether a real path must not be changed.
-        elsewhere: Folders outside the workspace that rules about reading mean, each with how many
-            levels of it: 0 for the folder as a whole, None for all.
+        elsewhere: Folders outside the workspace that rules about reading match, each with its
+            number of levels to search: 0 hides the folder as a whole, None searches all.
     """
 
     hides: Callable[[PurePath], bool] = never
@@ -79,9 +79,9 @@ _NO_RULES = PathRules()
 
 
 class Policy:
-    """Turns a workspace and a home into `Rules`.
+    """Computes the `Rules` from a workspace and a home directory.
 
-    Only the user adds to the writable directories: nothing a tool is given moves them.
+    Only the user adds writable directories; the input of a tool never does.
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class Policy:
 
         Args:
             roots: The workspace and the directories the user added.
-            own: Directories of this program that commands have no business in.
-            is_secret: Whether a file's path says that it holds keys or passwords.
+            own: Directories of this program that commands must not read or change.
+            is_secret: Whether a file's path indicates keys or passwords.
             network: Whether commands may reach other hosts.
         """
         self.roots = tuple(dict.fromkeys(map(_real, roots)))
@@ -127,11 +127,11 @@ class Policy:
         self._secret_files = OtherNames(self.roots)
         self._locked_files = OtherNames(self.roots)
         self._is_complete = False
-        # Commands side by side look at the same folders.
+        # Parallel commands search the same folders.
         self._lock = threading.Lock()
 
     def open_dir(self, folder: Path) -> None:
-        """Add one more directory that the user lets commands write."""
+        """Add a directory that the user lets commands write."""
         real = _real(folder)
         with self._lock:
             if real not in self.roots:
@@ -152,19 +152,19 @@ class Policy:
             return self._rules(inside, git), _acting(inside, git)
 
     def is_complete(self) -> bool:
-        """Look at the disk; return whether all secrets that a name or a rule tells are known."""
+        """Search the disk; return whether all secrets with a known name or a rule were found."""
         with self._lock:
             self._look()
             return self._is_complete
 
     def follow(self) -> None:
-        """Find the secrets that a command moved; to be called when it has ended."""
+        """Find the secrets that a command moved; call it when the command has ended."""
         with self._lock:
             self._secret_files.follow()
             self._locked_files.follow()
 
     def acting(self) -> Acting:
-        """Look at the disk; return what makes programs act there."""
+        """Search the disk; return the files that make programs act."""
         with self._lock:
             inside = [index.contents() for index in self._inside]
             return _acting(inside, self._git(inside))
@@ -188,7 +188,7 @@ class Policy:
         there = [path for path in protected if os.path.lexists(path)]
         absent = [path for folders in git for path in folders.watched]
         missing = [path for path in (*protected, *absent) if not os.path.lexists(path)]
-        # A symlink cannot be mounted on, but what it leads to can.
+        # A symlink cannot be mounted on, but its target can.
         watched = [path for path in (*there, *absent) if path.is_symlink()]
         hidden = self._hidden(writable, self._secret_files.known())
         locked = fewer(outermost(self._locked_files.known()), keep=writable)
@@ -209,7 +209,7 @@ class Policy:
         return [*(git_folders(root) for root in self.roots), *_nested(inside)]
 
     def owns(self, path: Path) -> bool:
-        """Whether *path* lies in the workspace or a directory the user added."""
+        """Return whether *path* is in the workspace or a directory the user added."""
         return any(map(_real(path).is_relative_to, self.roots))
 
     def _protected(self, git: Sequence[GitFolders]) -> Iterator[Path]:
@@ -226,20 +226,20 @@ class Policy:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
         wanted = [*self._of_home, *self._own, *self._denied, *of_system, *socket_covers()]
         found = unique(path for path in (*wanted, *secrets) if _is_there(path))
-        # Whoever works in such a directory wants to see it, and it must not hide the work.
+        # A workspace inside such a directory must stay visible.
         usable = [path for path in found if not holds(path, writable)]
         return fewer(outermost(usable), keep=(*writable, self.home))
 
     def _in_home(self) -> list[Path]:
-        # Most are not there; finding out where they lead costs ten times as much.
+        # Most do not exist, and resolving a path costs ten times as much as this check.
         there = filter(os.path.lexists, self._names_in_home)
         of_home = [*map(_real, there), *map(_real, self._secret_names(self.home))]
         return of_home + [path for folder in of_home for path in linked_files(folder)]
 
     def _settings_in_home(self) -> Iterator[Path]:
-        """Yield what programs keep in the home directory, should that be the workspace.
+        """Yield the dot files of the home directory, for a workspace that contains it.
 
-        No list of start files is complete; elsewhere none of it may be written either.
+        No list of start files is complete; in other workspaces they are not writable anyway.
         """
         for path in _entries(self.home):
             is_work = any(root.is_relative_to(path) for root in self.roots)
@@ -260,13 +260,13 @@ def _acting(inside: Sequence[Contents], git: Sequence[GitFolders]) -> Acting:
 
 
 def _settings(inside: Sequence[Contents]) -> Iterator[Path]:
-    """Yield what programs act on in folders below the roots."""
+    """Yield the settings that programs act on in folders below the roots."""
     for contents in inside:
         yield from contents.settings[:_NESTED_SETTINGS_MAX]
 
 
 def _nested(inside: Sequence[Contents]) -> Iterator[GitFolders]:
-    """Yield what is to be known of the repositories inside the roots."""
+    """Yield the git folders of the repositories inside the roots."""
     folders = (folder for contents in inside for folder in contents.git_folders)
     yield from map(of_repository, islice(folders, _NESTED_REPOSITORIES_MAX))
     files = (file for contents in inside for file in contents.git_files)
@@ -281,7 +281,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    # Path.exists raises an error for what lies in somebody else's private directory.
+    # Path.exists raises an error for a path in another user's private directory.
     return os.path.exists(path)  # noqa: PTH110
 
 

@@ -1,4 +1,4 @@
-"""Tries a sandbox for real: does a command start in it, and is what must be refused refused?"""
+"""Test a sandbox with a real command: it must start, and forbidden access must fail."""
 
 import contextlib
 import errno
@@ -27,7 +27,7 @@ _OUTPUT_BYTES = 65_536
 _SHOWN_CHARS = 200
 _REMEMBERED_MAX = 50
 
-# Each line that works says so; "ran" comes last, so a script that was cut short proves nothing.
+# Each access that succeeds prints a line; "ran" comes last, so a script cut short is detected.
 _SCRIPT = """
 { : > "$1"; } 2>/dev/null && echo "writing outside the workspace"
 { read -r _ < "$2"; } 2>/dev/null && echo "reading a secret"
@@ -38,26 +38,26 @@ true && echo ran
 
 @dataclass(frozen=True, slots=True)
 class Canaries:
-    """What the probe must not get at: a path it may not write, and a secret."""
+    """The targets that the probe must not reach: a path to write, and a secret to read."""
 
     outside: Path
     secret: Path
 
 
 class CannotTryError(Exception):
-    """Something is short at this moment: time, memory, processes. It says nothing of the sandbox.
+    """A lack of time, memory or processes prevented the test; the sandbox may be fine.
 
-    Other users can bring that about, so it must not be a reason to run without one.
+    Other users can cause such a lack, so it must not be a reason to run without a sandbox.
     """
 
 
 def fault(
     confine: Callable[[], Confinement], bash: Path, canaries: Canaries, *, network: bool
 ) -> str:
-    """Return why the sandbox cannot be relied on; "" when it holds.
+    """Return why the sandbox does not protect; "" if it does.
 
     Raises:
-        CannotTryError: That could not be found out.
+        CannotTryError: The test could not be run.
     """
     try:
         return _fault(confine, bash, canaries, network=network)
@@ -87,7 +87,7 @@ def _fault(
 
 
 def _run(confinement: Confinement, command: list[str]) -> str:
-    """Return what *command* prints, started as commands are."""
+    """Return the output of *command*, started like any command of a session."""
     launcher = Launcher()
     try:
         link, reading = launcher.launch(
@@ -110,7 +110,7 @@ def _run(confinement: Confinement, command: list[str]) -> str:
 
 
 def _read_all(reading: int, link: KeeperLink) -> str:
-    """Return all that comes from *reading*, or why nothing does."""
+    """Return all data from *reading*, or the reason why the command did not start."""
     deadline = time.monotonic() + _LIMIT_S
     received = b""
     with open(reading, "rb", buffering=0) as output:
@@ -128,20 +128,20 @@ def _read_all(reading: int, link: KeeperLink) -> str:
 
 
 class Memory:
-    """Which sandboxes were found to hold, in a file that counts until the next boot.
+    """Stores which sandboxes passed the test, in a file that is valid until the next boot.
 
-    Only good news: what failed may have been repaired, and is tried again at every start.
+    Failures are not stored: the cause may have been fixed, so the next start tests again.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def knows(self, key: str) -> bool:
-        """Whether the sandbox *key* was found to hold."""
+        """Return whether the sandbox *key* passed the test."""
         return key in self._read()
 
     def keep(self, key: str) -> None:
-        """Remember *key*; without a place to write to, the next start probes again."""
+        """Store *key*; if that fails, the next start probes again."""
         kept = [*self._read()[-_REMEMBERED_MAX:], key]
         new = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
         with contextlib.suppress(OSError):
@@ -158,7 +158,7 @@ class Memory:
                 return []
             return [str(key) for key in stored["hold"]]
         except (OSError, ValueError, KeyError, TypeError):
-            return []  # A damaged memory is none.
+            return []  # A damaged file counts as empty.
 
 
 def _boot() -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-# At the top of a workspace: what this program, other agents, editors and git hooks start from.
+# Settings of this program, other agents, editors and git hooks, at the top of a workspace.
 NAMES = (
     *(".mcp.json", "appsettings.toml", "appsettings.json"),
     *(".agent-cli", ".agents", ".claude", ".cursor", ".vscode", ".idea", ".husky"),
@@ -25,11 +25,11 @@ _STARTS = {
     **dict.fromkeys((".agent-cli", ".agents", ".claude", ".cursor"), _AGENTS),
 }
 
-# The same in any folder below: a part of the repository is opened as a project of its own.
+# The same in any folder below, since a part of a repository may be opened as a project.
 NESTED_NAMES = frozenset(name for name in NAMES if name.startswith("."))
 
-# A person may work in their home directory; then these must not come into being, and whatever else
-# begins with a dot there must stay as it is.
+# The workspace may be the home directory. Then these must not be created, and all other dot files
+# in it must not change.
 HOME_NAMES = (
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
     *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".gitconfig", ".vimrc"),
@@ -43,11 +43,11 @@ _GIT = ".git"
 
 
 def why_protected(path: Path, root: Path, own: Iterable[Path] = ()) -> str | None:
-    """Return what makes the real *path* below *root* one that tools never write, or None.
+    """Return why tools must never write the real *path* below *root*, or None.
 
-    *own* are directories of this program.
-    Compared in any case, and by what the names stand for: some file systems do not tell `.GIT`
-    from `.git`, and a hard link or a bind mount is the same file by another name.
+    *own* are directories of this program. Names are compared without case, and by device and inode:
+    some file systems do not distinguish `.GIT` from `.git`, and a hard link or a bind mount is the
+    same file under another name.
     """
     if any(map(path.is_relative_to, own)):
         return "part of this program's own settings and records"
@@ -62,9 +62,9 @@ def why_protected(path: Path, root: Path, own: Iterable[Path] = ()) -> str | Non
 
 
 def what_it_starts(path: Path, root: Path) -> str | None:
-    """Return what a change of the real *path* below *root* makes programs do later, or None.
+    """Return what programs may do after a change of the real *path* below *root*, or None.
 
-    Compared as in `why_protected`. A person may want such a change; nobody makes it unasked.
+    Names are compared as in `why_protected`. Such a change needs approval.
     """
     parts = [part.casefold() for part in path.relative_to(root).parts]
     named = [part for at, part in enumerate(parts) if part in (NESTED_NAMES if at else NAMES)]
@@ -75,7 +75,7 @@ def what_it_starts(path: Path, root: Path) -> str | None:
 
 
 def _same(path: Path, root: Path, names: Iterable[str]) -> str | None:
-    """Return which of *names* in *root* is, by another name, *path* or a folder above it."""
+    """Return the one of *names* in *root* that is the same file as *path* or a folder above it."""
     between = [place for place in (path, *path.parents) if place.is_relative_to(root)]
     found = set(_identities(iter(place for place in between if place != root)))
     return next((n for n in names if not found.isdisjoint(_identities(iter([root / n])))), None)

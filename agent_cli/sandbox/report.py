@@ -1,4 +1,4 @@
-"""A report of the active sandbox, in one sentence."""
+"""Report the active sandbox in one sentence."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,9 @@ class Report:
     """The state of the sandbox.
 
     Attributes:
-        reason: Why it is not a better one, "" when it is the best.
-        program: What builds it, where that is a program.
-        is_complete: Whether all that it has to hide is known.
+        reason: Why no better sandbox is used, "" if it is the best.
+        program: The program that builds it, if any.
+        is_complete: Whether all paths that it has to hide are known.
     """
 
     state: State
@@ -40,23 +40,23 @@ class Report:
 
     @property
     def hides_secrets(self) -> bool:
-        """Whether a command can read no secret in the workspace, and change no repository's."""
-        # Landlock cannot hide files in a folder that may be written.
+        """Whether commands can read no secret in the workspace and change no git settings."""
+        # Landlock cannot hide files in a writable folder.
         return self.holds and self.state != "landlock" and self.is_complete
 
     @property
     def word(self) -> str:
-        """For a line that has no room for the sentence."""
+        """The state in one word, for a line without room for the sentence."""
         return _WORDS[self.state]
 
     @property
     def sentence(self) -> str:
-        """For `doctor`, which names the program too."""
+        """The state in a sentence with the path of the program, for `doctor`."""
         return self._sentence(f" ({self.program})" if self.program else "")
 
     @property
     def summary(self) -> str:
-        """For the person who is asked about a command."""
+        """The state in a sentence, for the approval of a command."""
         return self._sentence("")
 
     def _sentence(self, program: str) -> str:
@@ -73,4 +73,4 @@ class Report:
 
 
 class SandboxMissing(AgentCliError):
-    """`sandbox.mode` is "required" and no sandbox works; says why."""
+    """`sandbox.mode` is "required" but no sandbox works; the message says why."""

@@ -33,14 +33,14 @@ Mode: TypeAlias = Literal["auto", "required", "off"]
 _log = logger(__name__)
 _MEMORY = "sandbox.json"
 _MOVED = "moved"
-# To be raised when a sandbox is built differently: what an older one was found to do is void.
+# Raise this number when sandboxes are built differently, so that stored test results expire.
 _EDITION = 3
 
 
 class Sandbox:
-    """Every command of a session is started through it.
+    """The sandbox in which every command of a session is started.
 
-    Until the first probe has ended the backend is unknown; await `ready` for it.
+    The backend is unknown until the first probe has ended; await `ready` for it.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Sandbox:
         find: "Callable[[Sequence[Path], Path], Iterable[Backend | Candidate]] | None" = None,
         warn: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Create the sandbox; nothing is looked for before `start`.
+        """Create the sandbox; nothing is probed before `start`.
 
         Args:
-            mode: "auto" goes on without a sandbox where none works; "required" does not.
-            state_dir: Where it is remembered, until the next boot, what was found.
-            find: Yields what to try, best first, given the folders that commands may write and
-                *state_dir*; by default every sandbox that is known.
-            warn: Gets a sentence if none works.
+            mode: "auto" continues without a sandbox if none works; "required" does not.
+            state_dir: The folder in which probe results are stored until the next boot.
+            find: Yields the backends to try, best first, given the folders that commands may write
+                and *state_dir*; by default every known backend.
+            warn: Called with a sentence if none works.
         """
         self._policy = policy
         self._mode = mode
@@ -75,11 +75,11 @@ class Sandbox:
 
     @property
     def report(self) -> Report | None:
-        """Which sandbox is in force; None while that is being found out."""
+        """The report of the active sandbox; None until the probe has ended."""
         return self._report
 
     def start(self) -> None:
-        """Begin to find out which sandbox works, beside the event loop."""
+        """Start to probe the sandboxes in a thread beside the event loop."""
         if self._report is None and self._probing is None:
             self._probing = in_background(self.probe)
 
@@ -92,7 +92,7 @@ class Sandbox:
             self._probing.add_done_callback(found)
 
     async def ready(self) -> Report:
-        """Return which sandbox is in force, as soon as that is known."""
+        """Wait for the probe; return the report of the active sandbox."""
         if self._report is None:
             self.start()
             assert self._probing is not None
@@ -100,13 +100,13 @@ class Sandbox:
         return self._report
 
     def open_dir(self, folder: Path) -> None:
-        """Let commands write one more directory, from the next one on."""
+        """Let commands write one more directory, beginning with the next command."""
         self._policy.open_dir(folder)
 
     async def outlook(self) -> Report:
-        """Return the report as it holds for the next command: whether secrets are hidden from it.
+        """Return the report for the next command, with whether all secrets are hidden from it.
 
-        They are not if the workspace is too large to look through.
+        They are not if the workspace is too large to search.
         """
         report = await self.ready()
         if not report.hides_secrets:
@@ -114,11 +114,11 @@ class Sandbox:
         return replace(report, is_complete=await asyncio.to_thread(self._policy.is_complete))
 
     async def confine(self, cwd: Path) -> Confinement | None:
-        """Return how the next command is started; None without a sandbox.
+        """Return the parameters for starting the next command; None without a sandbox.
 
         Raises:
-            SandboxMissing: There must be one, and there is none.
-            OSError: It cannot be made, because the disk is full, say.
+            SandboxMissing: A sandbox is required, and none works.
+            OSError: The sandbox cannot be prepared, for example because the disk is full.
         """
         report = await self.ready()
         if self._backend is None:
@@ -132,7 +132,7 @@ class Sandbox:
         return await asyncio.to_thread(lambda: self._confine(backend, cwd))
 
     def denial(self, output: str) -> str | None:
-        """Return a line about what a command that failed with *output* was refused, if so."""
+        """Return a line about an access that the sandbox denied a command with *output*, if any."""
         if self._backend is None:
             return None
         from agent_cli.sandbox import denials  # noqa: PLC0415 - where a command failed
@@ -146,18 +146,18 @@ class Sandbox:
         return denials.sentence(blocked) if blocked else None
 
     def close(self) -> None:
-        """Remove what it left on the disk; no command may run any more."""
+        """Remove its files from the disk; no command may run any more."""
         if self._places is not None:
             self._places.remove()
             self._places = None
 
     def probe(self) -> Report:
-        """Find the first sandbox that holds; blocks for as long as that takes.
+        """Find the first sandbox that passes the test; block until then.
 
-        One that could not be tried, because something was short, comes after those that hold and
-        before none at all: without it every user of the machine could switch the sandbox off.
+        A sandbox that could not be tested for lack of resources is used if no other passes.
+        Otherwise any user of the machine could switch the sandbox off by exhausting resources.
         """
-        # Not before the first request: this runs in a thread, later.
+        # Imported here, since this runs later, in a thread, and must not delay the first request.
         from agent_cli.sandbox.backends import backends  # noqa: PLC0415
         from agent_cli.sandbox.candidate import Candidate  # noqa: PLC0415
         from agent_cli.sandbox.probe import CannotTryError, Memory  # noqa: PLC0415
@@ -192,7 +192,7 @@ class Sandbox:
 
     def _use(self, backend: "Backend", reasons: Sequence[str]) -> Report:
         self._backend = backend
-        # What takes long the first time must not stand before the first command.
+        # Do the slow first preparation now, so that it does not delay the first command.
         with suppress(OSError):
             self._confine(backend, self._policy.roots[0])
         return Report(backend.state, self._policy.network, "; ".join(reasons), backend.program)
@@ -215,7 +215,7 @@ class Sandbox:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
     def _confine(self, backend: "Backend", cwd: Path) -> Confinement:
-        # Commands side by side are prepared in threads.
+        # Parallel commands are prepared in threads.
         with self._lock:
             if self._places is None or not self._places.exist():
                 self._places = Places.create()
@@ -227,13 +227,13 @@ class Sandbox:
 
         def release(moved: Sequence[tuple[str, str]]) -> Sequence[str]:
             put_back = [moved_sentence(path, to) for path, to in moved]
-            # Commands side by side end in threads; each thing is moved once.
+            # Parallel commands end in threads; each file is moved once.
             with self._cleaning:
                 put_back += tripwire.restore()
                 self._policy.follow()
                 put_back += clean_up(before, self._policy.acting(), aside)
             for sentence in put_back:
-                # Of a command that ran on after its call, nobody reads the answer.
+                # No result shows this if the command ran on after its call.
                 _log.warning("protected file changed", sentence=sentence)
             return put_back
 
@@ -251,13 +251,13 @@ class Sandbox:
 
 @contextmanager
 def _canaries(state_dir: Path, policy: Policy) -> "Generator[Canaries]":
-    """Make a secret where secrets are, and choose a file that must not come into being."""
+    """Create a secret in the state folder, and choose a path that must not be writable."""
     from agent_cli.sandbox.bwrap import REPLACED  # noqa: PLC0415 - as above
     from agent_cli.sandbox.probe import Canaries  # noqa: PLC0415 - as above
 
     name = f"sandbox-probe-{secrets.token_hex(8)}"
-    # Somebody may work in their home directory, even in the root of all; and what lies among
-    # temporary files is another file in the sandbox.
+    # The workspace may be the home directory or even "/", where writing is allowed; and
+    # temporary folders are replaced in the sandbox.
     places = (
         place
         for place in (state_dir.parent, policy.home.parent)

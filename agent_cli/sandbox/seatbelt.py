@@ -1,6 +1,6 @@
-"""Rules as a profile for macOS's sandbox-exec. Untested: written from its documentation only.
+"""Write the rules as a profile for macOS's sandbox-exec. Untested: written from documentation only.
 
-It is used behind the same probe as the others, so where it does not hold, it is not used.
+It has to pass the same probe as the other backends, so it is not used where it does not work.
 """
 
 import json
@@ -16,7 +16,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx", "/dev/stdout", "/
 
 
 def confinement(rules: Rules, places: Places) -> Confinement:
-    """Return how a command is started under *rules*."""
+    """Return the parameters for starting a command under *rules*."""
     return Confinement(
         prefix=(str(PROGRAM), "-p", "\n".join(profile(rules, places))),
         environment={"TMPDIR": str(places.temporary)},
@@ -24,7 +24,7 @@ def confinement(rules: Rules, places: Places) -> Confinement:
 
 
 def profile(rules: Rules, places: Places) -> Iterator[str]:
-    """Yield the lines of the profile; of two lines about one path the later one wins."""
+    """Yield the lines of the profile; the last line about a path wins."""
     yield "(version 1)"
     yield "(deny default)"
     yield "(allow process-exec process-fork signal sysctl-read mach-lookup file-read*)"

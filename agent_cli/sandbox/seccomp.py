@@ -1,6 +1,6 @@
-"""Which system calls a command may not make, as a program for the kernel's filter.
+"""Build the kernel's filter program that refuses system calls to commands.
 
-Knows numbers and instructions; who loads the program (bubblewrap, or we ourselves) does not matter.
+Knows numbers and instructions only; bubblewrap or the launched process loads the program.
 
 Source: linux/seccomp.h, linux/bpf_common.h, and the tables of system calls of both machines.
 """
@@ -17,9 +17,9 @@ _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 _X32 = 0x40000000
 
-# Every namespace but time, whose bit clone() uses for something else.
+# All namespaces except time, whose bit clone() uses for something else.
 _NEW_NAMESPACE = 0x7E020000
-_TYPE_FOR_THE_USER = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: keys into somebody's terminal
+_TYPE_FOR_THE_USER = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: inject keys into the user's terminal
 _FAMILIES = (0, socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, 16)  # 16: netlink
 
 
@@ -37,7 +37,7 @@ class _Machine:
 # ptrace, process_vm_readv, process_vm_writev, bpf, add_key, request_key, keyctl, io_uring_setup,
 # io_uring_enter, io_uring_register, userfaultfd, perf_event_open, mount, umount2, pivot_root,
 # setns, kcmp; then open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr,
-# pidfd_getfd, open_tree_attr, which have one number everywhere.
+# pidfd_getfd, open_tree_attr, which have the same numbers on all machines.
 _NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 467)
 _MACHINES = {
     "x86_64": _Machine(
@@ -62,11 +62,11 @@ _MACHINES = {
 
 
 def filter_program(*, families: Sequence[int] = _FAMILIES, machine: str = "") -> bytes | None:
-    """Return the filter, an array of `struct sock_filter`; None for a machine not known here.
+    """Return the filter, an array of `struct sock_filter`; None for an unknown machine.
 
-    It refuses: looking into other processes, new namespaces and mounts, kernel keyrings, io_uring,
-    bpf, userfaultfd and perf (where most ways into the kernel were found), typing into a terminal,
-    and sockets of families other than *families*.
+    It refuses to inspect other processes, create namespaces and mounts, use kernel keyrings,
+    io_uring, bpf, userfaultfd and perf (the source of most kernel exploits), inject keys into a
+    terminal, and open sockets of families other than *families*.
     """
     known = _MACHINES.get(machine or os.uname().machine)
     if known is None:
@@ -82,13 +82,13 @@ def _program(machine: _Machine, families: Sequence[int]) -> Iterator[_Instructio
     yield (_EQUAL, 1, 0, machine.audit_id)
     yield _fail(errno.ENOSYS)
     yield (_LOAD, 0, 0, _NUMBER_AT)
-    # The x32 calls have numbers of their own, which nothing below would recognise.
+    # The x32 calls have numbers of their own, which the checks below do not recognise.
     yield (_AT_LEAST, 0, 1, _X32)
     yield _fail(errno.ENOSYS)
     for number in machine.denied:
         yield (_EQUAL, 0, 1, number)
         yield _fail(errno.EPERM)
-    # Its flags are in memory, which a filter cannot read; "not there" makes libraries use clone.
+    # clone3 has its flags in memory, which a filter cannot read; ENOSYS makes libraries use clone.
     yield (_EQUAL, 0, 1, machine.clone3)
     yield _fail(errno.ENOSYS)
     for number in (machine.clone, machine.unshare):
@@ -101,7 +101,7 @@ def _program(machine: _Machine, families: Sequence[int]) -> Iterator[_Instructio
 
 
 def _when(number: int, argument: int, checks: Sequence[_Instruction]) -> Iterator[_Instruction]:
-    """Yield *checks* on the low half of an argument, done for the call *number* only."""
+    """Yield *checks* on the low half of an argument, applied to the call *number* only."""
     yield (_EQUAL, 0, len(checks) + 2, number)
     yield (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument)
     yield from checks

@@ -1,4 +1,4 @@
-"""Where secrets, repositories and settings lie below a folder; looks again at what changed."""
+"""Index the secrets, repositories and settings below a folder; rescan changed folders only."""
 
 import os
 import time
@@ -9,8 +9,8 @@ from pathlib import Path, PurePath
 from agent_cli.sandbox.protected import NESTED_NAMES
 from agent_cli.sandbox.token_files import holds_token
 
-# Other people's code and generated files. Their repositories and settings are nobody's concern, and
-# certificates that programs need lie there; secrets lie there too, copied or moved by a build.
+# Third-party code and generated files. Repositories and settings in them are ignored, and so are
+# certificates, which programs need; secrets count, since a build may copy or move them there.
 _GENERATED = frozenset(
     {
         *(".git", "node_modules", ".venv", "venv", "site-packages", "vendor", "target", "dist"),
@@ -26,18 +26,18 @@ _KEY_BYTES_MAX = 1_000_000
 
 
 def never(_path: PurePath) -> bool:
-    """Return False: nothing is meant."""
+    """Return False: no path matches."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class PathMarks:
-    """What tells a path's nature.
+    """The predicates that classify paths.
 
     Attributes:
-        is_secret: Whether a path below the root, which begins with "/", names a secret.
-        is_hidden: Whether a rule keeps the real path from being read.
-        is_locked: Whether a rule keeps the real path from being changed.
+        is_secret: Whether a path, with "/" for the root, names a secret.
+        is_hidden: Whether a rule forbids to read the real path.
+        is_locked: Whether a rule forbids to change the real path.
     """
 
     is_secret: Callable[[PurePath], bool] = never
@@ -47,17 +47,17 @@ class PathMarks:
 
 @dataclass(slots=True)
 class Contents:
-    """What was found, nearest to the root first.
+    """The paths found, nearest to the root first.
 
     Attributes:
-        secrets: Real paths of files and folders that nobody may read.
-        locked: Real paths of files and folders that nobody may change.
-        git_folders: Of the repositories below the root; its own is not among them.
-        git_files: What stands for such a folder in worktrees and submodules below the root.
-        git_pointers: The same and links named `.git`, at the root's own level too.
-        settings: Below the root's own level, files and folders that programs act on.
-        is_complete: Whether all of the folder was looked at.
-        is_changed: Whether a directory differs from the last time.
+        secrets: Real paths of files and folders that must not be read.
+        locked: Real paths of files and folders that must not be changed.
+        git_folders: Git folders of the repositories below the root, without the root's own.
+        git_files: `.git` files of worktrees and submodules below the root.
+        git_pointers: `.git` files and links named `.git`, at the root's own level too.
+        settings: Files and folders that programs act on, below the root's own level.
+        is_complete: Whether the whole folder was searched.
+        is_changed: Whether a directory differs from the last search.
     """
 
     secrets: list[Path] = field(default_factory=list[Path])
@@ -83,7 +83,7 @@ class _Directory:
 
 
 class SecretIndex:
-    """What lies below a root; links are followed to the files they stand for, not to folders."""
+    """Searches below a root; follows links to files, but not to folders."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class SecretIndex:
         directories_max: int = DIRECTORIES_MAX,
         depth_max: int | None = None,
     ) -> None:
-        """Look at nothing yet; *depth_max* 1 means the root alone."""
+        """Search nothing yet; *depth_max* 1 means the root alone."""
         self._root = root
         self._marks = marks
         self._directories_max = directories_max
@@ -101,7 +101,7 @@ class SecretIndex:
         self._known: dict[str, _Directory] = {}
 
     def contents(self) -> Contents:
-        """Return what is there now; what lies beyond the limit of directories is not found."""
+        """Return the current contents, up to the limit of directories."""
         found = Contents()
         waiting = [str(self._root)]
         seen: dict[str, _Directory] = {}
@@ -125,11 +125,11 @@ class SecretIndex:
         try:
             directory = self._directory(path)
         except PermissionError:
-            # Its owner can open it again at any time, and then nobody knows what is in it.
+            # The user can make it readable at any time, with unknown secrets in it.
             found.secrets.append(Path(path))
             return
         except OSError:
-            return  # It is gone.
+            return  # Deleted meanwhile.
         found.is_changed = found.is_changed or directory is not self._known.get(path)
         seen[path] = directory
         found.secrets += directory.secrets
@@ -141,9 +141,9 @@ class SecretIndex:
         following += directory.below
 
     def _directory(self, path: str) -> _Directory:
-        # No Path: this is done for every directory before every command.
+        # No Path, for speed: this runs for every directory before every command.
         changed_ns = os.stat(path).st_mtime_ns  # noqa: PTH116
-        # Two changes within one tick of the clock have one time; so soon after, look again.
+        # Two changes within one clock tick have the same time, so a fresh change is not cached.
         if time.time_ns() - changed_ns < _TICK_NS:
             changed_ns = 0
         known = self._known.get(path)
@@ -196,8 +196,8 @@ class SecretIndex:
         return hides is not never and hides(PurePath(entry.path))
 
     def _is_secret_file(self, entry: "os.DirEntry[str]", inside: PurePath) -> bool:
-        # Below the root only: a name above it is where the user chose to work.
-        # Not entry.is_dir: an error, if it is a link into somebody else's private directory.
+        # Only the path below the root counts: the user chose to work in the folders above it.
+        # Not entry.is_dir, which raises an error for a link into another user's private directory.
         named = self._marks.is_secret(inside / entry.name) or holds_token(PurePath(entry.path))
         return named and not os.path.isdir(entry.path)  # noqa: PTH112
 
@@ -213,7 +213,7 @@ def _is_pointer(entry: "os.DirEntry[str]") -> bool:
 
 
 def _is_public(path: str) -> bool:
-    """Whether a file with a key's name holds certificates only, as libraries bring them."""
+    """Return whether a file named like a key has only certificates, as libraries ship them."""
     if not path.casefold().endswith(_MAY_BE_PUBLIC):
         return False
     try:

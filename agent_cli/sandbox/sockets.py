@@ -1,4 +1,4 @@
-"""Find sockets of other programs, through which a command could make them act."""
+"""Find the sockets of other programs, through which a command could make them act."""
 
 import os
 import stat
@@ -8,22 +8,22 @@ from pathlib import Path
 
 
 def socket_covers() -> Iterator[Path]:
-    """Yield what to hide so that no command reaches a socket: each, or a folder above it."""
+    """Yield the paths to hide so that no command reaches a socket: each, or a folder above it."""
     for path in host_sockets():
         if found := cover(path):
             yield found
 
 
 def host_sockets() -> list[Path]:
-    """Return the sockets other programs listen at: a way to make them act on our behalf.
+    """Return the sockets on which other programs listen.
 
-    Those that other users keep to themselves are out of the reach of commands too.
+    The private sockets of other users are left out: commands cannot reach them either.
     """
     try:
         lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]
     except OSError:
         return []
-    # Seven columns, and an eighth for those that have a name; "@" begins one without a file.
+    # Seven columns, and an eighth for a socket with a name; "@" begins a name without a file.
     names = {column for line in lines for column in line.split(None, 7)[7:]}
     return sorted(
         real
@@ -33,16 +33,16 @@ def host_sockets() -> list[Path]:
 
 
 def cover(path: Path) -> Path | None:
-    """Return the outermost of *path* and its folders that no other user can take away.
+    """Return *path*, or the outermost folder above it whose entries another user can remove.
 
-    What another user can remove while a sandbox is built would keep it from being built, so a
-    folder of that user is hidden as a whole. None if there is nothing that stays.
+    Building a sandbox fails if another user removes a path to mount on, so such a folder is hidden
+    as a whole. None if the path cannot be reached.
     """
     for folder, child in pairwise((*reversed(path.parents), path)):
         try:
             state, inner = folder.stat(), child.stat()
         except OSError:
-            return None  # Not for us, nor for a command.
+            return None  # Neither we nor a command can reach it.
         if not _is_trusted(state):
             return folder
         others_write = state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

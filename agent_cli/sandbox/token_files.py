@@ -1,13 +1,13 @@
-"""Settings of package managers, which hold a token in some projects and none in most.
+"""Detect tokens in the settings of package managers, which only some projects have there.
 
-Unlike a secret's, their name says nothing, so they are opened.
+Unlike secrets, these files cannot be recognised by name, so they are read.
 """
 
 import re
 from pathlib import PurePath
 
 _NAMES = frozenset({".npmrc", ".yarnrc.yml", ".yarnrc", "pip.conf", ".condarc", "nuget.config"})
-# A reference to the environment (${NPM_TOKEN}) is no secret.
+# A reference to an environment variable (${NPM_TOKEN}) is no secret.
 _TOKEN = re.compile(
     rb"(?:_authToken|_auth|_password|npmAuthToken|npmAuthIdent)[\"']?\s*[=:]\s*[\"']?(?!\$)[^\s\"'$]"
     rb"|://[^/\s:@]+:(?!\$)[^/\s@]+@|ClearTextPassword[\"']\s+value",
@@ -17,7 +17,7 @@ _BYTES_MAX = 100_000
 
 
 def holds_token(path: PurePath) -> bool:
-    """Return whether *path* is such a file with a token in it."""
+    """Return whether *path* is a settings file with a token in it."""
     if path.name.casefold() not in _NAMES:
         return False
     try:

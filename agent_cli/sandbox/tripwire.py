@@ -1,6 +1,6 @@
 """Restore protected files that a sandbox cannot guard, after the command has ended.
 
-Their content before is kept in memory; a file or folder larger than settings are is not guarded.
+Their previous content is kept in memory; files and folders too large for settings are not guarded.
 """
 
 import os
@@ -17,7 +17,7 @@ _ENTRIES_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What was at a path: nothing, a symlink, a file, a directory of such, or what is not kept."""
+    """The previous content of a path: nothing, a symlink, a file, a directory, or "other"."""
 
     kind: str
     content: bytes = b""
@@ -26,13 +26,13 @@ class _Kept:
 
 
 class Tripwire:
-    """The state of some paths at the time it was made."""
+    """The state of some paths when the object was created."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._before = {path: _state(path) for path in paths}
 
     def restore(self) -> list[str]:
-        """Put back what is different now; return a sentence about each path."""
+        """Restore the paths that changed; return a sentence about each."""
         return list(self._restored())
 
     def _restored(self) -> Iterator[str]:
@@ -62,13 +62,13 @@ def _state(path: Path) -> _Kept:
 
 
 def _is_large(folder: Path) -> bool:
-    """Whether more lies below *folder* than we keep."""
+    """Return whether *folder* has too many entries to keep."""
     sizes = (len(folders) + len(files) for _, folders, files in os.walk(folder))
     return any(total > _ENTRIES_MAX for total in accumulate(sizes))
 
 
 def _is_still(path: Path, before: _Kept) -> bool:
-    """Whether *path* is as before, or was not kept; reads no more than was there."""
+    """Return whether *path* is unchanged or not kept; read no more than it had before."""
     if before.kind == "other":
         return True
     if before.kind != "directory":
