@@ -1,4 +1,4 @@
-"""This agent as an MCP server (`agent-cli mcp serve`): other agents ask it, their users decide.
+"""This agent as an MCP server (`agent-cli mcp serve`) for other agents; their users decide.
 
-Imports the SDK, so nothing else may import this.
+Imports the MCP SDK, so no other package may import this one.
 """

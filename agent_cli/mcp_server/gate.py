@@ -1,6 +1,6 @@
-"""The two checks in front of every HTTP request: its token, and whether its client is still there.
+"""Two wrappers around every HTTP request: the token check, and a watch for a client that leaves.
 
-Plain ASGI, so that no request body is read before the token was compared.
+Plain ASGI, so that no request body is read before the token check.
 """
 
 import hmac
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 
-# As the ASGI specification has them; the values are of any type.
+# Types of the ASGI specification; the values are of any type.
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -22,10 +22,10 @@ _DISCONNECT: Final = "http.disconnect"
 
 
 class TokenGate:
-    """Answers 401 to every request that does not hold the token, whatever its path."""
+    """Answers 401 to every request without the token, whatever its path."""
 
     def __init__(self, app: AsgiApp, token: str) -> None:
-        """Let through to *app* the requests with `Authorization: Bearer TOKEN`."""
+        """Pass requests with `Authorization: Bearer TOKEN` on to *app*."""
         self._app = app
         self._token = token.encode()
 
@@ -52,10 +52,10 @@ class TokenGate:
 
 
 class Presence:
-    """Gives each request a token that is set when its client goes away or the server stops."""
+    """Gives each request a token that is cancelled when its client leaves or the server stops."""
 
     def __init__(self, app: AsgiApp) -> None:
-        """Watch over the requests of *app*."""
+        """Watch the requests of *app*."""
         self._app = app
         self._open: set[CancelToken] = set()
         self._is_ending = False
@@ -86,14 +86,14 @@ class Presence:
             self._open.discard(left)
 
     def end(self) -> None:
-        """Treat every client as gone: what runs for it stops, and open streams end."""
+        """Treat every client as gone: its runs stop, and open streams end."""
         self._is_ending = True
         for left in self._open:
             left.cancel()
 
 
 def left_token(scope: Message) -> CancelToken:
-    """Return the token that is set when the client of this request goes away."""
+    """Return the token that is cancelled when the client of this request leaves."""
     token = scope[_LEFT]
     assert isinstance(token, CancelToken)
     return token

@@ -1,6 +1,6 @@
-"""The server over streamable HTTP: on loopback, behind a token, until a signal comes.
+"""The server over streamable HTTP: on loopback, behind a token, until a signal arrives.
 
-The SDK speaks the protocol; this adds its limits, the token and an orderly end.
+The SDK implements the protocol; this module adds limits, the token and an orderly shutdown.
 """
 
 import socket
@@ -21,17 +21,17 @@ PATH: Final = "/mcp"
 _HOST: Final = "127.0.0.1"
 _BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 _SESSIONS_MAX: Final = 64
-# Of sessions without an open stream: a client that crashed leaves one behind.
+# For sessions without an open stream: a crashed client leaves one behind.
 _SESSION_IDLE_S: Final = 600.0
 _CONNECTIONS_MAX: Final = 256
 _END_LIMIT_S: Final = 5
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on loopback; port 0 takes a free one.
+    """Return a listening socket on loopback; port 0 takes a free port.
 
     Raises:
-        UsageError: The port cannot be had.
+        UsageError: The port is not available.
     """
     try:
         return socket.create_server((_HOST, port), backlog=_CONNECTIONS_MAX)
@@ -47,7 +47,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 async def serve_http(server: MCPServer, listener: socket.socket, token: str) -> int:
-    """Serve until a signal comes, end what runs, and return the exit code."""
+    """Serve until a signal arrives, end the runs, and return the exit code."""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=_BODY_BYTES_MAX,
@@ -82,7 +82,7 @@ async def serve_http(server: MCPServer, listener: socket.socket, token: str) -> 
 
 
 class _HttpServer(uvicorn.Server):
-    """Leaves the signals to us."""
+    """A server that leaves the signals to this program."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -90,7 +90,7 @@ class _HttpServer(uvicorn.Server):
 
 
 def _own_names_only(port: int) -> TransportSecuritySettings:
-    """Return the check that keeps web pages out whose name was pointed at loopback."""
+    """Return the host check against DNS rebinding: web pages whose name resolves to loopback."""
     hosts = [f"{name}:{port}" for name in (_HOST, "localhost")]
     return TransportSecuritySettings(
         allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]

@@ -1,4 +1,4 @@
-"""What serving needs of the program."""
+"""The application as the MCP server uses it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from agent_cli.core.application import ApprovingApplication
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a client asks for besides the prompt; None keeps what holds anyway.
+    """A client's request besides the prompt; None keeps the server's own value.
 
     Attributes:
-        session: A saved session to go on with.
-        cwd: Where the tools work: the folder the server was started in, or one below it.
-        max_cost_usd: At most what the server's own settings allow.
-        mode: Yolo only where the server was started with it.
-        can_ask: The client puts questions to its user.
+        session: The id of a saved session to resume.
+        cwd: The directory of the tools: the server's own working directory, or one below it.
+        max_cost_usd: At most the limit of the server's own settings.
+        mode: Yolo only if the server was started with it.
+        can_ask: Whether the client can put questions to its user.
     """
 
     session: str | None = None
@@ -31,27 +31,27 @@ class Wanted:
 
 
 class Application(ApprovingApplication, Protocol):
-    """The program behind one call."""
+    """The application behind one call."""
 
     @property
     def file_changes(self) -> FileChangesPort:
-        """What the agent did to files."""
+        """The agent's changes to files."""
         ...
 
 
 class AgentBuilder(Protocol):
-    """What builds the program of a call, and knows the saved sessions; all of it blocks."""
+    """Builds the application of a call, and knows the saved sessions; all methods block."""
 
     def build_for(self, wanted: Wanted) -> Application:
-        """Return the program, not yet entered.
+        """Return the application, not yet entered.
 
         Raises:
-            AgentCliError: What is wanted may not be, or cannot be used.
+            AgentCliError: The request is not allowed, or cannot be met.
         """
         ...
 
     def sessions(self) -> Sequence[SessionInfo]:
-        """Return the saved sessions, the last used first."""
+        """Return the saved sessions, the most recently used first."""
         ...
 
     def transcript(self, id: str) -> str:

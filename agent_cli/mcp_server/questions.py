@@ -1,7 +1,7 @@
-"""Questions to the client's user, in both ways the protocol knows.
+"""Questions to the client's user, in both ways of the protocol.
 
 Up to revision 2025-11-25 the server asks during the call. Since 2026-07-28 the call ends with the
-questions and is made again with the answers; meanwhile the run waits in its session.
+questions and is repeated with the answers; meanwhile the run waits in its session.
 """
 
 from collections.abc import Mapping
@@ -34,14 +34,14 @@ _SCHEMA: Final = {
 
 
 def asker_of(ctx: Context) -> Asker:
-    """Return what asks the user behind *ctx*; anything but a yes is a no."""
+    """Return the asker for the user of *ctx*; any answer but yes means no."""
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return _BetweenCalls(ctx.input_responses or {})
     return _DuringCall(ctx)
 
 
 def questions_for(session: str, questions: Mapping[str, str]) -> InputRequiredResult:
-    """Return the result that has the client ask, and make the call again for *session*."""
+    """Return the result that makes the client ask, and repeat the call for *session*."""
     requests = {
         id: ElicitRequest(
             params=ElicitRequestFormParams(message=question, requested_schema=_SCHEMA)
@@ -52,13 +52,13 @@ def questions_for(session: str, questions: Mapping[str, str]) -> InputRequiredRe
 
 
 class _DuringCall:
-    """Asks at once."""
+    """Asks during the call."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
 
     async def prepare(self, questions: Mapping[str, str]) -> None:
-        """Nothing is needed before."""
+        """Do nothing: questions are asked one by one."""
 
     async def __call__(self, _id: str, question: str) -> bool:
         answer = await self._ctx.elicit(question, _Decision)
@@ -66,13 +66,13 @@ class _DuringCall:
 
 
 class _BetweenCalls:
-    """Knows the answers that came with the call, each for one question."""
+    """Uses the answers that came with the call, each for one question."""
 
     def __init__(self, answers: InputResponses) -> None:
         self._answers = dict(answers)
 
     async def prepare(self, questions: Mapping[str, str]) -> None:
-        """Raise AnswersNeeded unless there is an answer to each."""
+        """Raise AnswersNeeded unless each question has an answer."""
         if not questions.keys() <= self._answers.keys():
             raise AnswersNeeded(questions)
 

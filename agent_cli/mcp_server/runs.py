@@ -1,4 +1,4 @@
-"""One call of a client: a prompt, the questions its tools raise, and what it came to."""
+"""One call of a client: a prompt, the questions of its tools, and the outcome."""
 
 import asyncio
 import json
@@ -30,10 +30,10 @@ class Outcome(BaseModel):
 
 
 class Asker(Protocol):
-    """Puts questions to the client's user."""
+    """Asks the client's user."""
 
     async def prepare(self, questions: Mapping[str, str]) -> None:
-        """Hear of all questions that come; raises AnswersNeeded where they cannot be put yet."""
+        """Get all questions in advance; raises AnswersNeeded if they cannot be asked yet."""
         ...
 
     async def __call__(self, id: str, question: str, /) -> bool:
@@ -42,10 +42,10 @@ class Asker(Protocol):
 
 
 class AnswersNeeded(Exception):
-    """The run waits for its user, who is asked between two requests of the client.
+    """The run waits for the user, whom the client asks between two of its requests.
 
     Attributes:
-        questions: What to ask, by the id of the call.
+        questions: The questions, by the id of the call.
     """
 
     def __init__(self, questions: Mapping[str, str]) -> None:
@@ -54,7 +54,7 @@ class AnswersNeeded(Exception):
 
 
 class ServedRun:
-    """A prompt on one program, taken through its questions to its end."""
+    """Runs a prompt, with its questions, to the end."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class ServedRun:
         """Ask nothing yet.
 
         Args:
-            app: The program, entered.
-            allow: Puts a question to the client's user; None where it cannot.
-            progress: Gets the number of each tool call that begins, and what it does.
+            app: The application, entered.
+            allow: Asks the client's user; None if the client cannot ask.
+            progress: Receives the number and the description of each tool call that starts.
         """
         self._app = app
         self._allow = allow
@@ -77,11 +77,11 @@ class ServedRun:
         self._refusals = 0
 
     async def answer(self, prompt: str | None) -> Outcome:
-        """Say *prompt* and return what it came to; None goes on where the run waited.
+        """Run *prompt* and return the outcome; None continues a run that waits.
 
         Raises:
             AgentCliError: The run ended in an error.
-            AnswersNeeded: It waits for answers, which `allow` could not get.
+            AnswersNeeded: The run waits for answers that `allow` could not get.
         """
         agent = self._app.agent
         spent_before = agent.conversation.usage.cost_microdollars
@@ -101,13 +101,13 @@ class ServedRun:
         )
 
     async def _told(self, prompt: str | None) -> RunResult:
-        """Run to the end, and tell the progress."""
+        """Run to the end while reporting the progress."""
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(self._tell())
             try:
                 return await self._to_the_end(prompt)
             except (AnswersNeeded, AgentCliError) as error:
-                ending = error  # the group would wrap it
+                ending = error  # raised below, since the group would wrap it
             finally:
                 telling.cancel()
         raise ending
@@ -126,7 +126,7 @@ class ServedRun:
         return result
 
     async def _decide(self) -> RunResult:
-        """Decide about all calls that wait, and resume the run."""
+        """Decide about all waiting calls, and resume the run."""
         agent = self._app.agent
         calls = [ToolCall.of(output) for output in agent.conversation.questions()]
         for call in calls:
@@ -136,7 +136,7 @@ class ServedRun:
         return await apply_decisions(agent, calls, [await self._decision(call) for call in calls])
 
     async def _decision(self, call: ToolCall) -> Decision:
-        """Return the decision of the client's user about *call*."""
+        """Return the user's decision about *call*."""
         if self._allow is None:
             self._refusals += 1
             if self._refusals > REFUSALS_MAX:
@@ -146,7 +146,7 @@ class ServedRun:
         return Approved() if is_allowed else Rejected(UNWANTED)
 
     def _question(self, call: ToolCall) -> str:
-        """Return all that *call* would do, and why it asks."""
+        """Return the whole effect of *call*, and the reason for asking."""
         why = [f"Why it asks: {call.reason}"] if call.reason else []
         facts = [*why, *self._app.permissions.asked_about(call).facts]
         where = f"{call.name} in {self._app.workspace} asks to run:"

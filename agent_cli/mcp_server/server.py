@@ -21,7 +21,7 @@ from agent_cli.terminal.background import in_background
 from agent_cli.version import __version__
 
 _LISTED_MAX: Final = 100
-# Each is a program with its own MCP servers and commands.
+# Each is an application with its own MCP servers and commands.
 _RUNNING_MAX: Final = 16
 _INSTRUCTIONS: Final = (
     "A coding agent that reads, edits and runs things in the folder this server was started in."
@@ -31,10 +31,10 @@ _CHANGES: Final = ToolAnnotations(destructive_hint=True, open_world_hint=True)
 
 
 class AgentTools:
-    """The tools and resources, each a method."""
+    """The tools and resources of the server, each a method."""
 
     def __init__(self, builder: AgentBuilder) -> None:
-        """Serve what *builder* builds."""
+        """Serve the agents of *builder*."""
         self._builder = builder
         self._running = 0
 
@@ -102,7 +102,7 @@ class AgentTools:
 
 
 def make_server(builder: AgentBuilder) -> MCPServer:
-    """Return the server of *builder*'s agents."""
+    """Return the MCP server for the agents of *builder*."""
     tools = AgentTools(builder)
     server = MCPServer("agent-cli", instructions=_INSTRUCTIONS, version=__version__)
     for tool in (tools.ask, tools.reply):
@@ -113,7 +113,7 @@ def make_server(builder: AgentBuilder) -> MCPServer:
 
 
 def _left(ctx: Context) -> CancelToken:
-    """Return the token that is set when the client of this call goes away; never over stdio."""
+    """Return the token that is cancelled when the client of this call leaves; never over stdio."""
     request = ctx.request_context.request
     return CancelToken() if request is None else left_token(request.scope)
 
