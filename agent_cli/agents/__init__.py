@@ -1,1 +1,1 @@
-"""Agents that work for an agent: what defines them, and the tool that starts them."""
+"""Subagents: their definitions, and the tool that starts them."""

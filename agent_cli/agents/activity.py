@@ -1,4 +1,4 @@
-"""What an agent does now, in one line: a tool, tokens, cost."""
+"""An agent's current activity, in one line: a tool, tokens, cost."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -11,17 +11,17 @@ _GIVEN_CHARS_MAX: Final = 60
 
 
 class AgentActivity:
-    """An event sink for an agent's events."""
+    """Turns an agent's events into its status line; an event sink."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
-        """Tell nothing yet; *tell* gets the line whenever it changes."""
+        """Report nothing yet; *tell* receives the line whenever it changes."""
         self._show = tell
         self._usage = NO_USAGE
         self._doing = "starting"
         self._calls: dict[str, str] = {}
 
     def __call__(self, event: events.Event) -> None:
-        """Take note of *event*."""
+        """Update the line for *event*."""
         match event:
             case events.AgentStart():
                 self._doing = "thinking"
@@ -46,7 +46,7 @@ class AgentActivity:
 
 
 def used(usage: Usage) -> str:
-    """Return tokens and cost, as short as they can be."""
+    """Return tokens and cost in the shortest form."""
     tokens = usage.prompt_tokens + usage.output_tokens
     shown = f"{tokens / 1000:.1f}k tokens" if tokens >= 1000 else f"{tokens} tokens"
     cost = usage.cost_microdollars

@@ -1,4 +1,4 @@
-"""The agents there are: those of this program, the user's, those of a trusted workspace."""
+"""The available subagents: the built-in ones, the user's, those of a trusted workspace."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ BUILT_IN: Final = ("explore", "plan", "general")
 
 @dataclass(frozen=True, slots=True)
 class AgentFolder:
-    """A folder of definitions; its files lie really *inside* that one, where one is named."""
+    """A directory of definitions; with *inside*, links that lead out of that are refused."""
 
     path: Path
     inside: Path | None = None
 
 
 class AgentCatalogue:
-    """Definitions by name; of two with one name the first counts, those of files before ours.
+    """Definitions by name; the first of a name wins, and files win over built-in ones.
 
-    Files are read when the agents are asked for first, and never again: what the model is told of
-    them stands in every request.
+    Files are read once, on first use: the descriptions are part of every request, so they must not
+    change.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class AgentCatalogue:
         """Read nothing yet.
 
         Args:
-            folders: Where definitions are.
-            warn: Gets a sentence about each file that cannot be used, and about unknown fields.
+            folders: The directories of definitions.
+            warn: Receives a sentence about each unusable file, and about unknown fields.
             our_tool_name: Returns our name of another program's tool.
-            objection: Says why what was read of a workspace may not act, or "".
+            objection: Returns the reason not to use a workspace's definitions, or "".
         """
         self._folders = folders
         self._warn = warn
@@ -52,11 +52,11 @@ class AgentCatalogue:
         self._found: dict[str, AgentDefinition] | None = None
 
     def all(self) -> Sequence[AgentDefinition]:
-        """Return the agents, ours first."""
+        """Return the agents, the built-in ones first."""
         return [*self._by_name().values()]
 
     def get(self, name: str) -> AgentDefinition | None:
-        """Return the agent *name*."""
+        """Return the agent *name*; None if there is none."""
         return self._by_name().get(name)
 
     def _by_name(self) -> dict[str, AgentDefinition]:
@@ -99,7 +99,7 @@ class AgentCatalogue:
 
 @cache
 def built_in_agents() -> tuple[AgentDefinition, ...]:
-    """Return the agents of this program."""
+    """Return the built-in agents."""
     folder = files("agent_cli.agents")
     texts = ((folder / f"{name}.md").read_text(encoding="utf-8") for name in BUILT_IN)
     return tuple(parse_definition(text, "built in") for text in texts)

@@ -1,7 +1,7 @@
-"""Agents that work for an agent: started by a call of its tool, run to their end, stopped with it.
+"""The subagents of one agent: started by calls of its tool, run to the end, stopped with it.
 
-Knows how many may run and what became of each; how one is built and who answers its questions is
-given.
+This module limits how many run and tracks each; callers supply the ways to build one and to answer
+its questions.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.run_result import RunResult
 
 STATUS: Final = "status"
-"""The key of a line in an update's details; it stands beside the call, not below it."""
+"""The key of a status line in an update's details; it is shown beside the call, not below it."""
 NO_JOBS: Final = (
     "An agent's own agents cannot go on in the background. Call it without run_in_background."
 )
@@ -34,15 +34,14 @@ STOPPED: Final = "The user stopped this agent. Do not start it again unless they
 class Assignment:
     """A task for an agent.
 
-    Attributes:
-        definition: What the agent is.
-        task: What it is to do.
-        title: That in a few words.
-        tool_call_id: The call that starts it.
-        model: An alias or an id in place of the definition's; "" keeps that.
-        depth: 1 for the first agent's, 2 for those that these start.
-        is_isolated: It gets a git worktree of its own.
-        parent: The id of the conversation that the call is of.
+    definition: The agent's definition.
+    task: Its task.
+    title: The task in a few words.
+    tool_call_id: The call that starts it.
+    model: An alias or an id instead of the definition's; "" keeps that.
+    depth: 1 for subagents of the main agent, 2 for their subagents.
+    is_isolated: Whether it gets its own git worktree.
+    parent: The id of the conversation with the call.
     """
 
     definition: AgentDefinition
@@ -56,47 +55,47 @@ class Assignment:
 
     @property
     def who(self) -> str:
-        """Which agent asks, for the person who answers."""
+        """The name of the asking agent, for the user who answers."""
         return f"agent {self.definition.name} ({self.title})"
 
 
 Tell: TypeAlias = Callable[[str], None]
-"""Gets a line that says what an agent does now."""
+"""Receives a line about an agent's current activity."""
 
 
 class Begin(Protocol):
-    """Lets an agent go on behind its call."""
+    """Starts an agent in the background of its call."""
 
     def __call__(
         self, assignment: Assignment, work: Callable[[Tell], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """Begin *work* and return what the model reads of it now; raises `ToolError`."""
+        """Start *work* and return the result for the model now; raises `ToolError`."""
         ...
 
 
 class Worker(Protocol):
-    """An agent that is ready to be given its task."""
+    """An agent ready for its task."""
 
     @property
     def agent(self) -> Agent:
-        """Who works."""
+        """The agent itself."""
         ...
 
     async def decide(self) -> RunResult:
-        """Put what waits to the person, and go on."""
+        """Ask the user about waiting calls, and resume."""
         ...
 
     async def end(self) -> str:
-        """Return what else the model has to be told behind the last reply, or ""."""
+        """Return more text for the model, after the last reply, or ""."""
         ...
 
     async def send_back(self, text: str) -> str:
-        """Return why the agent may not end yet with *text*, or "" if it may."""
+        """Return a reason to continue after the reply *text*, or "" if the agent may end."""
         ...
 
 
 class ParallelLimit:
-    """So many agents run at once in the whole tree; who waits for its own agents takes no place."""
+    """Limits the agents running in the whole tree; one that waits for its own takes no place."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -104,20 +103,20 @@ class ParallelLimit:
         self._changed = asyncio.Event()
 
     async def take(self, holder: object) -> None:
-        """Return when *holder* has a place."""
+        """Wait for a free place and take it for *holder*."""
         while len(self._held) >= self._most:
             self._changed.clear()
             await self._changed.wait()
         self._held.add(holder)
 
     def give(self, holder: object) -> None:
-        """Give the place of *holder* to another; nothing happens if it has none."""
+        """Release the place of *holder*, if it has one."""
         self._held.discard(holder)
         self._changed.set()
 
 
 class Children:
-    """The agents of one agent."""
+    """The subagents of one agent."""
 
     def __init__(
         self,
@@ -134,14 +133,14 @@ class Children:
         """Start nothing yet.
 
         Args:
-            catalogue: The agents there are.
-            build: Makes one, and ends what it needs behind it.
-            places: Those of the whole tree.
-            publish: Gets what the agents tell, as `AgentEvent`.
-            conversation: Returns that of the agent they work for.
-            depth: How deep in the tree they stand.
-            place: Who holds the place of the agent they work for; the first agent needs none.
-            begin: Lets one go on in the background; None where none may.
+            catalogue: The available agents.
+            build: Builds an agent; the context manager cleans up after it.
+            places: The limit of the whole tree.
+            publish: Receives the agents' events, as `AgentEvent`.
+            conversation: Returns the conversation of the parent agent.
+            depth: The depth of these agents in the tree.
+            place: The holder of the parent agent's place; the main agent needs none.
+            begin: Starts an agent in the background; None if that is not allowed.
         """
         self.catalogue = catalogue
         self._build = build
@@ -154,7 +153,7 @@ class Children:
         self._waiting = 0
 
     def started_beside(self, tool_name: str) -> int:
-        """Return how many agents the last reply wants to start."""
+        """Return the number of agents that the last reply starts."""
         return sum(call.name == tool_name for call in self._conversation().open_calls())
 
     async def work(
@@ -168,10 +167,10 @@ class Children:
         in_background: bool = False,
         is_isolated: bool = False,
     ) -> ToolResult:
-        """Let an agent do *task* and return its last reply; *in_background*, that it has begun.
+        """Run *task* in an agent and return its last reply; *in_background*, return at once.
 
         Raises:
-            ToolError: There is no such agent, it failed, or it cannot go on in the background.
+            ToolError: There is no such agent, it failed, or it cannot run in the background.
         """
         definition = self.catalogue.get(agent)
         if definition is None:
@@ -206,7 +205,7 @@ class Children:
 
     @asynccontextmanager
     async def _parent_waits(self) -> AsyncGenerator[None]:
-        """Let others have the place of the agent that these work for, while one of them does."""
+        """Release the parent agent's place while it waits for its own agents."""
         self._waiting += 1
         if self._place:
             self._places.give(self._place)
@@ -253,7 +252,7 @@ def _text(result: RunResult) -> str:
 
 
 async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -> ToolResult:
-    """Return what the model reads of a run, and what the screen and the record are told."""
+    """Return the run's result for the model, with details for the screen and the record."""
     name, text = assignment.definition.name, _text(result)
     more = await worker.end()
     if result.stop_reason == "aborted":

@@ -1,6 +1,6 @@
-"""What an agent is: Markdown whose front matter names it, and whose body is its system prompt.
+"""An agent's definition: Markdown with front matter; the body is its system prompt.
 
-The fields are those of Claude Code, and `maxCost`.
+The fields are those of Claude Code, plus `maxCost`.
 """
 
 import re
@@ -36,18 +36,18 @@ class AgentDefinition:
 
     Attributes:
         prompt: Its system prompt.
-        source: Where it stands, for people.
-        tools: The only tools it may have, as patterns; None is all of its parent's.
-        denied_tools: Those of them it may not have.
-        model: An alias or an id; "" is its parent's.
-        mode: The permission mode; None is its parent's, and never one that allows more.
-        max_rounds: 0 takes the limit of the settings.
-        max_cost_usd: Its share of the limit; 0 sets none.
-        servers: The MCP servers whose tools it may have; None is all.
-        in_background: Whether it goes on behind its call, where that can be.
-        is_isolated: Whether it gets a git worktree of its own.
-        has_instructions: Whether it is told what the project's instructions say.
-        unknown: Fields that mean nothing here.
+        source: Its file, for messages.
+        tools: Patterns of the only tools it may use; None allows all of its parent's.
+        denied_tools: Patterns of tools among those that it may not use.
+        model: An alias or an id; "" means its parent's.
+        mode: The permission mode; None means its parent's, and never one that allows more.
+        max_rounds: 0 means the limit of the settings.
+        max_cost_usd: Its share of the cost limit; 0 sets none.
+        servers: The MCP servers whose tools it may use; None allows all.
+        in_background: Whether it runs in the background, if possible.
+        is_isolated: Whether it gets its own git worktree.
+        has_instructions: Whether it gets the project's instructions.
+        unknown: Unknown fields.
     """
 
     name: str
@@ -72,14 +72,14 @@ class AgentDefinition:
 def parse_definition(
     text: str, source: str, *, our_tool_name: Callable[[str], str] = str
 ) -> AgentDefinition:
-    """Return the agent that *text* defines.
+    """Return the agent defined by *text*.
 
     Args:
-        source: Where it stands, for people.
+        source: Its file, for messages.
         our_tool_name: Returns our name of another program's tool.
 
     Raises:
-        ValueError: It cannot be used; says which field, and what it may be.
+        ValueError: The text is not a valid definition; names the field and its allowed values.
     """
     written, body = front_matter.split(text)
     if written is None:
@@ -111,7 +111,7 @@ _Reader: TypeAlias = Callable[[str, Callable[[str], str]], _Values]
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    """Return the items of `a, b`, of `[a, b]`, or of YAML's lines with dashes."""
+    """Return the items of `a, b`, of `[a, b]`, or of a YAML list with dashes."""
     if text.startswith("-"):
         items = _ITEM.split(f" {text}")
     else:
@@ -120,7 +120,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 def _tool_names(text: str, our_tool_name: Callable[[str], str]) -> tuple[str, ...]:
-    # `Agent(type)` and `Bash(git *)` name a tool with a rule behind it; the rule is the settings'.
+    # `Agent(type)` and `Bash(git *)` are a tool with a rule; rules belong in the settings.
     return tuple(our_tool_name(item.partition("(")[0]) for item in _listed(text))
 
 
@@ -208,5 +208,5 @@ _FIELDS: Final[Mapping[str, _Reader]] = {
     "isolation": _isolation,
     "omitclaudemd": _omits_instructions,
 }
-# Says how another program draws the agent.
+# Only the colour in which another program draws the agent.
 _SHOWN: Final = frozenset({"color"})

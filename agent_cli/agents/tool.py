@@ -1,4 +1,4 @@
-"""The tool by which the model gives a task to another agent."""
+"""The tool with which the model gives a task to a subagent."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -18,7 +18,7 @@ _SHOWN: Final = ("description", "prompt", "subagent_type")
 
 
 def _shortened(schema: JsonDict) -> None:
-    """Leave out what costs tokens in every request: docstring, titles, defaults, the rare field."""
+    """Remove docstring, titles, defaults and rare fields, which cost tokens in every request."""
     without_docstring(schema)
     schema["properties"] = {
         **{name: {"type": "string"} for name in _SHOWN},
@@ -28,7 +28,7 @@ def _shortened(schema: JsonDict) -> None:
 
 
 class AgentInput(Parameters):
-    """What the tool takes."""
+    """The input of `agent`."""
 
     description: str
     prompt: str
@@ -41,7 +41,7 @@ class AgentInput(Parameters):
 
 
 def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
-    """Return the tool; a person is asked when a reply starts more than *ask_beyond* agents."""
+    """Return the tool; it asks the user if one reply starts more than *ask_beyond* agents."""
 
     async def execute(
         _tool_call_id: str, params: AgentInput, _cancel: CancelToken, context: ToolContext
@@ -66,7 +66,7 @@ def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
         description=_described(children.catalogue.all()),
         parameters=AgentInput,
         execute=execute,
-        changes=False,  # what the agent does is decided call by call
+        changes=False,  # each of the agent's own calls is decided separately
         timeout_s=0,
         require_approval=approval,
         summary=lambda params: f"{params.subagent_type}: {_title(params)}",
