@@ -17,7 +17,7 @@ import pytest
 from agent_cli.system.stop_signals import STOP_SIGNALS
 from tests.forked import server_pids
 
-# Change what the program or its libraries do, so that a test would differ from desk to desk.
+# Variables that change the program or its libraries, so that tests would differ by machine.
 SETTINGS_PREFIXES = (
     *("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_", "XDG_", "GIT_", "OTEL_", "PIP_"),
     *("AWS_", "BOTO_", "GOOGLE_", "GCE_", "GCLOUD_", "CLOUD_ML_", "AZURE_", "IDENTITY_"),
@@ -26,7 +26,7 @@ SETTINGS_NAMES = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "CI"),
     *("COLUMNS", "LINES", "EDITOR", "VISUAL", "PAGER"),
-    "PYTHONDONTWRITEBYTECODE",  # every program a test starts would compile us anew
+    "PYTHONDONTWRITEBYTECODE",  # every program a test starts would recompile our modules
 )
 CHILDREN_GRACE_S = 20.0
 
@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """List the skips that are too many: a probe that runs on no machine guards nothing."""
+    """List the skips beyond the limit: a check that runs on no machine guards nothing."""
     if is_over_limit(terminalreporter, config):
         skips = terminalreporter.stats["skipped"]
         limit = config.getoption("--skips-max")
@@ -67,14 +67,14 @@ def is_over_limit(reporter: pytest.TerminalReporter, config: pytest.Config) -> b
 
 @pytest.fixture(autouse=True, scope="session")
 def _signals_have_their_defaults() -> None:
-    """Whoever starts us in the background ignores these, and children inherit that."""
+    """Restore ignored signals: a background shell ignores some, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
 def _signals_are_given_back() -> Iterator[None]:
-    """A run that ended keeps the signals for the rest of its process, which here is ours."""
+    """Restore signal handlers: a run keeps them for its process, which here is the test's."""
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     yield
     for number, handler in before.items():
@@ -83,7 +83,7 @@ def _signals_are_given_back() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the test a home of its own; `tmp_path`, empty, is the working directory."""
+    """Give the test an empty home; `tmp_path`, empty, is the working directory."""
     home = tmp_path.with_name(f"{tmp_path.name}-home")
     home.mkdir()
     for name in list(os.environ):
@@ -109,7 +109,7 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """
     refused: list[str] = []
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
-    resolve: Any = socket.getaddrinfo  # passed on as called; its overloads are not our business
+    resolve: Any = socket.getaddrinfo  # passed on unchanged; its overloads do not matter here
 
     def check(host: object) -> None:
         if not is_loopback(host):
@@ -143,7 +143,7 @@ def _no_child_left_behind() -> Iterator[None]:
     yield
     deadline = time.monotonic() + CHILDREN_GRACE_S
     if _without(before, running_children()):
-        gc.collect()  # A workspace that nobody closed goes with what the test held.
+        gc.collect()  # An unclosed workspace is released with the test's objects.
     while (left := _without(before, running_children())) and time.monotonic() < deadline:
         time.sleep(0.01)
     for pid in left:
@@ -167,8 +167,8 @@ def is_loopback(host: object) -> bool:
 def running_children() -> dict[int, str]:
     """Return pid → command line of this process's children; empty where /proc does not list them.
 
-    The server that forks programs is not one of them, but its forks are. One that has ended does
-    not count, reaped or not; one that only begins does, and has no command line yet.
+    The server that forks programs is not one of them, but its forks are. A process that has ended
+    does not count, reaped or not; one just starting does, and has no command line yet.
     """
     servers = server_pids()
     lists = [
@@ -181,7 +181,7 @@ def running_children() -> dict[int, str]:
 
 
 def _runs(pid: int) -> bool:
-    # "pid (name) state ...": the name may hold anything, so what counts is behind the last ")".
+    # "pid (name) state ...": the name may contain anything, so split after the last ")".
     return _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"])
 
 

@@ -53,7 +53,7 @@ NOT_THE_USERS = "the last message is not the user's"
 
 
 class Gate:
-    """Holds whoever passes until it is opened; `reached` says that somebody stands there."""
+    """Holds each caller until it is opened; `reached` is set while a caller waits."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -105,7 +105,7 @@ class ScriptedModel:
 
 
 def request_faults(request: ModelRequest) -> list[str]:
-    """Return why the API would refuse *request*; going on after a pause is no fault."""
+    """Return the API's reasons to refuse *request*; continuing after a pause is no fault."""
     faults = problems(to_api(request.messages))
     last = request.messages[-1] if request.messages else None
     if isinstance(last, AssistantMessage) and last.stop_reason == "pause_turn":
@@ -123,7 +123,7 @@ def pieces(step: Step) -> Sequence[StreamEvent | Gate | Exception]:
 
 
 def stream_of(reply: Reply) -> list[StreamEvent]:
-    """Return the events a provider makes of *reply*."""
+    """Return the events a provider yields for *reply*."""
     events: list[StreamEvent] = [ReplyStart(reply.model)]
     for index, block in enumerate(reply.content):
         match block["type"]:
@@ -141,7 +141,7 @@ def stream_of(reply: Reply) -> list[StreamEvent]:
 
 
 def words(text: str) -> list[str]:
-    """Split *text* behind its blanks; joined, the parts are the text again."""
+    """Split *text* after its blanks; the joined parts are the text again."""
     return re.findall(r"\S*\s+|\S+", text)
 
 
@@ -209,7 +209,7 @@ def raises(error: Exception) -> Execute:
 
 
 def does(action: Callable[[ToolContext], Awaitable[ToolResult | str]]) -> Execute:
-    """Return a tool's body that is *action*."""
+    """Return a tool's body that performs *action*."""
 
     async def execute(
         tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
@@ -221,7 +221,7 @@ def does(action: Callable[[ToolContext], Awaitable[ToolResult | str]]) -> Execut
 
 @dataclass
 class Held:
-    """A tool's body that runs until its gate is opened, and keeps who started, ended, was cut."""
+    """A tool's body that runs until its gate is opened, and records how each call went."""
 
     gates: dict[str, Gate] = field(default_factory=dict[str, Gate])
     started: list[str] = field(default_factory=list[str])
@@ -268,12 +268,12 @@ def scripted_agent(
 
 def core(events: Sequence[Event]) -> list[CoreEvent]:
     """Return the ten core types of events, without the application's own."""
-    # The namespace is what tells them apart; the type checker cannot see that.
+    # Only the namespace distinguishes them, which the type checker cannot see.
     return [event for event in events if not event.type.startswith("app.")]  # type: ignore[misc]
 
 
 def outline(events: Sequence[Event]) -> list[str]:
-    """Return the core events in short: whose message, which call."""
+    """Return the core events in short form: a message's author, a call's id."""
     return [_short(event) for event in core(events)]
 
 
@@ -295,7 +295,7 @@ def said(*texts: str) -> list[str]:
 
 
 def answer(reply: Reply) -> list[str]:
-    """Return the outline of a reply that comes in whole."""
+    """Return the outline of a reply that arrives whole."""
     updates = len(stream_of(reply)) - 2
     return [
         "message_start assistant",
@@ -367,7 +367,7 @@ def asked(messages: Sequence[Message]) -> list[str]:
 
 
 def answered(events: Sequence[Event]) -> list[str]:
-    """Return the ids of the tool results that were told, in order."""
+    """Return the ids of the tool results that were published, in order."""
     ends = [event.message for event in events if isinstance(event, MessageEnd)]
     return [message.tool_call_id for message in ends if isinstance(message, ToolResultMessage)]
 

@@ -4,7 +4,7 @@
 
 Each message on the socket DESCRIPTOR orders one program. It runs in a child that looks like a new
 process: streams, environment, directory, arguments, and a terminal if it gets one. Only the imports
-are inherited, so whatever the server opens or sets for itself is undone in the child.
+are inherited, so everything the server opens or sets for itself is undone in the child.
 """
 
 import atexit
@@ -35,7 +35,7 @@ HEADER = struct.Struct("!I")
 # The three streams, and a pipe for the exit code.
 DESCRIPTORS = 4
 DESCRIPTORS_MAX = 1_024
-# Libraries that their importers load on first use: a quarter of a run's time.
+# Libraries that are imported lazily on first use: a quarter of a run's time.
 ON_FIRST_USE = (
     "anyio._backends._asyncio",
     "anyio.streams.tls",
@@ -50,7 +50,7 @@ class Order(NamedTuple):
     """One program to run.
 
     `fresh` replaces the fork by the command, any command; otherwise the command begins with a
-    Python script, which runs in what is imported already.
+    Python script, which runs with the modules already imported.
     """
 
     command: list[str]
@@ -67,7 +67,7 @@ def main() -> None:
     if order is None:
         return
     if order.fresh:
-        # Python ignores these, and a program it becomes would go on ignoring them.
+        # Python ignores these signals, and an exec'd program would inherit that.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         os.execvpe(order.command[0], order.command, order.environment)
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def import_everything() -> None:
-    """Import every module of ours and what they need; build the schemas of our tools."""
+    """Import every module of ours and its dependencies; build the schemas of our tools."""
     for package in map(importlib.import_module, ("agent_cli", "agent_cli_tools")):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
@@ -94,7 +94,7 @@ def import_everything() -> None:
 
 
 def serve(orders: socket.socket) -> Order | None:
-    """Fork for each order and return it in the fork; return None when there will be no more."""
+    """Fork for each order and return it in the fork; return None at the end of the orders."""
     ended = _wake_up_when_a_child_ends()
     running: dict[int, int] = {}
     while True:
@@ -127,7 +127,7 @@ def run_script(command: list[str]) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End as the interpreter does, but leave its modules: freeing them takes as long as a test."""
+    """Exit as the interpreter does, but keep its modules: freeing them takes as long as a test."""
     threading._shutdown()  # type: ignore[attr-defined]  # only the interpreter and we call it
     atexit._run_exitfuncs()
     try:
@@ -151,7 +151,7 @@ def _tell_exit_codes(running: dict[int, int]) -> None:
     for child, status in list(running.items()):
         pid, how = os.waitpid(child, os.WNOHANG)
         if pid:
-            with contextlib.suppress(BrokenPipeError):  # nobody wants to know
+            with contextlib.suppress(BrokenPipeError):  # nobody reads the answer any more
                 os.write(status, str(os.waitstatus_to_exitcode(how)).encode())
             os.close(status)
             del running[child]
@@ -182,7 +182,7 @@ def _become(order: Order, streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(order.environment)
     random.seed()
-    # As the interpreter opens them; `fdopen` looks whether they are terminals.
+    # As the interpreter opens them; `fdopen` checks whether they are terminals.
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)

@@ -26,7 +26,7 @@ from tests.fork_server import HEADER, Order
 
 SERVER = Path(__file__).with_name("fork_server.py")
 LIMIT_S = 60.0
-# What the interpreter itself reads when it starts begins so; a fork looks into PYTHONPATH too.
+# Prefix of the variables the interpreter reads at start; a fork reads PYTHONPATH too.
 READ_AT_START = ("PYTHON", "LC_", "LANG")
 
 
@@ -105,7 +105,7 @@ class PipedProgram(Program):
         return code
 
     def communicate(self, stdin: str = "") -> tuple[str, str]:
-        """Write *stdin* and close it, read what is open to its end; return stdout and stderr."""
+        """Write and close *stdin*, read the open streams to their end; return stdout and stderr."""
         with ThreadPoolExecutor(2) as readers:
             stdout, stderr = (
                 readers.submit(_read_to_end, stream) for stream in (self.stdout, self.stderr)

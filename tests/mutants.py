@@ -71,7 +71,7 @@ class Mutant(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> "Mutant":
-        """Return the mutant that is written so."""
+        """Return the mutant with this written form."""
         path, _, number = name.rpartition(":")
         return cls(Path(path), int(number))
 
@@ -81,7 +81,7 @@ UNCHANGED = Mutant(Path(), -1)
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether the tests noticed a mutant, and the end of what they said."""
+    """The tests' verdict on a mutant, and the end of their output."""
 
     mutant: Mutant
     noticed: bool
@@ -89,7 +89,7 @@ class Outcome:
 
 
 def main() -> int:
-    """Print the score of a sample; the exit code is 1 where it is below the bar."""
+    """Print the score of a sample; the exit code is 1 if it is below the bar."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sample", type=int, default=40, help="mutants of each room")
@@ -114,7 +114,7 @@ def main() -> int:
         unchanged = _outcome(UNCHANGED._replace(path=sample[0].path), UNCHANGED_LIMIT_S)
         if unchanged.noticed:
             raise SystemExit(f"{room}: a test fails without any mutant:\n{unchanged.said}")
-        # A mutant that loops for ever is noticed; a machine with more to do now is not a mutant.
+        # A mutant that loops for ever is caught; a slow machine must not count as one.
         limit_s = 30 + 5 * (time.monotonic() - begun)
         with ThreadPoolExecutor(given.workers) as pool:
             tried = [*pool.map(partial(_outcome_before, until, limit_s), sample)]
@@ -129,14 +129,14 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def mutated(mutant: Mutant) -> tuple[ast.Module, str]:
-    """Return the module with the change in it, and the change as a person reads it."""
+    """Return the module with the change in it, and the change in readable form."""
     tree = _tree(mutant.path)
     if mutant.number == UNCHANGED.number:
         return tree, f"{mutant.path}: unchanged"
     parent, field, index, new = [*_changes(tree)][mutant.number]
     held = getattr(parent, field)
     old = held if index is None else held[index]
-    # The line as a whole, from a tree of its own: an operator alone says nothing.
+    # The line as a whole, from a separate tree: an operator alone is not readable.
     before = _shown(parent, old)
     if index is None:
         setattr(parent, field, new)
@@ -187,7 +187,7 @@ def _is_left_alone(node: ast.AST, field: str) -> bool:
 
 
 def _is_for_others(node: ast.AST) -> bool:
-    """Whether *node* is read by people or by tools, and not run."""
+    """Return whether *node* is only read by people or tools, and not run."""
     match node:
         case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.Import() | ast.ImportFrom():
             return True
@@ -206,7 +206,7 @@ def _is_for_others(node: ast.AST) -> bool:
 
 
 def _instead_of(parent: ast.AST, field: str, node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what could stand in the place of *node*."""
+    """Yield the possible replacements of *node*."""
     if type(node) in _SWAPPED:
         yield _SWAPPED[type(node)]()
     match node:
@@ -257,12 +257,12 @@ def _outcome(mutant: Mutant, limit_s: float) -> Outcome:
             os.killpg(tests.pid, signal.SIGKILL)
             tests.communicate()
             return Outcome(mutant, noticed=True, said=f"no end within {limit_s:.0f} s")
-    # Also where a test module cannot be imported any more, or the interpreter ended.
+    # Also if a test module cannot be imported any more, or the interpreter ended.
     return Outcome(mutant, tests.returncode != 0, said[-2_000:])
 
 
 def _test(mutant: Mutant) -> int:
-    """Run the room's tests on *mutant*, here."""
+    """Run the room's tests on *mutant*, in this process."""
     import pytest  # noqa: PLC0415 - only who runs tests needs it
 
     tree, shown = mutated(mutant)
@@ -280,7 +280,7 @@ def _test(mutant: Mutant) -> int:
 
 
 def _tests_of(path: Path) -> Iterator[Sequence[Path]]:
-    """Yield the tests of the module, which are likeliest to notice, then the others of its room."""
+    """Yield the module's own tests, the likeliest to catch it, then the others of its room."""
     room = Path("tests", path.parts[1])
     own = room / path.relative_to(Path(PACKAGE, path.parts[1])).with_name(f"test_{path.name}")
     if own.exists():
@@ -301,14 +301,14 @@ class _Finder:
 
 
 class _Mutated(SourceFileLoader):
-    """Loads *code* in place of what the file says."""
+    """Loads *code* instead of the file's."""
 
     def __init__(self, name: str, path: str, code: CodeType) -> None:
         super().__init__(name, path)
         self._code = code
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return what was given."""
+        """Return the code passed in."""
         return self._code
 
 

@@ -43,7 +43,7 @@ def loop_options(*max_rounds: int, limit_s: float | None = None) -> st.SearchStr
 
 
 async def misbehave(how: str) -> None:
-    """Do what a tool should not do; nothing for a word that is none of these."""
+    """Misbehave as a tool should not; do nothing for an unknown word."""
     match how:
         case "raise":
             raise ValueError("broken")

@@ -20,7 +20,7 @@ _ROW = re.compile(r"- \*\*(?P<id>[\w-]+)\*\* (?P<text>.+)(?:\n {2}\*(?P<reason>.
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One line of the page; `reason` says why it is not built, or not built so."""
+    """One line of the page; `reason` says why it is not built, or built differently."""
 
     id: str
     text: str
@@ -28,7 +28,7 @@ class Requirement:
 
 
 def requirements() -> Sequence[Requirement]:
-    """Return what the page lists, in its order."""
+    """Return the requirements of the page, in its order."""
     page = PAGE.read_text(encoding="utf-8")
     return [Requirement(row["id"], row["text"], row["reason"] or "") for row in _ROW.finditer(page)]
 

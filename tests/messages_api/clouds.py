@@ -26,7 +26,7 @@ _SIGNED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsKeys:
-    """What a door of AWS lets in."""
+    """The credentials that an AWS door accepts."""
 
     access_key: str = "AKIDEXAMPLE00"
     secret_key: str = "wJalrXUtnFEMI/K7MDENG"
@@ -35,7 +35,7 @@ class AwsKeys:
 
 
 def bedrock(keys: AwsKeys | None = None, *, bearer: str = "") -> Door:
-    """Return Amazon Bedrock's door: a signature, or a key as bearer; its own ids of models."""
+    """Return Amazon Bedrock's door: a signature, or a key as bearer; Bedrock's own model ids."""
 
     def door(request: ReceivedRequest) -> ReceivedRequest | Refusal:
         refusal = _signed_by(request, keys, bearer, service="bedrock-mantle")
@@ -68,7 +68,7 @@ def claude_platform(keys: AwsKeys, *, workspace: str) -> Door:
 
 
 def vertex(token: str, *, project: str, region: str) -> Door:
-    """Return Vertex AI's door: the model stands in the path, the version in the body."""
+    """Return Vertex AI's door: the model is in the path, the version in the body."""
 
     def door(request: ReceivedRequest) -> ReceivedRequest | Refusal:
         if request.headers.get("authorization") != f"Bearer {token}":
@@ -87,7 +87,7 @@ def vertex(token: str, *, project: str, region: str) -> Door:
 
 
 def foundry(*, key: str = "", token: str = "") -> Door:
-    """Return Microsoft Foundry's door: a key in a header of its own, or a token."""
+    """Return Microsoft Foundry's door: a key in Foundry's own header, or a token."""
 
     def door(request: ReceivedRequest) -> ReceivedRequest | Refusal:
         given = request.headers.get("x-api-key"), request.headers.get("authorization")
@@ -102,7 +102,7 @@ def foundry(*, key: str = "", token: str = "") -> Door:
 
 
 def passed(request: ReceivedRequest, path: str, body: Payload) -> ReceivedRequest:
-    """Return *request* as the API behind the door gets it."""
+    """Return *request* as the API behind the door receives it."""
     version = {"anthropic-version": "2026-10-21"}
     headers = {**version, **request.headers, "authorization": "Bearer let-in"}
     return replace(request, path=path, headers=headers, body=body, raw=json.dumps(body).encode())
@@ -129,7 +129,7 @@ def _signed_by(
 
 
 def _signature(request: ReceivedRequest, names: list[str], keys: AwsKeys, service: str) -> str:
-    """Return what botocore makes of the request as it arrived."""
+    """Return botocore's signature of the request as it arrived."""
     headers: Mapping[str, str] = request.headers
     aws = AWSRequest(
         method=request.method,

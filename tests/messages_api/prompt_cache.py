@@ -25,13 +25,13 @@ class Segment:
 
 @dataclass(slots=True)
 class PromptCache:
-    """What earlier requests wrote. Never expires; prefixes below `minimum_tokens` are not kept."""
+    """Entries of earlier requests. Never expires; prefixes below `minimum_tokens` are not kept."""
 
     minimum_tokens: int = 0
     _known: set[bytes] = field(default_factory=set[bytes])
 
     def usage(self, body: Payload) -> Payload:
-        """Return the input side of `usage` for *body*, and remember what it wrote."""
+        """Return the input side of `usage` for *body*, and remember its cache writes."""
         segments = segments_of(body)
         hashes, tokens = _prefixes(body, segments)
         markers = [at for at, segment in enumerate(segments) if segment.ttl]
@@ -62,7 +62,7 @@ class PromptCache:
 
 
 def segments_of(body: Payload) -> list[Segment]:
-    """Return the prompt's blocks in cache order, the automatic marker in its place."""
+    """Return the prompt's blocks in cache order, with the automatic marker in its place."""
     system = body.get("system") or []
     if isinstance(system, str):
         system = [{"type": "text", "text": system}]
@@ -115,7 +115,7 @@ def _segment(role: str, block: Payload) -> Segment:
 def _prefixes(body: Payload, segments: list[Segment]) -> tuple[list[bytes], list[int]]:
     """Return, for each segment, the hash of the prompt up to it and its size in tokens."""
     digest = sha256(str(body.get("model")).encode())
-    # Thinking, effort and tool choice change what the messages are cached under, not the system.
+    # Thinking, effort and tool choice change the cache key of the messages, not the system's.
     settings = canonical([body.get(key) for key in ("thinking", "output_config", "tool_choice")])
     hashes: list[bytes] = []
     tokens: list[int] = []

@@ -9,7 +9,7 @@ from tests.messages_api.script import Payload
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request as it arrived; `disconnected` is set when the client left before the end."""
+    """A request as it arrived; `disconnected` is set if the client left before the end."""
 
     method: str
     path: str

@@ -11,7 +11,7 @@ from tests.messages_api.script import Payload
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not answered; `rule` is for assertions."""
+    """The reason a request is not answered; `rule` is for assertions."""
 
     rule: str
     status: int

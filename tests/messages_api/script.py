@@ -27,7 +27,7 @@ FAULTS = {
 
 
 class Fault:
-    """Ends a response in a way HTTP does not allow for."""
+    """Ends a response in a way that HTTP does not allow."""
 
     DROP = "drop"
     RESET = "reset"
@@ -39,7 +39,7 @@ Step: TypeAlias = bytes | Gate | str
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """A response written out: `steps` are the chunks of its body."""
+    """A raw response: `steps` are the chunks of its body."""
 
     status: int
     headers: Mapping[str, str]
@@ -118,7 +118,7 @@ def reply(
     """Return a reply of *blocks* (a str is a text block).
 
     Args:
-        stop_reason: Default: "tool_use" when a call is among the blocks, else "end_turn".
+        stop_reason: Default: "tool_use" if a call is among the blocks, else "end_turn".
         usage: Replaces the simulated figures; {} sends none.
         event_lines: False leaves the `event:` lines out, as some servers do.
         hold_at: Wait at *gate* only before this event (0 is message_start), not before deltas.

@@ -69,7 +69,7 @@ class FakeMessagesApi:
 
     @property
     def base_url(self) -> str:
-        """What ANTHROPIC_BASE_URL is to be."""
+        """The value for ANTHROPIC_BASE_URL."""
         return f"http://127.0.0.1:{self.port}"
 
     def wait_for_requests(self, count: int, *, limit_s: float = 20) -> None:
@@ -94,7 +94,7 @@ class FakeMessagesApi:
             raise self.broken_answers[0]
 
     def answer_to(self, request: ReceivedRequest) -> RawAnswer:
-        """Return what to send; an error in the test's own function is raised at the end."""
+        """Return the answer to send; an error in the test's own function is raised at the end."""
         try:
             return self._answer_to(request)
         except Exception as problem:  # the client must not wait for an answer that never comes
@@ -127,7 +127,7 @@ class FakeMessagesApi:
         return self._speak(request, answer) if isinstance(answer, Reply) else answer
 
     def _model_list(self, request: ReceivedRequest) -> RawAnswer:
-        """Return the models, two a page, or `model_list`; this is no request of the script."""
+        """Return the models, two a page, or `model_list`; this does not use the script."""
         if not request.headers.get("authorization", "").startswith("Bearer "):
             return error(401, "authentication_error", "Authorization header is required")
         ids = [model["id"] for model in self.models]
@@ -205,7 +205,7 @@ class FakeMessagesApi:
 
 
 class _Connection(asyncio.Protocol):
-    """One client: parses requests one after the other and plays the answers' steps."""
+    """One client: parses requests one by one and plays the answers' steps."""
 
     def __init__(self, api: FakeMessagesApi) -> None:
         self._api = api
@@ -232,7 +232,7 @@ class _Connection(asyncio.Protocol):
             self._parse()
 
     async def close(self) -> None:
-        """Close at once, whatever is being sent."""
+        """Close at once, even during a response."""
         if self._transport is not None:
             self._transport.abort()
         if self._sending is not None:
@@ -267,7 +267,7 @@ class _Connection(asyncio.Protocol):
         head += [f"{name}: {value}" for name, value in answer.headers.items()]
         head += ["transfer-encoding: chunked", "", ""]
         steps = list(answer.steps)
-        # Held before its first event, the server has not said anything yet, not even its status.
+        # Held before its first event, the server has not sent anything yet, not even its status.
         while steps and isinstance(steps[0], Gate):
             await self._play(steps.pop(0))
         self._transport.write("\r\n".join(head).encode())
@@ -279,7 +279,7 @@ class _Connection(asyncio.Protocol):
         self._parse()
 
     async def _play(self, step: bytes | Gate | str) -> bool:
-        """Play one step; False when it ended the connection."""
+        """Play one step; return False if it ended the connection."""
         assert self._transport is not None
         if isinstance(step, bytes):
             self._transport.write(b"%x\r\n%b\r\n" % (len(step), step))

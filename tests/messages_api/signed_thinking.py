@@ -13,7 +13,7 @@ THINKING = ("thinking", "redacted_thinking")
 
 @dataclass(slots=True)
 class SignedThinking:
-    """What was sent, by its content and by its signature."""
+    """The thinking sent, by its content and by its signature."""
 
     _replies: list[list[Payload]] = field(default_factory=list[list[Payload]])
     _prefixes: dict[str, set[bytes]] = field(default_factory=dict[str, set[bytes]])
@@ -49,7 +49,7 @@ class SignedThinking:
         return None
 
     def transformations(self, body: Payload) -> list[Payload]:
-        """Return what the API would say it dropped from *body* (R31)."""
+        """Return the API's report of the blocks it dropped from *body* (R31)."""
         return [
             {"type": "thinking_dropped", "path": path, "reason": "prefix_binding_mismatch"}
             for path in self._mismatches(body)
@@ -76,7 +76,7 @@ class SignedThinking:
         )
 
     def _unsigned(self, index: int, blocks: list[Payload]) -> Refusal | None:
-        """R28: a signature is one of ours, or the one its text gets (from before a restart)."""
+        """R28: a signature is one of ours, or derived from its text (from before a restart)."""
         for at, block in enumerate(blocks):
             if block["type"] != "thinking" or _mark(block) in self._prefixes:
                 continue

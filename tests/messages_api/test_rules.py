@@ -63,7 +63,7 @@ async def post(
     headers: dict[str, str] = HEADERS,
     path: str = "/v1/messages",
 ) -> tuple[int, str]:
-    """Send *body* over a socket of our own; return the status and everything after it."""
+    """Send *body* over a new socket; return the status and everything after it."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [f"POST {path} HTTP/1.1", f"content-length: {len(raw)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -236,7 +236,7 @@ async def test_a_broken_rule_is_refused(rule: str, body: Payload, message: str) 
 
 
 async def test_a_valid_request_is_answered() -> None:
-    """The rules would hold with a server that refuses everything, too."""
+    """A server that refuses everything would pass the tests of the rules, too."""
     bodies = [
         request(),
         request(messages=[user("a"), user("b")]),  # R2: combined, not refused
@@ -352,7 +352,7 @@ async def test_thinking_is_bound_to_what_came_before_it() -> None:
 
 
 async def test_bound_thinking_is_dropped_when_the_request_says_so() -> None:
-    """R31: drop_block and its beta; the answer tells what was dropped."""
+    """R31: drop_block and its beta; the answer lists the dropped blocks."""
     messages = [user("hello"), assistant(*THOUGHT.blocks), user(RESULT)]
 
     rule, answer = await second_request(

@@ -30,7 +30,7 @@ RAW_REQUEST = "\r\n".join(["POST /v1/messages HTTP/1.1", *HEAD, "", ""]).encode(
 
 
 async def test_the_script_is_consumed_in_order_and_says_when_it_has_run_out() -> None:
-    """An entry may be a function of the request; the 500 is one that clients do not repeat."""
+    """An entry may be a function of the request; clients do not retry this 500."""
     async with FakeMessagesApi(reply("one"), lambda got: reply(got.body["model"])) as api:
         answers = [(await post(api, request()))[1] for _ in range(3)]
 
@@ -49,7 +49,7 @@ async def test_a_refused_request_leaves_the_script_alone() -> None:
 
 
 async def test_an_error_in_an_answer_function_is_the_tests_error() -> None:
-    """The client gets an answer at once, and the test fails with what it got wrong."""
+    """The client gets an answer at once, and the test fails with its own error."""
 
     def answer(_request: object) -> Answer:
         raise AssertionError("not what I expected")
@@ -87,7 +87,7 @@ async def test_a_client_that_leaves_is_noticed() -> None:
 
 @pytest.mark.parametrize(("fault", "ended_by"), [("drop", b""), ("reset", ConnectionResetError)])
 def test_connections_break_as_asked(fault: str, ended_by: object) -> None:
-    """FIN in the middle of a chunk, or RST; what came before arrives."""
+    """FIN in the middle of a chunk, or RST; everything before it arrives."""
     with (
         serve_in_thread(broken(reply("abc"), fault, after=2)) as api,
         socket.create_connection(("127.0.0.1", api.port)) as client,

@@ -19,7 +19,7 @@ def serve_in_thread(
     context_window: int | None = None,
     door: Door | None = None,
 ) -> Generator[FakeMessagesApi]:
-    """Run a FakeMessagesApi on a loop of its own for the length of the block."""
+    """Run a FakeMessagesApi on a separate loop for the length of the block."""
     api = FakeMessagesApi(*script, answer=answer, key=key, context_window=context_window, door=door)
     started = threading.Event()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []

@@ -9,7 +9,7 @@ TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
 
 def tool_pairs(merged: list[Payload]) -> Refusals:
-    """Every call is answered in the next message, every answer was asked for."""
+    """Every call is answered in the next message, and every answer has a call."""
     seen: set[str] = set()
     for index, message in enumerate(merged):
         asked = [b["id"] for b in message["content"] if b["type"] == "tool_use"]
