@@ -17,7 +17,7 @@ from agent_cli.contracts.timeline import Block, Json, text_block, text_of
 
 
 def to_chat(system: Sequence[str], messages: Iterable[LlmMessage]) -> list[dict[str, Json]]:
-    """Return *messages* as the `messages` of the chat API; thinking is nobody else's to read."""
+    """Return *messages* as the `messages` of the chat API, without thinking."""
     sent: list[dict[str, Json]] = [{"role": "system", "content": part} for part in system]
     for message in messages:
         sent += _chat(message)
@@ -47,7 +47,7 @@ def _function(use: Block) -> Json:
 
 
 class ChatModel:
-    """A `stream_fn` that talks to a chat API: it plays scripted answers and keeps the requests."""
+    """A `stream_fn` for a chat API: it plays scripted answers and records the requests."""
 
     def __init__(self, *answers: dict[str, Json]) -> None:
         self.requests: list[list[dict[str, Json]]] = []
@@ -60,7 +60,7 @@ class ChatModel:
 
 
 def _reply(model: str, answer: dict[str, Json]) -> Reply:
-    """Return a chat API's answer as the core keeps it."""
+    """Return a chat API's answer in the core's types."""
     content = [text_block(str(answer["content"]))] if answer.get("content") else []
     called = answer.get("tool_calls")
     for call in called if isinstance(called, list) else ():

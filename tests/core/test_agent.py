@@ -69,7 +69,7 @@ Mode = Literal["one_at_a_time", "all"]
 
 
 def ending_of(events: list[Event]) -> tuple[str, str | None]:
-    """Return how the last run said it ended."""
+    """Return the ending that the last run reported."""
     end = events[-1]
     assert isinstance(end, AgentEnd)
     return end.stop_reason, end.error
@@ -97,7 +97,7 @@ def test_a_fresh_agent_has_the_documents_defaults() -> None:
 
 
 def test_options_have_the_documents_names_and_defaults() -> None:
-    """S0-54, S0-26, S0-29: what a caller that sets nothing gets."""
+    """S0-54, S0-26, S0-29: the options of a caller that sets nothing."""
     options = LoopConfig()
 
     given = {name: each.default for name, each in inspect.signature(Agent).parameters.items()}
@@ -145,7 +145,7 @@ async def test_what_the_initial_state_leaves_unset_comes_from_the_options() -> N
 
 
 def test_the_state_of_one_agent_starts_another_with_the_same_options() -> None:
-    """S0-54: what both say alike is no conflict."""
+    """S0-54: equal values in both are no conflict."""
     options = LoopConfig(system_prompt="Be brief.", model=MODEL, tools=[LOOK])
 
     assert Agent(options, initial_state=Agent(options).state).state == Agent(options).state
@@ -161,7 +161,7 @@ def test_the_state_of_one_agent_starts_another_with_the_same_options() -> None:
     ],
 )
 def test_what_is_set_in_two_places_differently_is_an_error(field: str, state: AgentState) -> None:
-    """S0-54: one of the two would be ignored without a word."""
+    """S0-54: otherwise one of the two would be silently ignored."""
     options = LoopConfig(
         system_prompt="Be brief.", model=MODEL, tools=[LOOK], thinking_level="high"
     )
@@ -192,14 +192,14 @@ async def test_options_keep_what_they_were_made_with() -> None:
 
 
 async def test_nothing_that_is_handed_out_changes_the_record() -> None:
-    """S0-56: neither the state's lists, nor what is in them, nor an event's arguments."""
+    """S0-56: not through the state's lists, their items, or an event's arguments."""
     asks = calls(tool_use("look", {"at": ["x"]}), text="I look.")
     agent, model, _ = scripted_agent(asks, says("ok"), says("ok"), tools=[LOOK])
     given = UserMessage((text_block("go"),))
     refused: list[str] = []
 
     def spoil(value: object) -> None:
-        """Change what can be changed in *value*, however deep it is."""
+        """Change every mutable part of *value*, at any depth."""
         if isinstance(value, dict | list):
             try:
                 value.clear()
@@ -240,7 +240,7 @@ async def test_nothing_that_is_handed_out_changes_the_record() -> None:
 
 
 async def test_a_tool_may_change_the_input_it_was_given() -> None:
-    """S2-32: it is a copy; the record keeps what the model asked for."""
+    """S2-32: it is a copy; the record keeps the model's input."""
 
     async def body(
         tool_call_id: str, params: dict[str, list[str]], cancel: CancelToken, on_update: ToolContext
@@ -294,7 +294,7 @@ async def test_the_state_follows_every_event() -> None:
 
 
 async def test_the_partial_message_grows_in_the_state() -> None:
-    """S0-33: what has been said so far can be read at any moment."""
+    """S0-33: the text so far can be read at any moment."""
     gate = Gate()
     stream = stream_of(says("Hello world"))
     agent, _, _ = scripted_agent([*stream[:2], gate, *stream[2:]])
@@ -311,7 +311,7 @@ async def test_the_partial_message_grows_in_the_state() -> None:
 
 
 async def test_the_error_stays_until_the_next_prompt_or_a_reset() -> None:
-    """S0-35, S0-42, S0-65: kept in the state, and cleared by both; what is queued stays so."""
+    """S0-35, S0-42, S0-65: kept in the state, and cleared by both; queued messages stay queued."""
     agent, _, _ = scripted_agent(ModelError("gone"), says("ok"))
     queued = [UserMessage.of("steered"), UserMessage.of("followed up")]
     agent.steer(queued[0])
@@ -355,7 +355,7 @@ async def test_a_prompt_has_three_forms() -> None:
 
 
 async def test_a_prompt_records_which_model_it_asked() -> None:
-    """S2-01, S2-54: typed, triggered or continued, and whatever is chosen later."""
+    """S2-01, S2-54: typed, triggered or continued, even if another model is chosen later."""
     other = Model("other-model", api="scripted")
     agent, _, _ = scripted_agent(says("1"), says("2"), ModelError("gone"), says("3"))
 
@@ -371,7 +371,7 @@ async def test_a_prompt_records_which_model_it_asked() -> None:
 
 
 async def test_one_prompt_may_ask_another_model() -> None:
-    """S2-01, S2-54: for all its calls, also behind an approval; the next one asks the usual."""
+    """S2-01, S2-54: for all its calls, also after an approval; the next one uses the usual."""
     high = Model("high-model", api="scripted")
     danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     agent, model, _ = scripted_agent(
@@ -393,7 +393,7 @@ async def test_one_prompt_may_ask_another_model() -> None:
 
 
 async def test_a_model_chosen_during_a_prompt_counts_more_than_the_prompts_own() -> None:
-    """S2-54, S3-12: else nobody could leave a model that fails before the prompt has ended."""
+    """S2-54, S3-12: otherwise a user could not leave a failing model before the prompt ends."""
     own, chosen = Model("own-model", api="scripted"), Model("chosen-model", api="scripted")
     agent, model, _ = scripted_agent(calls(tool_use("look")), says("done"), tools=[LOOK])
     agent.subscribe(
@@ -406,7 +406,7 @@ async def test_a_model_chosen_during_a_prompt_counts_more_than_the_prompts_own()
 
 
 async def test_an_adopted_prompt_goes_on_with_the_model_it_was_begun_with() -> None:
-    """S2-31, S2-54: a decision after a restart; the next prompt asks the usual one."""
+    """S2-31, S2-54: a decision after a restart; the next prompt uses the usual model."""
     danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     first, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
     await first.prompt("go", model=(own := Model("own-model", api="scripted")))
@@ -421,7 +421,7 @@ async def test_an_adopted_prompt_goes_on_with_the_model_it_was_begun_with() -> N
 
 
 async def test_a_prompt_may_bring_the_only_model() -> None:
-    """S2-54: an agent without one is no reason to refuse it."""
+    """S2-54: an agent without a model accepts such a prompt."""
     scripted = ScriptedModel(says("ok"))
     agent = Agent(LoopConfig(stream_fn=scripted))
 
@@ -440,7 +440,7 @@ async def test_the_users_message_is_kept_when_the_call_fails() -> None:
 
 
 async def test_a_second_prompt_is_refused_while_a_run_goes_on() -> None:
-    """S0-62: the error names the ways out; the run is not disturbed."""
+    """S0-62: the error names the remedies; the run is not disturbed."""
     held = Held()
     agent, _, events = scripted_agent(
         calls(tool_use("held")), says("ok"), tools=[tool("held", held)]
@@ -471,7 +471,7 @@ async def test_a_second_prompt_is_refused_while_a_run_goes_on() -> None:
 
 
 async def test_steering_during_the_first_tool_skips_the_rest() -> None:
-    """S0-40, S0-45, S0-46, S0-59, S3-19: one ok, two skipped, and the message comes next."""
+    """S0-40, S0-45, S0-46, S0-59, S3-19: one call ok, two skipped, and the message comes next."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in (1, 2, 3)))
     options = LoopConfig(tool_execution="sequential")
@@ -499,7 +499,7 @@ async def test_steering_during_the_first_tool_skips_the_rest() -> None:
 
 
 async def test_steering_skips_what_waits_for_a_free_place() -> None:
-    """C3, S0-22: in parallel the same holds for calls that have not started."""
+    """C3, S0-22: in parallel, calls that have not started are skipped too."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in (1, 2, 3)))
     agent, model, events = scripted_agent(
@@ -519,7 +519,7 @@ async def test_steering_skips_what_waits_for_a_free_place() -> None:
 
 @pytest.mark.parametrize("from_thread", [False, True])
 async def test_steering_may_cancel_what_runs(from_thread: bool) -> None:
-    """C3, S0-59: `cancel_running`; also from another thread, while everything waits."""
+    """C3, S0-59: `cancel_running`; also from another thread, while every call waits."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
     options = LoopConfig(steering="cancel_running")
@@ -545,7 +545,7 @@ async def test_steering_may_cancel_what_runs(from_thread: bool) -> None:
 
 @pytest.mark.parametrize("steered", [False, True])
 async def test_a_call_that_was_stopped_says_by_whom_and_whether_it_had_begun(steered: bool) -> None:
-    """S0-46, S0-64, C3: the model must know what may have happened and what has not."""
+    """S0-46, S0-64, C3: the model must know which effects are possible and which are not."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
     options = LoopConfig(steering="cancel_running", concurrency=1)
@@ -662,7 +662,7 @@ async def test_a_follow_up_waits_until_the_agent_would_stop() -> None:
 
 
 async def test_queues_can_be_cleared_and_looked_at() -> None:
-    """S0-61: what was taken back is not delivered."""
+    """S0-61: withdrawn messages are not delivered."""
     agent, model, _ = scripted_agent(says("ok"))
     steering, follow_up = UserMessage.of("s"), UserMessage.of("f")
 
@@ -746,7 +746,7 @@ async def test_continue_adds_no_message() -> None:
 
 
 async def test_continue_goes_on_from_tool_results() -> None:
-    """S0-63, S3-07: after the limit of rounds, for one."""
+    """S0-63, S3-07: for example after the limit of rounds."""
     agent, model, _ = scripted_agent(
         calls(tool_use("look")), says("ok"), tools=[LOOK], options=LoopConfig(max_rounds=1)
     )
@@ -759,7 +759,7 @@ async def test_continue_goes_on_from_tool_results() -> None:
 
 
 async def test_continue_needs_something_to_answer() -> None:
-    """S0-63, S3-07, C8: after an answer it delivers what is queued; otherwise a typed error."""
+    """S0-63, S3-07, C8: after an answer it delivers queued messages; without any, a typed error."""
     agent, model, _ = scripted_agent(*[says(text) for text in ("ok", "steered", "then", "last")])
     with pytest.raises(NothingToContinue):
         await agent.continue_()
@@ -800,7 +800,7 @@ async def test_an_abort_closes_the_stream() -> None:
 
 
 async def test_each_run_has_a_fresh_token_that_model_and_tools_share() -> None:
-    """S0-18, S0-66: one abort reaches everybody; the next run is not born dead."""
+    """S0-18, S0-66: one abort reaches all of them; the next run does not start cancelled."""
     seen: list[tuple[CancelToken, bool]] = []
     both = asyncio.Barrier(3)
 
@@ -850,7 +850,7 @@ async def test_an_abort_while_idle_does_nothing() -> None:
 
 
 async def test_waiting_for_idle_ends_after_the_last_listener() -> None:
-    """S0-67, S3-17: at once when idle, otherwise after agent_end was heard by all."""
+    """S0-67, S3-17: at once when idle, otherwise after all listeners got agent_end."""
     gate = Gate()
     agent, _, events = scripted_agent([gate, *stream_of(says("ok"))])
     await asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)
@@ -909,7 +909,7 @@ async def test_a_listener_that_subscribed_twice_leaves_once() -> None:
 
 
 async def test_unsubscribing_by_the_listener_ends_its_latest_subscription() -> None:
-    """S0-55: for callers that did not keep the function; a stranger is no error."""
+    """S0-55: for callers that did not keep the function; an unknown listener is no error."""
     agent, _, _ = scripted_agent(says("one"), says("two"))
     heard: list[str] = []
 
@@ -933,7 +933,7 @@ async def test_unsubscribing_by_the_listener_ends_its_latest_subscription() -> N
 
 
 async def test_a_message_of_ones_own_kind_is_a_prompt() -> None:
-    """S3-02, S3-15: recorded and told as it is; the converter decides what the model reads."""
+    """S3-02, S3-15: recorded and published unchanged; the converter decides what is sent."""
 
     def convert(messages: Sequence[Message]) -> list[Message]:
         return [
@@ -955,7 +955,7 @@ async def test_a_message_of_ones_own_kind_is_a_prompt() -> None:
 
 @pytest.mark.parametrize("message", [AssistantMessage(()), ToolResultMessage("t1", "look", ())])
 async def test_a_reply_or_a_result_is_no_prompt(message: Message) -> None:
-    """S3-15: an error that names the way out, before anything is told."""
+    """S3-15: an error that names the remedy, before any event."""
     agent, _, events = scripted_agent()
 
     with pytest.raises(ConversationError, match=rf"{message.role}: append_message\(\)"):
@@ -996,7 +996,7 @@ async def test_two_listeners_hear_the_same() -> None:
 
 
 async def test_a_broken_listener_disturbs_nobody(logged: list[dict[str, object]]) -> None:
-    """S0-55: neither the run nor who listens after it."""
+    """S0-55: neither the run nor the listeners after it."""
     model = ScriptedModel(says("ok"))
     agent = Agent(config(model))
 
@@ -1041,7 +1041,7 @@ async def test_settings_count_from_the_next_call_on() -> None:
 
 @pytest.mark.parametrize("given", [None, "mine"])
 async def test_requests_say_which_session_they_belong_to(given: str | None) -> None:
-    """S0-27: the id that was given, else the one the conversation is kept under."""
+    """S0-27: the id given, else the conversation's."""
     agent, model, _ = scripted_agent(
         calls(tool_use("look")), says("ok"), tools=[LOOK], options=LoopConfig(session_id=given)
     )
@@ -1053,7 +1053,7 @@ async def test_requests_say_which_session_they_belong_to(given: str | None) -> N
 
 @pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh"])
 async def test_six_thinking_levels_reach_the_request(level: ThinkingLevel) -> None:
-    """S0-28, S3-09: what a provider makes of them is its own business."""
+    """S0-28, S3-09: their mapping is up to the provider."""
     agent, model, _ = scripted_agent(says("ok"))
 
     agent.set_thinking_level(level)
@@ -1063,7 +1063,7 @@ async def test_six_thinking_levels_reach_the_request(level: ThinkingLevel) -> No
 
 
 async def test_messages_can_be_replaced_appended_and_cleared() -> None:
-    """S0-58, S3-16: the next request holds them, and listeners hear the new conversation."""
+    """S0-58, S3-16: the next request holds them, and listeners get the new conversation."""
     agent, model, events = scripted_agent(says("ok"), says("ok"))
 
     agent.replace_messages([UserMessage.of("a"), AssistantMessage((text_block("b"),))])
@@ -1094,7 +1094,7 @@ async def test_messages_of_other_kinds_live_in_the_state_only() -> None:
 async def test_timestamps_are_whole_and_never_run_backwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """S3-25: events, result and state say the same, whatever the clock and the tools do."""
+    """S3-25: events, result and state agree, whatever the clock and the tools do."""
     times = [int(1e6) - 7 * n for n in range(400)]  # a clock that only steps back
     monkeypatch.setattr(recorded_calls, "now_ms", lambda: times.pop(0) if times else 0)
     held = Held()
@@ -1120,7 +1120,7 @@ async def test_timestamps_are_whole_and_never_run_backwards(
 
 
 async def test_a_run_that_nobody_typed_is_valid_too() -> None:
-    """S2-02, C23: a trigger has no input; the request begins with a user message all the same."""
+    """S2-02, C23: a trigger has no input, but the request still begins with a user message."""
     agent, model, _ = scripted_agent(says("ok"))
 
     await agent.trigger(visible=False)
@@ -1152,7 +1152,7 @@ async def test_a_bug_in_a_hook_is_raised_after_the_run_ended_in_order() -> None:
 
 
 async def test_a_hook_may_end_the_run_with_a_sentence() -> None:
-    """C22: an error of ours raised between tools is the run's error, not an exception."""
+    """C22: our own error type, raised between tools, becomes the run's error, not an exception."""
 
     def refuses() -> None:
         raise ConversationError("the queue is gone")
@@ -1167,7 +1167,7 @@ async def test_a_hook_may_end_the_run_with_a_sentence() -> None:
 
 
 async def test_cancelling_the_caller_ends_the_run_in_order() -> None:
-    """S0-64: a program that gives up waiting leaves a whole history behind."""
+    """S0-64: a program that stops waiting leaves a complete history."""
     held = Held()
     agent, _, events = scripted_agent(
         calls(tool_use("held")), says("ok"), tools=[tool("held", held)]

@@ -16,7 +16,7 @@ def partial_of(activity: Activity) -> AssistantMessage | None:
 
 
 def test_a_run_streams_from_its_start_to_its_end() -> None:
-    """S0-32, S0-35: the error stays until the next start."""
+    """S0-32, S0-35: the error remains until the next start."""
     activity = Activity()
     activity.track(events.AgentStart())
     assert (activity.is_streaming, activity.error) == (True, None)
@@ -29,7 +29,7 @@ def test_a_run_streams_from_its_start_to_its_end() -> None:
 
 
 def test_a_reply_is_partial_from_its_start_to_its_end() -> None:
-    """S0-33: a user's message is never."""
+    """S0-33: a user's message is never partial."""
     activity = Activity()
     activity.track(events.MessageStart(UserMessage.of("go")))
     assert partial_of(activity) is None
@@ -43,7 +43,7 @@ def test_a_reply_is_partial_from_its_start_to_its_end() -> None:
 
 
 def test_calls_are_pending_from_their_start_to_their_end() -> None:
-    """S0-34: by id; one that ends twice, or never began, changes nothing."""
+    """S0-34: by id; a call that ends twice, or never began, changes nothing."""
     activity = Activity()
     for id in ("t1", "t2"):
         activity.track(events.ToolExecutionStart(id, "look", {}))

@@ -37,14 +37,14 @@ ANSWER = AssistantMessage((text_block("b"),))
     ],
 )
 def test_what_the_api_would_refuse_is_named(messages: list[LlmMessage], fault: str | None) -> None:
-    """S1-31: first is the user's, ids are paired and unique, results come first."""
+    """S1-31: the first message is the user's, ids are paired and unique, results come first."""
     found = problems(to_api(messages))
 
     assert found == [] if fault is None else fault in "; ".join(found)
 
 
 def test_roles_alternate_and_no_message_is_empty() -> None:
-    """S1-31: the validator checks what `to_api` already takes care of."""
+    """S1-31: the validator checks what `to_api` already ensures."""
     found = problems(
         [
             {"role": "user", "content": [text_block("a")]},
@@ -56,7 +56,7 @@ def test_roles_alternate_and_no_message_is_empty() -> None:
 
 
 def test_errors_are_marked_and_blank_text_is_left_out() -> None:
-    """S1-31, S0-46: the API refuses blank text, and wants to be told of errors."""
+    """S1-31, S0-46: the API refuses blank text, and expects errors to be marked."""
     failed = ToolResultMessage("t1", "look", (), is_error=True)
     blank = AssistantMessage((text_block("  "), tool_use("look", {}, "t1")), "tool_use")
 

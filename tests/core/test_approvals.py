@@ -73,7 +73,7 @@ async def test_a_call_that_needs_a_person_ends_the_run_before_it_runs() -> None:
 
 
 async def test_approval_runs_the_call_with_its_original_input() -> None:
-    """S2-32, S2-12, S2-51: in place, once; then the run goes on."""
+    """S2-32, S2-12, S2-51: in place, once; then the run continues."""
     danger, ran = asking()
     agent, model, events = scripted_agent(
         calls(tool_use("danger", {"a": 1})), says("done"), tools=[danger]
@@ -105,7 +105,7 @@ async def test_approval_runs_the_call_with_its_original_input() -> None:
 
 
 async def test_approval_with_an_edited_input_runs_that_and_tells_the_model() -> None:
-    """The model's own words stay as received; the result says what ran instead."""
+    """The model's input is kept as received; the result names the input that ran instead."""
     given: list[Json] = []
 
     async def body(context: object) -> str:
@@ -139,7 +139,7 @@ async def test_approval_with_an_edited_input_runs_that_and_tells_the_model() -> 
 
 
 async def test_a_policy_that_changes_an_input_is_shown_and_run_with_it() -> None:
-    """The person decides about what runs, and approving it does not bring the old input back."""
+    """The person decides about the changed input, and approval does not restore the old one."""
     seen: list[Json] = []
 
     def authorize(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
@@ -165,7 +165,7 @@ async def test_a_policy_that_changes_an_input_is_shown_and_run_with_it() -> None
 
 
 async def test_an_input_that_changes_after_the_approval_does_not_run() -> None:
-    """Nobody saw it."""
+    """Nobody approved the new input."""
     numbers = iter((1, 2))
 
     def authorize(_call: ToolCall, _tool: Tool, _params: object) -> Verdict:
@@ -186,7 +186,7 @@ async def test_an_input_that_changes_after_the_approval_does_not_run() -> None:
 
 
 async def test_a_changed_input_that_does_not_fit_is_refused() -> None:
-    """The policy's word is no reason to hand a tool what it cannot read."""
+    """A policy must not hand a tool an input that its schema rejects."""
     wanted: dict[str, Json] = {"type": "object", "required": ["a"]}
     agent, _, _ = scripted_agent(
         calls(tool_use("look", {"a": 1})),
@@ -201,7 +201,7 @@ async def test_a_changed_input_that_does_not_fit_is_refused() -> None:
 
 
 async def test_a_rule_that_denies_wins_over_an_edited_input() -> None:
-    """What a person may not allow they cannot type either."""
+    """Editing an input must not get around a rule that denies it."""
     danger, ran = asking()
 
     def authorize(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
@@ -236,7 +236,7 @@ async def test_a_second_yes_does_nothing() -> None:
 
 @pytest.mark.parametrize("reason", [None, "not on a Friday"])
 async def test_rejection_answers_the_call_with_the_reason(reason: str | None) -> None:
-    """S2-33: the model reads it; there is a text of our own when the user gave none."""
+    """S2-33: the model reads it; a default text is used if the user gave none."""
     danger, ran = asking()
     agent, model, _ = scripted_agent(calls(tool_use("danger")), says("sorry"), tools=[danger])
     await agent.prompt("go")
@@ -252,7 +252,7 @@ async def test_rejection_answers_the_call_with_the_reason(reason: str | None) ->
 
 
 async def test_an_approval_blocks_what_comes_after_it() -> None:
-    """S2-30, S2-35, C4: safe before it ran, safe after it did not; results once, in call order."""
+    """S2-30, S2-35, C4: safe calls before it run first, later ones wait; results in call order."""
     danger, ran = asking()
     held = Held()
     for id in ("t1", "t3"):
@@ -283,7 +283,7 @@ async def test_an_approval_blocks_what_comes_after_it() -> None:
 
 
 async def test_a_deferred_call_may_ask_again() -> None:
-    """S2-34: two dangerous calls make two decisions, in order."""
+    """S2-34: two dangerous calls need two decisions, in order."""
     danger, ran = asking()
     asks = calls(tool_use("danger", {}, "t1"), tool_use("danger", {}, "t2"))
     agent, _, _ = scripted_agent(
@@ -301,7 +301,7 @@ async def test_a_deferred_call_may_ask_again() -> None:
 
 
 async def test_in_a_batch_all_questions_come_first() -> None:
-    """C4, S2-29: each is told, and nothing runs before the last decision; then everything."""
+    """C4, S2-29: each question is published, and nothing runs before the last decision."""
     danger, ran = asking()
     safe = tool("safe", returns("ok"))
     asks = calls(
@@ -325,7 +325,7 @@ async def test_in_a_batch_all_questions_come_first() -> None:
 
 
 async def test_a_decision_outlives_a_later_pause() -> None:
-    """S2-33, S2-51: decided in one mode, paused again in another: the reason is not lost."""
+    """S2-33, S2-51: decided in one mode, paused again in another: the reason is kept."""
     danger, ran = asking()
     look = tool("look", returns("a tree"))
     uses = [tool_use(name, {}, f"t{n}") for n, name in enumerate(["danger", "danger", "look"])]
@@ -430,7 +430,7 @@ async def test_a_tool_may_decide_by_its_input(
 async def test_a_person_reads_why_the_tool_asks_and_why_the_policy_does(
     why: str, shown: str
 ) -> None:
-    """S2-22, S2-29: neither hides the other, and the same words are said once."""
+    """S2-22, S2-29: neither hides the other, and equal reasons are shown once."""
     danger, _ = asking()
     options = LoopConfig(authorize_tool=lambda _call, _tool, _params: Ask(why))
     agent, _, events = scripted_agent(calls(tool_use("danger")), tools=[danger], options=options)
@@ -503,7 +503,7 @@ async def test_nothing_is_sent_while_a_decision_is_due() -> None:
 
 
 async def test_a_continued_run_can_wait_for_an_approval_too() -> None:
-    """S2-37, S0-63: the prompt that failed is over; what continues it may have to wait."""
+    """S2-37, S0-63: the failed prompt is over; its continuation may have to wait."""
     danger, ran = asking()
     agent, _, events = scripted_agent(
         RuntimeError(), calls(tool_use("danger")), says("ok"), tools=[danger]
@@ -520,7 +520,7 @@ async def test_a_continued_run_can_wait_for_an_approval_too() -> None:
 
 
 async def test_another_process_can_decide() -> None:
-    """S2-31, C14: everything a decision needs is in the record, and nothing anywhere else."""
+    """S2-31, C14: the record alone holds everything a decision needs."""
     danger, ran = asking()
     first, _, _ = scripted_agent(calls(tool_use("danger", {"a": 1})), tools=[danger])
     await first.prompt("go")
@@ -535,7 +535,7 @@ async def test_another_process_can_decide() -> None:
 
 
 async def test_a_rule_that_forbids_wins_over_an_earlier_yes() -> None:
-    """C19, S2-36: as it is when the call would run, however long the question waited."""
+    """C19, S2-36: rules count as they are when the call would run, even after a long wait."""
     danger, ran = asking()
     first, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
     await first.prompt("go")
@@ -560,7 +560,7 @@ async def test_a_decision_about_nothing_is_an_error() -> None:
 
 
 async def test_every_step_of_a_call_is_published() -> None:
-    """S2-12, S2-24: one event for the entry, and one for each change in its place."""
+    """S2-12, S2-24: one event for the entry, and one for each replacement of it."""
     danger, _ = asking()
     agent, _, events = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
     await agent.prompt("go")
@@ -597,7 +597,7 @@ async def test_an_abort_after_the_yes_leaves_a_valid_history() -> None:
 
 
 async def test_a_no_that_a_stop_overtook_is_what_the_model_reads() -> None:
-    """Ctrl-C at a question says no and stops; the next prompt must not call the result lost."""
+    """Ctrl-C at a question rejects and stops; the next prompt must not call the result lost."""
     danger, ran = asking()
     agent, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
     await agent.prompt("go")
@@ -613,7 +613,7 @@ async def test_a_no_that_a_stop_overtook_is_what_the_model_reads() -> None:
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 async def test_a_decision_that_is_interrupted_at_once_leaves_no_call_open(decision: str) -> None:
-    """S0-51, S2-33: each call has its answer, a person's no among them, and nothing is repaired."""
+    """S0-51, S2-33: each call has its answer, rejections included, and nothing is repaired."""
     agent, _, events = scripted_agent(
         calls(tool_use("danger", {}, "t1"), tool_use("danger", {}, "t2")),
         says("ok"),
@@ -644,7 +644,7 @@ async def test_a_decision_that_is_interrupted_at_once_leaves_no_call_open(decisi
 
 
 async def test_a_limit_that_ends_the_run_after_a_yes_answers_the_call() -> None:
-    """S0-51, S1-31: whatever ends a run before it came to its calls."""
+    """S0-51, S1-31: for any limit that ends a run before its calls."""
     limits: list[LimitReached] = []
 
     def prepare(_turn: Turn) -> None:
@@ -668,7 +668,7 @@ async def test_a_limit_that_ends_the_run_after_a_yes_answers_the_call() -> None:
 
 
 async def test_a_no_is_read_also_when_the_call_before_it_is_stopped() -> None:
-    """S2-33: one after another, with an abort during the first."""
+    """S2-33: sequential calls, with an abort during the first."""
     held = Held()
     slow = replace(tool("slow", held), require_approval=Approval(required=True))
     agent, _, _ = scripted_agent(

@@ -20,7 +20,7 @@ from agent_cli.core.batches import InOrder
     ],
 )
 async def test_a_write_waits_for_what_holds_it_or_lies_in_it(*, later: str, waits: bool) -> None:
-    """A name that only begins like another is another file."""
+    """A file whose name only starts with the other's path is a different file."""
     order = InOrder()
     async with AsyncExitStack() as second:
         async with order.turn((), ("/w/a",)):

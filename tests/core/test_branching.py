@@ -12,7 +12,7 @@ from tests.fakes import calls, says, tool_use
 
 @pytest.fixture
 def talk() -> Conversation:
-    """A prompt of three replies, a hidden one, one of a trigger, and one that has no answer yet."""
+    """Prompts: one of three replies, a hidden one, a triggered one, and an unanswered one."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("go"))
     both = tool_use("look", {}, "t1"), tool_use("read", {}, "t2")
@@ -61,7 +61,7 @@ def test_a_branch_up_to_a_prompt_has_its_whole_answer(talk: Conversation) -> Non
 
 
 def test_a_branch_up_to_a_part_of_a_reply_has_the_whole_reply(talk: Conversation) -> None:
-    """S2-53: half a reply is none, so a branch up to a call would have lost that call."""
+    """S2-53: a reply is kept whole, so that a branch up to a call keeps that call."""
     [first, *_] = talk.prompts
     end = first.output.index(next(o for o in first.output if isinstance(o, ReplyOutput)))
 
@@ -84,7 +84,7 @@ def test_a_branch_up_to_another_entry_ends_with_it(talk: Conversation) -> None:
 
 
 def test_a_reply_whose_end_is_missing_is_cut_at_the_entry() -> None:
-    """The record of a program that was killed while it wrote one."""
+    """The record of a program killed during a write has such a reply."""
     half = [TextOutput(id, 0, "r", text_block(id)) for id in ("a1", "b2")]
     prompt = Prompt("p1", "me", "m", 0, output=[*half])
 
@@ -94,7 +94,7 @@ def test_a_reply_whose_end_is_missing_is_cut_at_the_entry() -> None:
 
 
 def test_the_beginning_of_an_id_is_enough_where_no_other_begins_so() -> None:
-    """An id that is another one's beginning means itself."""
+    """An id that is a prefix of another one means itself."""
     prompts = [Prompt(id, "me", "m", 0) for id in ("ab", "abc", "b1", "b2", "c")]
 
     assert [p.id for p in up_to(prompts, "abc")] == ["ab", "abc"]

@@ -32,14 +32,14 @@ def written(
 
 @pytest.mark.parametrize("start", [None, {}, {"kept": 1}])
 def test_different_keys_of_one_value_are_both_kept(start: Json) -> None:
-    """C24: the second write used to bring back the first one's old values."""
+    """C24: the second write used to restore the first one's old values."""
     shared = written(start, lambda v: v.update(a=1), lambda v: v.update(b={"x": 2}))
 
     assert shared == {"s": {**(start or {}), "a": 1, "b": {"x": 2}}}  # type: ignore[dict-item]
 
 
 def test_keys_below_keys_are_merged_too() -> None:
-    """C24: however deep the difference is."""
+    """C24: at any depth."""
     shared = written(
         {"deep": {"a": 1, "b": 1, "c": 1}},
         lambda v: v.update(deep={"a": 2, "b": 1, "c": 1}),
@@ -50,7 +50,7 @@ def test_keys_below_keys_are_merged_too() -> None:
 
 
 def test_appended_items_are_all_kept_in_the_order_of_the_writes() -> None:
-    """C24: what most tools do with a list."""
+    """C24: the most common use of a list."""
     shared = written(
         {"lines": ["x"]},
         lambda v: v.update(lines=["x", "a"]),
@@ -63,7 +63,7 @@ def test_appended_items_are_all_kept_in_the_order_of_the_writes() -> None:
 
 @pytest.mark.parametrize("value", [True, "done", None, {"a": 1}, ["a"]])
 def test_the_same_change_twice_is_no_conflict(value: Json) -> None:
-    """A flag that both set is set."""
+    """A flag set by both calls is set."""
     shared = written({"n": False}, lambda v: v.update(n=value), lambda v: v.update(n=value))
 
     assert shared == {"s": {"n": value}}
@@ -86,7 +86,7 @@ def test_the_same_change_twice_is_no_conflict(value: Json) -> None:
 def test_a_key_that_another_call_changed_is_not_overwritten(
     start: Json, first: dict[str, Json], second: dict[str, Json], path: str
 ) -> None:
-    """C24: what was lost without a word is an error that names the place."""
+    """C24: a silent loss before, now an error that names the key."""
 
     shared: dict[str, Json] = {"s": start}
     one, two = CallState(shared), CallState(shared)
@@ -103,7 +103,7 @@ def test_a_key_that_another_call_changed_is_not_overwritten(
 
 
 def test_a_value_that_was_not_read_is_written_as_it_is() -> None:
-    """C24: nothing was derived from an older value, so nothing is undone by mistake."""
+    """C24: no older value was read, so none is restored by mistake."""
     shared: dict[str, Json] = {"s": {"a": 1}}
     one, two = CallState(shared), CallState(shared)
 
@@ -114,7 +114,7 @@ def test_a_value_that_was_not_read_is_written_as_it_is() -> None:
 
 
 def test_a_call_may_write_several_times_and_change_what_it_read_in_place() -> None:
-    """Its own earlier write is no stranger's."""
+    """A call's own earlier write is no conflict."""
     shared: dict[str, Json] = {"s": {"n": [1]}}
     view = CallState(shared)
     value = view["s"]
@@ -143,7 +143,7 @@ def test_a_view_is_the_mapping_it_stands_for() -> None:
 
 @pytest.mark.parametrize("steps", [0, 3])
 async def test_calls_that_run_beside_each_other_lose_no_update(steps: int) -> None:
-    """C24: each reads, works for a while and writes; all of it is there in the end."""
+    """C24: each reads, works for a while and writes; no write is missing in the end."""
     together = asyncio.Barrier(3)
 
     async def note(on_update: ToolContext) -> str:
@@ -167,7 +167,7 @@ async def test_calls_that_run_beside_each_other_lose_no_update(steps: int) -> No
 
 
 async def test_a_counter_that_two_calls_raise_at_once_is_not_miscounted() -> None:
-    """C24: the second one is told to call again, which it can."""
+    """C24: the second call is told to retry, and can."""
     together = asyncio.Barrier(2)
 
     async def count(on_update: ToolContext) -> str:

@@ -46,7 +46,7 @@ def asked(*ids: str) -> Conversation:
 
 
 def test_a_conversation_keeps_the_id_it_is_given_and_makes_one_of_its_own() -> None:
-    """A session is found by it again."""
+    """The id identifies the session later."""
     own = Conversation()
 
     assert (Conversation(id="mine").id, len(own.id)) == ("mine", 12)
@@ -54,7 +54,7 @@ def test_a_conversation_keeps_the_id_it_is_given_and_makes_one_of_its_own() -> N
 
 
 def test_a_prompt_says_who_asked_whom_for_what() -> None:
-    """S2-01: every field of the record; a state that is none is refused."""
+    """S2-01: every field of the record; an unknown state is refused."""
     conversation = Conversation(user_id="ada")
 
     prompt = conversation.begin(UserMessage.of("go"), model=Model("claude-opus-5-5"), visible=False)
@@ -71,14 +71,14 @@ def test_a_prompt_says_who_asked_whom_for_what() -> None:
 
 
 def test_a_prompt_of_nobody_in_particular_is_local_and_names_no_model() -> None:
-    """S2-01: what other programs read in the record of a conversation without options."""
+    """S2-01: other programs read these values in the record of a conversation without options."""
     prompt = Conversation().begin(UserMessage.of("go"))
 
     assert (prompt.user_id, prompt.model, prompt.visible) == ("local", "normal", True)
 
 
 def test_outputs_stand_in_the_order_in_which_they_happened() -> None:
-    """S2-03: entries are only added; a side output goes behind its call, a result into it."""
+    """S2-03: entries are only added; a side output goes after its call, a result into it."""
     conversation = Conversation()
     orders: list[list[str]] = []
     conversation.publish = lambda _event: orders.append([o.id for o in prompt_output()])
@@ -122,7 +122,7 @@ def test_each_call_of_a_reply_is_open_until_it_is_settled() -> None:
 
 
 def test_ids_that_were_used_before_are_replaced() -> None:
-    """S1-31: in one reply and across replies; a missing one is filled in."""
+    """S1-31: in one reply and across replies; a missing id is filled in."""
     conversation = asked("t1", "t1")
     conversation.settle_open_calls("skipped")
 
@@ -139,7 +139,7 @@ def test_ids_that_were_used_before_are_replaced() -> None:
 
 
 def test_time_never_runs_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3-25: a clock that is set back changes nothing, neither in a session nor between two."""
+    """S3-25: a clock set back changes nothing, within a session and between two."""
     clock = [1_000, 900, 2_000]
     monkeypatch.setattr(recorded_calls, "now_ms", lambda: clock.pop(0) if clock else 100)
     conversation = Conversation()
@@ -214,7 +214,7 @@ def test_the_record_can_be_rebuilt_from_its_events() -> None:
 
 
 def test_side_outputs_stand_behind_their_call_in_the_order_they_came() -> None:
-    """S2-39: whatever was appended since."""
+    """S2-39: even if other entries were appended since."""
     conversation = asked("t1", "t2")
     conversation.attach(FileOutput("f2", 1, "t2", "/b", "text/plain", "b"))
     conversation.attach(FileOutput("f1", 1, "t1", "/a", "text/plain", "a"))
@@ -240,7 +240,7 @@ def test_usage_adds_up() -> None:
 
 
 def test_a_decision_counts_where_one_is_due() -> None:
-    """S2-32, S2-51: once; who waits behind it is not asked about."""
+    """S2-32, S2-51: once; calls waiting behind it are not asked about."""
     conversation = asked("t1", "t2")
     conversation.pause({"t1": "sure?"})
 
@@ -256,7 +256,7 @@ def test_a_decision_counts_where_one_is_due() -> None:
 
 
 def test_a_new_prompt_answers_what_the_last_one_left_open() -> None:
-    """S0-58: a conversation can be sent whatever happened to it."""
+    """S0-58: every conversation can be sent, whatever happened before."""
     conversation = asked("t1")
 
     conversation.begin(UserMessage.of("never mind"))
@@ -279,7 +279,7 @@ HISTORY: list[Message] = [
 
 
 def test_a_history_is_taken_in_as_it_is() -> None:
-    """S0-58, S3-16: and shown as it came."""
+    """S0-58, S3-16: and shown unchanged."""
     shown = conversation_of(HISTORY).messages()
 
     assert [type(message) for message in shown] == [type(message) for message in HISTORY]
@@ -290,7 +290,7 @@ def test_a_history_is_taken_in_as_it_is() -> None:
 
 @pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
 def test_every_beginning_of_a_history_is_valid(length: int) -> None:
-    """S0-58, C7: cut anywhere, also between a call and its result."""
+    """S0-58, C7: a history cut anywhere is accepted, also between a call and its result."""
     conversation = conversation_of(HISTORY[:length])
     append(conversation, UserMessage.of("next"))
 
@@ -300,7 +300,7 @@ def test_every_beginning_of_a_history_is_valid(length: int) -> None:
 
 
 def test_a_history_may_begin_with_an_answer() -> None:
-    """S1-31: the API wants the user first; a stand-in goes before it."""
+    """S1-31: the API requires the user first, so a placeholder goes before it."""
     conversation = conversation_of([AssistantMessage((text_block("Welcome"),))])
     append(conversation, UserMessage.of("Hi"))
 
@@ -310,6 +310,6 @@ def test_a_history_may_begin_with_an_answer() -> None:
 
 
 def test_an_answer_to_nothing_is_refused() -> None:
-    """S0-58: with its id and what is open."""
+    """S0-58: the error names its id and the open calls."""
     with pytest.raises(ConversationError, match=r"'t9'.*t1"):
         conversation_of([*HISTORY[:2], ToolResultMessage("t9", "look", ())])

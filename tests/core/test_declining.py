@@ -27,7 +27,7 @@ from tests.fakes import (
 
 
 async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() -> None:
-    """The record stays one that the API accepts, and the person has the prompt back."""
+    """The record stays valid for the API, and the user gets the prompt back."""
     asking = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     agent, model, events = scripted_agent(calls(tool_use("danger", {})), says("ok"), tools=[asking])
     await agent.prompt("go")
@@ -46,7 +46,7 @@ async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() ->
 async def test_a_call_that_waited_behind_a_declined_one_is_said_not_to_have_run(
     approval: Literal["defer", "batch"],
 ) -> None:
-    """S0-51: nobody asked about it, so it has no answer of its own; the record is not repaired."""
+    """S0-51: it was never asked about, so it has no decision; the record needs no repair."""
     asking = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     agent, _, events = scripted_agent(
         calls(tool_use("danger", {}, "t1"), tool_use("look", {}, "t2")),
@@ -82,7 +82,7 @@ def _two_waiting() -> tuple[Agent, ScriptedModel, list[str]]:
 
 
 async def test_a_message_before_the_decision_is_refused_with_the_calls_that_wait() -> None:
-    """S2-33: whoever says something reads what is due first, by name."""
+    """S2-33: the error names the calls to decide first."""
     agent, model, _ = _two_waiting()
     await agent.prompt("go")
 
@@ -118,7 +118,7 @@ async def test_each_decision_is_applied_to_its_call_before_the_run_goes_on(
 
 
 async def test_nothing_to_decline_is_an_abort_without_a_run() -> None:
-    """Whoever stopped has stopped, whatever had been decided by then."""
+    """The abort holds even if every call was decided in the meantime."""
     agent, model, events = scripted_agent()
 
     result = await decline_and_stop(agent, [])
@@ -128,5 +128,5 @@ async def test_nothing_to_decline_is_an_abort_without_a_run() -> None:
 
 
 def test_a_comment_is_passed_on_as_the_persons_words() -> None:
-    """S2-33: the model reads why, and whose words they are."""
+    """S2-33: the model reads the reason, and that it is the user's."""
     assert unwanted_because("use uv").endswith("does not want this call to run and says: use uv")

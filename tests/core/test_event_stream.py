@@ -92,7 +92,7 @@ async def test_the_result_comes_after_the_events() -> None:
 
 
 async def test_the_context_is_left_as_it_was() -> None:
-    """S0-01, S0-30: stateless; what came of it is in the result."""
+    """S0-01, S0-30: stateless; the new messages are in the result."""
     context = AgentContext("Be brief.", [UserMessage.of("Hi"), assistant("Hello")], [LOOK])
     before = tuple(context.messages)
     model = ScriptedModel(says("ok"))
@@ -112,7 +112,7 @@ def assistant(text: str) -> AssistantMessage:
 
 
 async def test_an_empty_context_is_usable() -> None:
-    """S0-30: a prompt is all that is needed."""
+    """S0-30: a prompt alone is sufficient."""
     stream = agent_loop([UserMessage.of("go")], AgentContext(), config(ScriptedModel(says("ok"))))
 
     await events_of(stream)
@@ -227,7 +227,7 @@ async def test_steering_that_a_run_took_and_did_not_deliver_is_handed_back(endin
 
 
 async def test_leaving_the_iteration_stops_the_run() -> None:
-    """S0-07: nobody reads on, so nothing goes on."""
+    """S0-07: without a reader the run ends."""
     held = Held()
     context = AgentContext(tools=[tool("held", held)])
     model = ScriptedModel(calls(tool_use("held")))
@@ -243,7 +243,7 @@ async def test_leaving_the_iteration_stops_the_run() -> None:
 
 
 async def test_a_bug_is_raised_after_the_last_event() -> None:
-    """C22: the events are whole all the same."""
+    """C22: the events are still complete."""
     stream = agent_loop(
         [UserMessage.of("go")], AgentContext(), config(ScriptedModel(ZeroDivisionError()))
     )
@@ -276,7 +276,7 @@ async def test_the_events_of_a_run_can_be_read_once() -> None:
 
 
 async def test_nothing_to_say_to_an_empty_context_is_a_clear_error() -> None:
-    """C22: a mistake of the caller is told as one, before anything is sent."""
+    """C22: a mistake of the caller is reported as one, before anything is sent."""
     with pytest.raises(ConversationError):
         await events_of(agent_loop([], AgentContext(), config(ScriptedModel(says("ok")))))
 
@@ -295,7 +295,7 @@ def asking_tools() -> tuple[list[Tool], list[str]]:
 
 @pytest.mark.parametrize("verdict", [Allow(), Deny("use yarn")])
 async def test_a_call_that_waits_can_be_decided_without_an_agent(verdict: Allow | Deny) -> None:
-    """S2-31, S2-32, S0-38: the context and a decision are enough; what waited behind it follows."""
+    """S2-31, S2-32, S0-38: the context and a decision are enough; calls waiting behind it run."""
     tools, ran = asking_tools()
     asks = calls(tool_use("danger", {}, "t1"), tool_use("safe", {}, "t2"))
     model = ScriptedModel(asks, says("ok"))
@@ -315,7 +315,7 @@ async def test_a_call_that_waits_can_be_decided_without_an_agent(verdict: Allow 
 
 
 async def test_a_decision_about_no_open_call_is_an_error() -> None:
-    """S2-32: before anything runs; it names what does wait."""
+    """S2-32: raised before anything runs; it names the calls that wait."""
     tools, ran = asking_tools()
     history: list[Message] = [
         UserMessage.of("go"),
@@ -333,7 +333,7 @@ async def test_a_decision_about_no_open_call_is_an_error() -> None:
 
 
 async def test_without_decisions_open_calls_are_answered_and_not_run() -> None:
-    """S0-58: a history from elsewhere must not start tools."""
+    """S0-58: an imported history must not start tools."""
     tools, ran = asking_tools()
     history: list[Message] = [
         UserMessage.of("go"),
@@ -348,7 +348,7 @@ async def test_without_decisions_open_calls_are_answered_and_not_run() -> None:
 
 
 async def test_a_context_and_its_options_are_joined() -> None:
-    """S0-30, S0-37: an empty context used to take the options' tools and prompt away."""
+    """S0-30, S0-37: an empty context used to remove the options' tools and prompt."""
     model = ScriptedModel(says("ok"))
     options = replace(config(model, tools=[LOOK]), system_prompt="Be brief.")
 
@@ -368,7 +368,7 @@ async def test_a_context_and_its_options_are_joined() -> None:
 def test_a_context_that_contradicts_its_options_is_an_error(
     field: str, context: AgentContext
 ) -> None:
-    """S0-30: one of the two would be ignored without a word."""
+    """S0-30: otherwise one of the two would be silently ignored."""
     options = replace(config(ScriptedModel(), tools=[LOOK]), system_prompt="Be brief.")
 
     with pytest.raises(AgentCliError, match=f"^{field} is set in LoopConfig and in AgentContext"):
@@ -376,7 +376,7 @@ def test_a_context_that_contradicts_its_options_is_an_error(
 
 
 async def test_a_context_keeps_what_it_was_made_with() -> None:
-    """S0-30: a caller's list that grows later is not part of it; `append` is."""
+    """S0-30: later additions to a caller's list are not part of it; `append` adds to it."""
     messages: list[Message] = [UserMessage.of("Hi"), assistant("Hello")]
     prompts = [UserMessage.of("go")]
     context = AgentContext(messages=messages, tools=[LOOK])

@@ -38,7 +38,7 @@ from tests.fakes import (
 async def result_of(
     body: Execute, *, options: LoopConfig | None = None, timeout_s: float | None = None
 ) -> tuple[ToolResultMessage, Sequence[Event]]:
-    """Let the model call a tool with *body* once; the run goes on afterwards."""
+    """Let the model call a tool with *body* once; the run continues afterwards."""
     agent, _, events = scripted_agent(
         calls(tool_use("work", {"a": 1})),
         says("ok"),
@@ -53,7 +53,7 @@ async def result_of(
 
 
 async def test_a_batch_can_be_run_without_a_loop() -> None:
-    """S1-16: neither a model nor an agent is needed for it."""
+    """S1-16: it needs neither a model nor an agent."""
     conversation, events = Conversation(), list[Event]()
     conversation.begin(UserMessage.of("go"))
     conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2")))
@@ -68,11 +68,11 @@ async def test_a_batch_can_be_run_without_a_loop() -> None:
     assert outline(events)[-2:] == ["message_start toolResult t2", "message_end toolResult t2"]
 
 
-# Side by side, alone, in order.
+# Concurrent, alone, in order.
 
 
 async def test_all_calls_of_a_reply_run_at_once() -> None:
-    """S1-07, S2-48: three that wait for each other could not end one after another."""
+    """S1-07, S2-48: three calls that wait for each other could not finish one by one."""
     together = asyncio.Barrier(3)
 
     async def meet(on_update: ToolContext) -> str:
@@ -109,7 +109,7 @@ async def test_results_are_in_call_order_whoever_ends_first() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 async def test_no_more_tools_run_at_once_than_allowed(concurrency: int) -> None:
-    """G6: the others have started for the user and wait for a place."""
+    """G6: the others are shown as started and wait for a free slot."""
     running = most = 0
 
     async def count(on_update: ToolContext) -> str:
@@ -135,7 +135,7 @@ async def test_no_more_tools_run_at_once_than_allowed(concurrency: int) -> None:
 
 
 async def test_a_tool_that_is_not_safe_beside_others_runs_alone() -> None:
-    """S1-44, C24: those before it are done, those after it have not begun."""
+    """S1-44, C24: calls before it are finished, calls after it have not begun."""
     log: list[str] = []
 
     def body(name: str) -> Execute:
@@ -172,7 +172,7 @@ def writer(held: Held) -> Tool:
 
 
 async def started_with(*paths: list[Json], open_first: Sequence[str] = ()) -> list[str]:
-    """Run a batch of writers of *paths*, opened in call order; return who started when."""
+    """Run a batch of writers of *paths*, opened in call order; return which calls started when."""
     held = Held()
     for id in open_first:
         held.gate(id).open()
@@ -190,7 +190,7 @@ async def started_with(*paths: list[Json], open_first: Sequence[str] = ()) -> li
 
 
 async def test_calls_that_write_one_path_run_in_call_order() -> None:
-    """C1: one after the other, while others run beside them."""
+    """C1: one after the other, while other calls run concurrently."""
     log = await started_with(["/a"], ["/a"], ["/b"], ["/a"])
 
     assert log[:3] == ["t0", "t2", "|"]
@@ -198,7 +198,7 @@ async def test_calls_that_write_one_path_run_in_call_order() -> None:
 
 
 async def test_a_call_that_writes_two_paths_keeps_its_turn_for_both() -> None:
-    """C1: who asked later for the second path does not overtake it there."""
+    """C1: a later call for the second path does not overtake it."""
     log = await started_with(["/a"], ["/a", "/b"], ["/b"])
 
     assert [id for id in log if id.startswith("t")] == ["t0", "t1", "t2"]
@@ -210,7 +210,7 @@ async def test_a_path_named_twice_is_one_path() -> None:
 
 
 async def test_a_read_sees_what_was_written_before_it_and_nothing_of_what_comes_after() -> None:
-    """C1: in call order, a folder with all below it; those that only read run side by side."""
+    """C1: in call order, a folder including everything below it; reads run concurrently."""
     held = Held()
     read = replace(tool("read", held), reads=lambda params: params["paths"])
     asks: list[tuple[str, list[Json]]] = [
@@ -255,7 +255,7 @@ async def test_a_tool_that_cannot_name_its_paths_is_answered() -> None:
 
 
 async def test_no_tool_starts_in_another_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S4-15: the executor asserts its guard; the call is answered all the same."""
+    """S4-15: the executor asserts its guard; the call is still answered."""
     monkeypatch.setattr(ChatStateMachine, "can_execute_tools", False)
     held = Held()
     agent, _, events = scripted_agent(calls(tool_use("held")), tools=[tool("held", held)])
@@ -278,7 +278,7 @@ async def test_a_tools_text_is_its_result() -> None:
 
 
 async def test_details_and_images_go_where_they_belong() -> None:
-    """S0-17, C26: content reaches the model, details the end event only."""
+    """S0-17, C26: content goes to the model, details only to the end event."""
     image: dict[str, Json] = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
     given = ToolResult((text_block("see"), image), details={"secret": "for the screen"})
 
@@ -314,7 +314,7 @@ async def test_an_exception_without_words_is_named() -> None:
 
 
 async def test_a_tool_error_is_passed_on_as_it_is() -> None:
-    """S1-13: written for the model."""
+    """S1-13: its text is written for the model."""
     message, _ = await result_of(raises(ToolError("There is no file 'a'; there are: b")))
 
     assert (message.text, message.is_error) == ("There is no file 'a'; there are: b", True)
@@ -355,7 +355,7 @@ async def test_no_time_limit_is_no_limit() -> None:
 
 
 async def test_a_tool_that_cancels_itself_is_answered() -> None:
-    """S1-14: and nobody else is blamed for it."""
+    """S1-14: and its result names no other cause."""
 
     async def body(on_update: ToolContext) -> str:
         raise asyncio.CancelledError
@@ -390,7 +390,7 @@ async def test_an_empty_result_is_valid() -> None:
 
 
 async def test_the_result_can_be_finished_before_it_is_recorded() -> None:
-    """S1-16, S1-34: the seam that caps results; record, event and request agree."""
+    """S1-16, S1-34: the hook that caps results; record, event and request agree."""
 
     async def finish(call: ToolCall, result: ToolResult) -> ToolResult:
         return ToolResult.of(f"{call.name}: {result.text[:3]}")
@@ -411,7 +411,7 @@ class Point(BaseModel):
 
 
 async def test_input_arrives_typed_and_bad_input_does_not_arrive() -> None:
-    """S2-21, S3-21: validated before anything runs; the fault is named with its path."""
+    """S2-21, S3-21: validated before anything runs; the error names the path of the fault."""
     seen: list[object] = []
 
     async def body(
@@ -436,7 +436,7 @@ async def test_input_arrives_typed_and_bad_input_does_not_arrive() -> None:
 
 
 async def test_a_call_knows_who_and_what_it_works_for() -> None:
-    """S0-18, S2-23, S2-38: id, name, user, services and shared state."""
+    """S0-18, S2-23, S2-38: the context has id, name, user, services and shared state."""
     seen: list[ToolContext] = []
     state: dict[str, Json] = {"count": 1}
 
@@ -457,7 +457,7 @@ async def test_a_call_knows_who_and_what_it_works_for() -> None:
 
 
 async def test_updates_are_told_between_start_and_end(logged: list[dict[str, object]]) -> None:
-    """S0-14, S0-19, S3-22: with id and name; not in the history; nothing after the end."""
+    """S0-14, S0-19, S3-22: with id and name; not in the history; none after the end."""
     late: list[ToolContext] = []
 
     async def body(on_update: ToolContext) -> str:
@@ -507,7 +507,7 @@ async def test_updates_of_two_calls_can_be_told_apart() -> None:
 
 
 async def test_side_outputs_stand_right_behind_their_call() -> None:
-    """S2-38, S2-39: also when the calls run side by side and the last one is first."""
+    """S2-38, S2-39: also when the calls run concurrently and the last one ends first."""
     turns = {"t1": asyncio.Event(), "t2": asyncio.Event()}
 
     async def body(on_update: ToolContext) -> str:

@@ -40,7 +40,7 @@ def notices(events: Sequence[Event]) -> list[str]:
 async def test_a_repaired_history_says_so_when_it_is_put_in(
     logged: list[dict[str, object]],
 ) -> None:
-    """S0-58, C7: an event and a log line name the calls; the request is valid."""
+    """S0-58, C7: an event and a log line name the repaired calls; the request is valid."""
     agent, model, events = scripted_agent(says("ok"), says("ok"), tools=[LOOK])
 
     agent.replace_messages([UserMessage.of("a"), ASKED])
@@ -55,7 +55,7 @@ async def test_a_repaired_history_says_so_when_it_is_put_in(
 
 
 async def test_a_repaired_history_one_begins_with_is_told_in_the_first_run() -> None:
-    """S0-58: nobody listened when the agent was made."""
+    """S0-58: there were no listeners yet when the agent was made."""
     model = ScriptedModel(says("ok"), says("ok"))
     agent, events = listening(
         Agent(config(model), initial_state=AgentState(messages=[UserMessage.of("a"), ASKED]))
@@ -69,7 +69,7 @@ async def test_a_repaired_history_one_begins_with_is_told_in_the_first_run() -> 
 
 
 async def test_a_call_left_open_by_append_is_answered_and_told_with_the_next_message() -> None:
-    """S0-58, C7: whether that is appended or a prompt."""
+    """S0-58, C7: whether that message is appended or a prompt."""
     agent, model, events = scripted_agent(says("ok"), says("ok"))
     agent.append_message(UserMessage.of("a"))
     agent.append_message(ASKED)
@@ -112,7 +112,7 @@ async def test_a_call_appended_without_its_result_is_answered_before_the_next_pr
 
 
 async def test_messages_keep_the_times_they_came_with() -> None:
-    """S3-25, S0-58: of an initial state, replaced and appended; one out of order is moved up."""
+    """S3-25, S0-58: initial, replaced and appended messages; a time out of order is moved up."""
     history: list[Message] = [
         UserMessage((text_block("a"),), timestamp=1000),
         AssistantMessage((tool_use("look"),), "tool_use", timestamp=2000),
@@ -138,7 +138,7 @@ async def test_messages_keep_the_times_they_came_with() -> None:
 
 
 def test_a_history_that_is_taken_in_ends_with_a_completed_prompt() -> None:
-    """S0-58: what comes next is a prompt of its own, and not steering of the last one."""
+    """S0-58: the next message is a new prompt, not steering of the last one."""
     taken_in = conversation_of([UserMessage.of("go"), AssistantMessage((text_block("ok"),))])
 
     assert [prompt.state for prompt in taken_in.prompts] == ["completed"]

@@ -135,7 +135,7 @@ async def test_a_run_with_a_tool_has_exactly_these_events() -> None:
 
 
 async def test_two_parallel_tools_start_and_report_in_call_order() -> None:
-    """S0-47, S1-08, S4-19: starts and results in call order, whoever is done first."""
+    """S0-47, S1-08, S4-19: starts and results in call order, whichever finishes first."""
     held = Held()
     asks, end = calls(tool_use("held", {}, "t1"), tool_use("look", {}, "t2")), says("ok")
     agent, _, events = scripted_agent(asks, end, tools=[LOOK, tool("held", held)])
@@ -162,7 +162,7 @@ async def test_two_parallel_tools_start_and_report_in_call_order() -> None:
 
 
 async def test_sequential_tools_never_overlap() -> None:
-    """S0-44: no start of a tool before the end of the one before it, which takes its time."""
+    """S0-44: no tool starts before the end of the previous one, which is slow."""
 
     async def work(on_update: ToolContext) -> str:
         await asyncio.sleep(0)
@@ -229,7 +229,7 @@ def turns_of(events: Sequence[Event]) -> list[tuple[str | None, list[str]]]:
 
 
 async def test_turn_end_carries_the_reply_and_a_result_for_each_call() -> None:
-    """S0-10: none after a plain answer, one for each call otherwise; the same as were announced."""
+    """S0-10: no results after a plain answer, else one for each call; the same as announced."""
     asks = calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
 
@@ -257,7 +257,7 @@ async def test_turn_end_of_an_aborted_batch_carries_its_results() -> None:
 
 
 async def test_turn_end_of_a_resumed_batch_carries_all_results_of_the_reply() -> None:
-    """S0-10: none while a person must decide, then those of calls that ran before as well."""
+    """S0-10: none while a decision is due; afterwards also those of calls that ran before."""
     danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     asks = calls(tool_use("look", {}, "t1"), tool_use("danger", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK, danger])
@@ -271,7 +271,7 @@ async def test_turn_end_of_a_resumed_batch_carries_all_results_of_the_reply() ->
 
 
 async def test_each_reply_tells_what_it_used_and_what_all_did() -> None:
-    """Whoever shows or limits the cost listens to this."""
+    """Displays and limits of the cost rely on this event."""
     first = replace(calls(tool_use("look")), usage=Usage(100, 20))
     agent, _, events = scripted_agent(first, says("ok", usage=Usage(7, 3)), tools=[LOOK])
 
@@ -295,7 +295,7 @@ async def test_each_message_is_bracketed_once() -> None:
 
 
 async def test_updates_grow_to_the_text_of_the_message() -> None:
-    """S0-12, S3-08: partials grow; deltas joined are the text; the raw event comes along."""
+    """S0-12, S3-08: partials grow; joined deltas are the text; the raw event is included."""
     text = "One  two\nthree. "
     agent, _, events = scripted_agent(says(text, thinking="Hm, well."))
 
@@ -354,7 +354,7 @@ async def test_a_tool_start_carries_the_arguments() -> None:
 
 
 async def test_the_whole_batch_is_announced_before_the_first_call_starts() -> None:
-    """S4-18: a reader sees the list, then the executions."""
+    """S4-18: listeners get the list, then the executions."""
     asks = calls(tool_use("look", {"a": 1}, "t1"), tool_use("missing", {}, "t2"))
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
 
@@ -368,11 +368,11 @@ async def test_the_whole_batch_is_announced_before_the_first_call_starts() -> No
     assert "tool_execution_start" not in [e.type for e in events[: events.index(announced)]]
 
 
-# Streams that are not as they should be.
+# Malformed streams.
 
 
 async def test_a_stream_that_fails_before_its_first_event_leaves_no_open_message() -> None:
-    """S0-41: no start without an end; S0-39: agent_start came all the same."""
+    """S0-41: no start without an end; S0-39: agent_start still came."""
     agent, _, events = scripted_agent(ModelError("no connection"))
 
     await agent.prompt("go")
@@ -381,7 +381,7 @@ async def test_a_stream_that_fails_before_its_first_event_leaves_no_open_message
 
 
 async def test_a_prompt_stopped_at_the_first_event_is_recorded_and_not_asked() -> None:
-    """S0-64: said is said; the next prompt goes to the model with it."""
+    """S0-64: the prompt stays in the record and reaches the model with the next one."""
     agent, model, events = scripted_agent(says("ok"))
     stop = agent.subscribe(lambda event: agent.abort() if event.type == "agent_start" else None)
 
@@ -396,7 +396,7 @@ async def test_a_prompt_stopped_at_the_first_event_is_recorded_and_not_asked() -
 
 
 async def test_what_was_queued_is_delivered_once_where_its_run_is_stopped_at_its_start() -> None:
-    """S0-43: it is recorded with the run that took it, and does not wait a second time."""
+    """S0-43: it is recorded with the run that took it, and not queued again."""
     agent, _, _ = scripted_agent(says("ok"), says("ok"))
     await agent.prompt("go")
     agent.follow_up(UserMessage.of("and then"))
@@ -411,7 +411,7 @@ async def test_what_was_queued_is_delivered_once_where_its_run_is_stopped_at_its
 
 
 async def test_a_stream_may_begin_with_any_event() -> None:
-    """S0-41: message_start comes with the first event of the provider, whichever that is."""
+    """S0-41: message_start comes with the first event of the provider, whatever its type."""
     reply = calls(tool_use("look"))
     stream: list[StreamEvent] = [
         ToolCallStart(0, "t1", "look"),
@@ -432,7 +432,7 @@ async def test_a_stream_may_begin_with_any_event() -> None:
 
 
 async def test_a_stream_that_stops_without_an_end_is_an_error() -> None:
-    """S0-42: half a reply is told as such and is not history."""
+    """S0-42: an incomplete reply is reported as such and is not part of the history."""
     agent, model, events = scripted_agent([ReplyStart("m"), TextDelta(0, "half")], says("ok"))
 
     result = await agent.prompt("go")
@@ -461,7 +461,7 @@ async def test_a_stream_that_breaks_leaves_a_message_that_says_why() -> None:
 
 @pytest.mark.parametrize("restarted", [True, False])
 async def test_a_reply_that_starts_again_ends_its_turn(restarted: bool) -> None:
-    """S1-22: the first try is void; history holds the whole reply only."""
+    """S1-22: the first attempt is void; the history holds the complete reply only."""
     whole = says("whole")
     stream = [
         ReplyStart("m"),
@@ -494,7 +494,7 @@ async def test_a_reply_that_starts_again_ends_its_turn(restarted: bool) -> None:
 
 
 async def test_a_retry_before_the_first_event_leaves_the_turn_alone() -> None:
-    """S1-22, S1-21: nothing was shown, so nothing is void; that it is made again is told."""
+    """S1-22, S1-21: nothing was shown, so nothing is void; the retry is reported."""
     whole = says("whole")
     agent, _, events = scripted_agent([Retrying(1, 5, 2.0, "overloaded"), *stream_of(whole)])
 
@@ -527,7 +527,7 @@ async def test_a_reply_without_calls_ends_the_run(stop_reason: str) -> None:
 
 
 async def test_a_paused_reply_is_continued() -> None:
-    """S0-43: pause_turn asks again, with what came so far at the end."""
+    """S0-43: pause_turn leads to another request that ends with the reply so far."""
     agent, model, _ = scripted_agent(says("Searching", stop_reason="pause_turn"), says("Found"))
 
     result = await agent.prompt("go")
@@ -537,7 +537,7 @@ async def test_a_paused_reply_is_continued() -> None:
 
 
 async def test_a_paused_reply_that_ends_in_white_space_is_sent_without_it() -> None:
-    """S0-43: the API refuses a last message that does; the record keeps the text as it came."""
+    """S0-43: the API refuses such a last message; the record keeps the text as received."""
     agent, model, _ = scripted_agent(says("Searching \n", stop_reason="pause_turn"), says("Found."))
 
     await agent.prompt("go")
@@ -547,7 +547,7 @@ async def test_a_paused_reply_that_ends_in_white_space_is_sent_without_it() -> N
 
 
 async def test_a_refused_exchange_is_not_sent_again() -> None:
-    """S0-43: neither what the model refused nor the refusal."""
+    """S0-43: neither the refused prompt nor the refusal."""
     agent, model, _ = scripted_agent(says("I cannot", stop_reason="refusal"), says("ok"))
     await agent.prompt("something bad")
 
@@ -561,7 +561,7 @@ async def test_a_refused_exchange_is_not_sent_again() -> None:
 async def test_a_message_queued_before_a_refusal_is_the_next_prompt(
     queue: str, before: list[Reply]
 ) -> None:
-    """S0-43, S0-48: the refused prompt is taken out; what was queued meanwhile is asked."""
+    """S0-43, S0-48: the refused prompt is left out; the message queued meanwhile is sent."""
     gate = Gate()
     refused = [gate, *stream_of(says("I cannot", stop_reason="refusal"))]
     agent, model, events = scripted_agent(*before, refused, says("ok"))
@@ -598,7 +598,7 @@ async def test_a_refusal_in_the_middle_of_a_prompt_keeps_what_was_answered_befor
 
 
 async def test_calls_of_a_reply_that_was_cut_off_do_not_run() -> None:
-    """S4-30, S0-43: half a call is answered with why; it is asked for once more."""
+    """S4-30, S0-43: an incomplete call is answered with the reason and requested once more."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), stop_reason="max_tokens")
     agent, model, events = scripted_agent(asks, says("smaller"), tools=[tool("held", held)])
@@ -612,7 +612,7 @@ async def test_calls_of_a_reply_that_was_cut_off_do_not_run() -> None:
 
 @pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "pause_turn", "tool_calls"])
 async def test_complete_calls_run_whatever_the_stop_reason_is_called(stop_reason: str) -> None:
-    """S0-43: some servers end a reply with calls like an answer, or use a word of their own."""
+    """S0-43: some servers use the stop reason of an answer, or an unknown one."""
     asks = [calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason) for n in range(3)]
     agent, model, events = scripted_agent(*asks, says("ok"), tools=[LOOK])
 
@@ -624,7 +624,7 @@ async def test_complete_calls_run_whatever_the_stop_reason_is_called(stop_reason
 
 
 async def test_a_reply_cut_off_twice_in_a_row_ends_the_run() -> None:
-    """S4-30: a call that never fits must not be asked for for ever; the user is told."""
+    """S4-30: a call that never fits must not be requested endlessly; the user is told."""
     cut = [calls(tool_use("look", {}, f"t{n}"), stop_reason="max_tokens") for n in range(2)]
     agent, model, events = scripted_agent(*cut, says("ok"), tools=[LOOK])
 
@@ -636,7 +636,7 @@ async def test_a_reply_cut_off_twice_in_a_row_ends_the_run() -> None:
 
 
 async def test_a_call_that_was_cut_off_runs_when_it_fits_and_the_run_goes_on() -> None:
-    """S4-30: only two in a row are too many; one now and one later are not."""
+    """S4-30: only two in a row are too many."""
     script = [
         calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason)
         for n, stop_reason in enumerate(["max_tokens", "tool_use"] * 2)
@@ -659,7 +659,7 @@ async def test_a_call_that_was_cut_off_runs_when_it_fits_and_the_run_goes_on() -
 
 
 async def test_each_full_window_is_tried_once_more() -> None:
-    """S0-43: room that was made once may be used up later in the same run."""
+    """S0-43: the space freed once may be used up later in the same run."""
     full = ContextOverflow("too long")
     agent, model, _ = scripted_agent(full, calls(tool_use("look")), full, says("ok"), tools=[LOOK])
 
@@ -669,7 +669,7 @@ async def test_each_full_window_is_tried_once_more() -> None:
 
 
 async def test_a_full_window_is_an_error_when_nobody_makes_room() -> None:
-    """S0-43: tried once more, since a plugin may compact in between."""
+    """S0-43: retried once, since a plugin may compact in between."""
     full = [says("", stop_reason="model_context_window_exceeded")] * 2
     agent, model, events = scripted_agent(*full)
 
@@ -716,7 +716,7 @@ async def test_the_limit_of_rounds_ends_the_run_with_a_valid_history() -> None:
 
 
 async def test_every_limit_leaves_a_note_that_the_model_never_reads() -> None:
-    """S2-25: one that a hook sets, too; the stateless level sends its history without converter."""
+    """S2-25: also a limit set by a hook; the stateless level sends it without a converter."""
 
     def spent(_turn: Turn) -> None:
         raise LimitReached("too dear", limit="max_cost")
@@ -748,7 +748,7 @@ async def test_no_limit_of_rounds_is_no_limit() -> None:
 
 
 async def test_a_limit_reached_before_the_first_call_ends_the_run_in_order() -> None:
-    """S0-39: a budget that is spent is a stop reason, wherever it is noticed."""
+    """S0-39: an exhausted budget is a stop reason, wherever it is noticed."""
 
     def spent(turn: Turn) -> None:
         raise LimitReached("1 $ is spent", limit="max_cost")
@@ -765,7 +765,7 @@ async def test_a_limit_reached_before_the_first_call_ends_the_run_in_order() -> 
 
 
 async def test_messages_are_transformed_then_converted_then_sent() -> None:
-    """S0-20, S0-21, S3-03, S1-04: in that order, once a call, and the record is untouched."""
+    """S0-20, S0-21, S3-03, S1-04: in that order, once per call, and the record is unchanged."""
     order: list[str] = []
 
     async def transform(messages: Sequence[Message], cancel: CancelToken) -> Sequence[Message]:
@@ -833,7 +833,7 @@ async def test_an_abort_while_the_context_is_transformed_sends_nothing(waits: bo
 
 
 async def test_the_key_is_asked_for_before_each_call() -> None:
-    """S0-24, S3-13: awaited; a new key is used at once, and kept in nothing that is written."""
+    """S0-24, S3-13: awaited; a new key is used at once, and never written anywhere."""
     keys = ["key-one", "key-two"]
 
     async def get_api_key(provider: str) -> str:
@@ -853,7 +853,7 @@ async def test_the_key_is_asked_for_before_each_call() -> None:
 
 
 async def test_options_reach_the_request() -> None:
-    """S0-25, S0-27, S0-28, S0-29: what is set is there."""
+    """S0-25, S0-27, S0-28, S0-29: every option that is set is in the request."""
     options = LoopConfig(
         system_prompt="Be brief.",
         max_tokens=77,
@@ -886,7 +886,7 @@ async def test_options_reach_the_request() -> None:
 
 
 async def test_options_that_are_not_set_are_absent_from_the_request() -> None:
-    """S0-25, C20: the provider decides about them; the wait a server may ask for has a limit."""
+    """S0-25, C20: the provider decides about them; the wait that a server requests is limited."""
     model = ScriptedModel(says("ok"))
     stream = agent_loop(
         [UserMessage.of("go")], AgentContext(), LoopConfig(model=MODEL, stream_fn=model)
@@ -931,7 +931,7 @@ async def test_a_key_that_is_looked_up_wins_over_the_fixed_one(
 
 
 async def test_two_tools_of_one_name_are_refused_before_anything_is_sent() -> None:
-    """S1-15: a call could mean either; the error says which name, and where each is from."""
+    """S1-15: a call could mean either; the error names the tool and both origins."""
     other = tool("other", returns("x"))
     twice = "more than one tool is named look (tests.fakes, tests.fakes): rename or remove one"
 
@@ -970,11 +970,11 @@ async def test_contributors_prepare_every_call_from_scratch() -> None:
     assert [len(request.tools) for request in model.requests] == [1, 1]
 
 
-# Who is asked.
+# The choice of the provider.
 
 
 class CountingProvider:
-    """A provider that keeps how often it was asked."""
+    """A provider that counts its calls."""
 
     def __init__(self, *script: object) -> None:
         self.model = ScriptedModel(says("from the registry"))
@@ -1006,7 +1006,7 @@ async def test_the_stream_function_wins_over_the_registry() -> None:
 
 
 async def test_an_unknown_api_is_named() -> None:
-    """S0-05: a typed error that also says who is registered; no event, no call."""
+    """S0-05: a typed error that also lists the registered providers; no event, no call."""
     other = CountingProvider()
     registry = ProviderRegistry({"other": other})
     agent, events = listening(Agent(LoopConfig(model=MODEL, registry=registry)))
@@ -1032,11 +1032,11 @@ async def test_nobody_to_ask_names_both_ways() -> None:
     assert events == []
 
 
-# What the model reads.
+# The model's input.
 
 
 async def test_results_go_back_as_one_message_before_any_text() -> None:
-    """S1-09, S1-31: all ids in call order, then what the user steered."""
+    """S1-09, S1-31: all ids in call order, then the steering messages."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(3)))
     agent, model, _ = scripted_agent(asks, says("ok"), tools=[tool("held", held)])
@@ -1074,7 +1074,7 @@ async def test_words_break_where_a_model_would() -> None:
 
 
 async def test_phases_follow_the_document() -> None:
-    """S4-05 … S4-11, S4-22: two rounds of tools, then the answer; each change is told."""
+    """S4-05 … S4-11, S4-22: two rounds of tools, then the answer; each change is published."""
     rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(2)]
     agent, _, events = scripted_agent(*rounds, says("ok"), tools=[LOOK])
 
@@ -1087,7 +1087,7 @@ async def test_phases_follow_the_document() -> None:
 
 
 async def test_a_failed_run_goes_through_error_to_idle() -> None:
-    """S4-12: a REPL goes on from there."""
+    """S4-12: a REPL continues from there."""
     agent, _, events = scripted_agent(ModelError("gone"), says("ok"))
 
     await agent.prompt("go")

@@ -38,7 +38,7 @@ def test_messages_leave_in_order_by_the_mode(
 
 
 def test_what_was_taken_and_not_delivered_comes_back_first_and_in_order() -> None:
-    """S0-48: a run may end between the two."""
+    """S0-48: a run may end between taking and delivering."""
     queue = filled("one_at_a_time")
     queue.take()
     queue.take()
@@ -52,7 +52,7 @@ def test_what_was_taken_and_not_delivered_comes_back_first_and_in_order() -> Non
 
 
 def test_a_message_lent_by_another_source_is_kept_unless_it_is_delivered() -> None:
-    """S0-22: what a caller's own function gave is not given twice by it."""
+    """S0-22: a caller's own function does not return the message a second time."""
     queue = MessageQueue("one_at_a_time")
     queue.lend([ONE, TWO])
     queue.delivered(ONE)
@@ -63,7 +63,7 @@ def test_a_message_lent_by_another_source_is_kept_unless_it_is_delivered() -> No
 
 
 def test_clearing_gives_back_what_waits() -> None:
-    """S0-61: and leaves nothing."""
+    """S0-61: and leaves the queue empty."""
     queue = filled("all")
 
     assert (queue.clear(), bool(queue), queue.take()) == ([ONE, TWO, THREE], False, [])

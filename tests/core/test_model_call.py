@@ -49,7 +49,7 @@ def discarded(turn: Turn) -> list[tuple[str, str, str | None]]:
 
 
 async def test_a_reply_is_recorded_told_and_counted() -> None:
-    """S0-41, S2-41: the message that is told is the one in the record."""
+    """S0-41, S2-41: the published message is the one in the record."""
     turn, told, model = prepared(says("Hello", usage=Usage(3, 4)))
 
     assert await ask(turn) == "end_turn"
@@ -73,7 +73,7 @@ async def test_a_reply_is_recorded_told_and_counted() -> None:
 async def test_a_person_is_told_why_a_reply_ended_early(
     stop_reason: str, notice: str | None
 ) -> None:
-    """S4-30, G2: in a sentence that says what to do."""
+    """S4-30, G2: in a sentence with the next step."""
     turn, told, _ = prepared(says("x", stop_reason=stop_reason))
 
     assert await ask(turn) == stop_reason
@@ -97,7 +97,7 @@ async def test_a_refusal_is_kept_beside_the_history_and_paid_for() -> None:
 
 
 async def test_a_full_window_is_an_error_that_somebody_may_make_room_for() -> None:
-    """S0-43: and a reply that is not part of the history."""
+    """S0-43: the reply is not part of the history."""
     turn, _, _ = prepared(says("half", stop_reason="model_context_window_exceeded"))
 
     with pytest.raises(ContextOverflow, match=r"^the conversation no longer fits into the model"):
@@ -118,7 +118,7 @@ async def test_a_full_window_is_an_error_that_somebody_may_make_room_for() -> No
 async def test_a_reply_that_breaks_off_is_told_and_never_kept_by_halves(
     step: Step, kept: list[tuple[str, str, str | None]]
 ) -> None:
-    """S0-41, S0-42: the error is the caller's."""
+    """S0-41, S0-42: the caller handles the error."""
     turn, told, model = prepared(step)
 
     with pytest.raises(ModelError):
@@ -139,7 +139,7 @@ async def test_a_stream_without_an_end_is_an_error_that_says_what_to_do() -> Non
 
 
 async def test_a_restart_ends_the_turn_of_what_was_said_so_far() -> None:
-    """S1-22: the new attempt is a turn of its own; one before the first word is not."""
+    """S1-22: the new attempt is a separate turn; a restart before the first word is not."""
     turn, told, _ = prepared(
         [
             Retrying(1, 5, 0.5, "busy"),
@@ -202,7 +202,7 @@ async def test_an_iterator_that_cannot_be_closed_is_a_stream_too() -> None:
 
 
 async def test_a_stream_is_closed_before_the_next_thing_happens() -> None:
-    """S0-64: also one that is left before its end; the garbage collector would come too late."""
+    """S0-64: also a stream left before its end; the garbage collector would be too late."""
     closed: list[str] = []
 
     async def stream(_request: ModelRequest) -> AsyncIterator[StreamEvent]:
@@ -236,7 +236,7 @@ async def test_a_stream_is_closed_before_the_next_thing_happens() -> None:
 
 
 async def test_a_kind_nobody_converts_is_named_with_what_to_do() -> None:
-    """S3-03: all of them, sorted; the note of a limit is none of them."""
+    """S3-03: all such kinds, sorted; the note of a limit is not among them."""
     turn, _, model = prepared(says("never"))
     for kind in ("news", "mail", "limit", "news"):
         turn.conversation.note(CustomMessage(kind))

@@ -18,10 +18,10 @@ DOCUMENTED = {
     *((phase, "error") for phase in Phase),
 }
 ADDED = {
-    ("done", "idle"),  # a REPL goes on
+    ("done", "idle"),  # a REPL continues
     ("error", "idle"),
     ("idle", "planning_tools"),  # a run that resumes an approved batch
-    ("responding", "thinking"),  # a paused or steered answer goes on
+    ("responding", "thinking"),  # a paused or steered answer continues
 }
 
 
@@ -48,7 +48,7 @@ def test_there_are_seven_phases_and_a_run_begins_idle() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [*itertools.product(Phase, Phase)])
 def test_a_phase_changes_along_the_table_only(before: Phase, after: Phase) -> None:
-    """Each of the 49 pairs; an accepted one is told once, with from and to.
+    """Each of the 49 pairs; an accepted one is published once, with from and to.
 
     S4-05, S4-06, S4-07, S4-08, S4-09, S4-10, S4-11, S4-12, S4-13, S4-24, C13.
     """
@@ -96,7 +96,7 @@ def test_guards_say_what_a_phase_allows(phase: Phase) -> None:
     ],
 )
 def test_a_run_ends_along_the_table(phase: str, through: list[str]) -> None:
-    """S4-10, S4-11, C13: also one that ends with its tools, at a limit; idle comes last."""
+    """S4-10, S4-11, C13: also a run that ends after its tools, at a limit; idle comes last."""
     machine, changes = machine_in(Phase(phase))
 
     machine.end(failed=False)

@@ -15,7 +15,7 @@ from tests.fakes import calls, check_run, returns, says, scripted_agent, texts, 
 
 
 class Strange(BaseModel):
-    """Parameters whose validator does what no validator should."""
+    """Parameters whose validator misbehaves."""
 
     how: str
 
@@ -38,7 +38,7 @@ def leave(_params: object) -> NoReturn:
 async def test_a_validator_that_fails_strangely_is_an_answer(
     how: str, logged: list[dict[str, object]]
 ) -> None:
-    """S1-13, S0-53: only the tool's author can mend it; the run goes on."""
+    """S1-13, S0-53: only the tool's author can fix it; the run continues."""
     strange = replace(LOOK, parameters=Strange)
     agent, _, events = scripted_agent(
         calls(tool_use("look", {"how": how})), says("ok"), tools=[strange]
@@ -54,7 +54,7 @@ async def test_a_validator_that_fails_strangely_is_an_answer(
 
 @pytest.mark.parametrize("field", ["reads", "writes"])
 async def test_a_tool_that_exits_while_it_names_its_paths_is_answered(field: str) -> None:
-    """S0-53: its functions are as much a stranger's code as its body."""
+    """S0-53: its functions are foreign code like its body."""
     agent, _, _ = scripted_agent(
         calls(tool_use("look")),
         says("ok"),
@@ -92,7 +92,7 @@ def policy(verdict: Verdict) -> Callable[[ToolCall, Tool, object], Verdict]:
 async def test_a_denial_asks_nobody_and_an_approval_that_is_not_required_runs(
     verdict: Verdict, approval: Approval, answer: str
 ) -> None:
-    """S2-22, C19: the tool's own rule is not even looked at when the policy says no."""
+    """S2-22, C19: the tool's own rule is not evaluated if the policy denies."""
     agent, _, _ = scripted_agent(
         calls(tool_use("look")),
         says("ok"),
@@ -106,7 +106,7 @@ async def test_a_denial_asks_nobody_and_an_approval_that_is_not_required_runs(
 
 
 async def test_the_answer_about_a_missing_tool_names_those_there_are() -> None:
-    """S0-52, S1-12: sorted, or "none"."""
+    """S0-52, S1-12: the names are sorted, or "none"."""
     asks = calls(tool_use("lok"))
     agent, _, _ = scripted_agent(asks, says("ok"), tools=[replace(LOOK, name="b"), LOOK])
     bare, _, _ = scripted_agent(asks, says("ok"))

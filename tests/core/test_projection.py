@@ -93,7 +93,7 @@ def test_widgets_and_notes_change_no_byte() -> None:
 
 
 def test_a_file_is_its_summary_inside_the_tools_result() -> None:
-    """S2-07, C23: not a turn of its own."""
+    """S2-07, C23: not a separate turn."""
     conversation = looked()
     conversation.attach(FileOutput("f", 1, "t1", "/out.png", "image/png", "a green tree"))
 
@@ -110,7 +110,7 @@ def test_a_file_is_its_summary_inside_the_tools_result() -> None:
 
 
 def test_an_interrupted_reply_is_a_note_and_a_broken_one_nothing() -> None:
-    """S0-64: half a message is never sent."""
+    """S0-64: an incomplete message is never sent."""
     conversation = looked()
     conversation.begin(UserMessage.of("more"))
     conversation.discard_reply("half of", "error", error="gone")
@@ -144,7 +144,7 @@ def test_a_compaction_keeps_the_first_message_and_the_tail() -> None:
 
 
 def test_a_cut_outlives_the_refused_prompt_it_was_made_in() -> None:
-    """S1-40: the refused exchange goes, and what was compacted meanwhile stays compacted."""
+    """S1-40: the refused exchange is left out, and messages compacted meanwhile stay compacted."""
     for kept in ("last", "refused"):
         conversation = looked()
         last = conversation.begin(UserMessage.of("second")).input
@@ -162,7 +162,7 @@ def test_a_cut_outlives_the_refused_prompt_it_was_made_in() -> None:
 
 
 def test_a_message_withdrawn_before_it_was_sent_is_never_sent() -> None:
-    """The record keeps it; a cut that begins with it begins with what follows."""
+    """The record keeps it; a cut that would begin with it begins with the next message."""
     for is_cut in (False, True):
         conversation = looked()
         secret = conversation.add_user(UserMessage.of("a secret"))
@@ -184,7 +184,7 @@ def test_a_message_withdrawn_before_it_was_sent_is_never_sent() -> None:
 
 
 def test_a_prompts_own_input_cannot_be_withdrawn() -> None:
-    """Without it there is no prompt; a refusal leaves all of it out."""
+    """Without input there is no prompt; a refusal leaves the whole prompt out."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("go"))
 
@@ -192,7 +192,7 @@ def test_a_prompts_own_input_cannot_be_withdrawn() -> None:
 
 
 def test_what_was_left_out_can_be_shown_again() -> None:
-    """S1-40: `/uncompact`: the record never lost anything, so all of it comes back, once."""
+    """S1-40: `/uncompact`: the record lost nothing, so everything comes back, once."""
     conversation = looked()
     second = conversation.begin(UserMessage.of("second")).input
     assert second is not None
@@ -230,7 +230,7 @@ def test_a_trim_leaves_the_first_message() -> None:
 
 
 def test_results_are_never_older_than_the_one_before() -> None:
-    """S3-25: they stand in call order; the one that was done last may be the first."""
+    """S3-25: results are in call order; the last one to finish may be the first."""
     first = ToolOutput("1", 1, "r", tool_use("look", {}, "t1"), Success(()), ended_at_ms=9)
     second = ToolOutput("2", 1, "r", tool_use("look", {}, "t2"), Success(()), ended_at_ms=5)
 
@@ -243,7 +243,7 @@ def test_results_are_never_older_than_the_one_before() -> None:
 def test_a_prompt_without_input_goes_on_from_results_whatever_the_stop_reason(
     stop_reason: str,
 ) -> None:
-    """C23: results are the user's message already; a stand-in behind them would be noise."""
+    """C23: results are already a user message; a placeholder after them would be noise."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("go"))
     conversation.add_reply(calls(tool_use("look"), stop_reason=stop_reason))

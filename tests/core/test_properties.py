@@ -59,7 +59,7 @@ BEHAVIOURS = ["return", "raise", "tool error", "hang", "wrong type", "update", "
 async def behave(
     tool_call_id: str, params: dict[str, str], cancel: CancelToken, on_update: ToolContext
 ) -> ToolResult | str:
-    """Do what the call's input says."""
+    """Behave as the call's input says."""
     await misbehave(params["do"])
     match params["do"]:
         case "wrong type":
@@ -120,7 +120,7 @@ Action = Literal["steer", "follow up", "abort"]
 
 @dataclass
 class Plan:
-    """One random conversation: what the model says, and what the user does at which event."""
+    """One random conversation: the model's replies, and the user's action at each event."""
 
     script: list[Step]
     actions: dict[int, Action]
@@ -153,7 +153,7 @@ def test_every_run_keeps_its_promises(plan: Plan) -> None:
 
 async def _live_through(plan: Plan) -> None:
     verdicts, approvals = list(plan.verdicts), list(plan.approvals)
-    # What the model says when the script has run out, so that steering always finds an answer.
+    # The model's reply after the script's end, so that steering always gets an answer.
     model = ScriptedModel(*plan.script, *(says("more") for _ in range(40)))
     options = replace(
         plan.options,
@@ -199,7 +199,7 @@ def _act(agent: Agent, plan: Plan, event: Event) -> None:
 
 
 async def _run_of(plan: Plan, running: Coroutine[object, object, RunResult]) -> RunResult:
-    """Wait for a run and check what it told."""
+    """Wait for a run and check its events."""
     before = len(plan.events)
     result = await running
     told = plan.events[before:]
@@ -242,7 +242,7 @@ EVENTS_OF_SCENARIO = 101
 
 
 async def test_the_scenario_has_the_events_the_abort_tests_count_on() -> None:
-    """Otherwise they would not stop it at each of its events."""
+    """Otherwise the abort tests would not stop it at each of its events."""
     agent, _, events = scripted_agent(*_scenario(), tools=TOOLS)
 
     await agent.prompt("go")
@@ -277,7 +277,7 @@ async def test_a_run_can_be_stopped_at_every_event(index: int) -> None:
 
 @pytest.mark.parametrize("index", range(EVENTS_OF_SCENARIO))
 async def test_no_tool_starts_after_the_run_was_stopped(index: int) -> None:
-    """S0-64: what the user stopped must not go on to change things."""
+    """S0-64: a stopped run must not make further changes."""
     started_late: list[str] = []
     aborted = False
 
@@ -314,7 +314,7 @@ REFUSED = says("I cannot", stop_reason="refusal")
 async def test_a_message_queued_at_any_event_around_a_refusal_is_asked(
     index: int, queue: str, *, asks_first: bool
 ) -> None:
-    """S0-43, S0-48: every request is valid, and the last one ends with what was queued."""
+    """S0-43, S0-48: every request is valid, and the last one ends with the queued message."""
     asks = [calls(tool_use("work", {"do": "return"}))] if asks_first else []
     agent, model, events = scripted_agent(*asks, REFUSED, says("ok"), says("ok"), tools=TOOLS)
     message = UserMessage.of("queued")
@@ -336,7 +336,7 @@ async def test_a_message_queued_at_any_event_around_a_refusal_is_asked(
 @pytest.mark.parametrize("fault", [ModelError("gone"), RuntimeError("a bug")])
 @pytest.mark.parametrize("position", range(5))
 async def test_a_stream_may_break_at_every_event(position: int, fault: Exception) -> None:
-    """S0-39, S0-42: brackets balance; no half message stays; the next prompt is valid."""
+    """S0-39, S0-42: brackets balance; no incomplete message stays; the next prompt is valid."""
     stream = [*pieces(says("one two three"))][:position]
     agent, model, events = scripted_agent([*stream, fault], says("ok"))
 
@@ -354,7 +354,7 @@ async def test_a_stream_may_break_at_every_event(position: int, fault: Exception
 
 
 async def test_held_tools_are_cancelled_and_finished_ones_keep_their_results() -> None:
-    """S0-64: what is done is done; the model reads which calls are not."""
+    """S0-64: finished calls stay finished; the model reads which ones are not."""
     held = Held()
     script = calls(tool_use("quick", {}, "t1"), tool_use("held", {}, "t2"))
     agent, model, events = scripted_agent(

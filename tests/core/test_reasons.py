@@ -31,7 +31,7 @@ def test_a_reason_that_fits_stays_as_it_is(length: int) -> None:
 
 
 def test_a_long_reason_loses_its_middle_and_says_how_much() -> None:
-    """S1-34, S1-35: its beginning and its end say most."""
+    """S1-34, S1-35: its beginning and its end matter most."""
     shown = bounded("a" * 3_000 + "b" * 1_500 + "c" * 1_000)
 
     assert shown == f"{'a' * 3_000}\n[… 1,500 characters left out …]\n{'c' * 1_000}"
@@ -39,7 +39,7 @@ def test_a_long_reason_loses_its_middle_and_says_how_much() -> None:
 
 
 async def test_no_reason_gets_around_the_limit_of_results() -> None:
-    """S1-34: an unknown name, input that does not fit, and a rule or hook that says no."""
+    """S1-34: for an unknown name, invalid input, and a rule or hook that denies."""
     look = replace(tool("look", returns("")), reads=_refuses)
     agent, _, _ = scripted_agent(
         calls(tool_use(LONG, {}, "t1"), tool_use("look", {}, "t2"), tool_use("no", {}, "t3")),
@@ -60,7 +60,7 @@ def _refuses(_params: object) -> list[str]:
 
 
 async def test_a_stopped_tool_says_only_so_much_about_what_it_had_done() -> None:
-    """S0-64, S1-34: its last words stand behind the sentence that it was stopped."""
+    """S0-64, S1-34: its last output follows the sentence that it was stopped."""
     gate = Gate()
 
     async def body(_context: ToolContext) -> str:
@@ -103,7 +103,7 @@ async def test_a_stopped_tool_without_last_words_is_only_said_to_be_stopped() ->
 
 
 async def test_what_a_person_says_to_a_call_is_passed_on_whole() -> None:
-    """S2-33: it is a message of theirs, not a reason of ours."""
+    """S2-33: it is the user's message, not one of our reasons."""
     danger = replace(tool("danger", returns("")), require_approval=Approval(required=True))
     agent, _, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
     await agent.prompt("go")

@@ -22,14 +22,14 @@ ENDED = ToolOutput("o", 2, "r", tool_use("x"), ended_at_ms=500)
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the times that `now_ms` gives next."""
+    """Return the times that `now_ms` returns next."""
     times: list[int] = []
     monkeypatch.setattr(recorded_calls, "now_ms", lambda: times.pop(0))
     return times
 
 
 def test_times_never_run_backwards(clock: list[int]) -> None:
-    """S3-25: a clock that steps back, or a date of before, is the last entry's time."""
+    """S3-25: a clock that steps back, or an earlier date, gives the last entry's time."""
     record = Record()
     clock += [100, 90, 120]
 
@@ -63,14 +63,14 @@ def test_a_date_ends_with_its_body_whatever_happens(clock: list[int]) -> None:
     ],
 )
 def test_a_record_goes_on_from_its_latest_time(prompt: Prompt, clock: list[int]) -> None:
-    """S3-25: also when it is a call's end."""
+    """S3-25: also if that is a call's end."""
     clock += [300]
 
     assert Record([Prompt("first", "local", "m", 7), prompt]).now() == 500
 
 
 def test_every_change_is_published_once_and_when_it_is_made() -> None:
-    """S2-24, S2-26, S2-28: a session store that listens has it before anything else happens."""
+    """S2-24, S2-26, S2-28: a listening session store gets it before anything else happens."""
     conversation, heard = Conversation(), list[Event]()
     conversation.publish = heard.append
 
@@ -111,7 +111,7 @@ def test_a_prompt_changes_its_state_along_the_table_only(before: str, after: str
 
 
 def test_completing_leaves_a_prompt_that_waits_or_is_not_there() -> None:
-    """S2-37: a call still waits for its decision."""
+    """S2-37: such a call still needs its decision."""
     waiting = Record([Prompt("p", "local", "m", 1, state="waiting_for_approval")])
 
     waiting.complete()
@@ -121,7 +121,7 @@ def test_completing_leaves_a_prompt_that_waits_or_is_not_there() -> None:
 
 
 def test_the_usage_counts_what_was_taken_back() -> None:
-    """S2-41: going back does not give the money back."""
+    """S2-41: rewinding does not refund the cost."""
     record = Record([Prompt("p", "local", "m", 1, usage=Usage(1, 2)), Prompt("q", "l", "m", 1)])
     record.taken_back = Usage(10, 20)
 
@@ -129,7 +129,7 @@ def test_the_usage_counts_what_was_taken_back() -> None:
 
 
 def test_an_entry_is_found_from_the_end_and_replaced_in_its_place() -> None:
-    """S2-12: the event says where, and that it was there before."""
+    """S2-12: the event has its position, and says that it is a replacement."""
     conversation, heard = Conversation(), list[Event]()
     prompt = conversation.begin(UserMessage.of("go"))
     conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2")))

@@ -13,7 +13,7 @@ NOTE = CustomMessage("limit", {"text": "enough"})
 
 
 def test_events_pass_in_order_and_ended_messages_are_kept() -> None:
-    """S0-07, S0-09: a message that only began is not one."""
+    """S0-07, S0-09: a message without an end is not kept."""
     passed: list[Event] = []
     tally = Tally(passed.append)
     told: list[Event] = [
@@ -32,7 +32,7 @@ def test_events_pass_in_order_and_ended_messages_are_kept() -> None:
 
 
 def test_the_reply_of_a_turn_is_forgotten_with_the_next_turn() -> None:
-    """S0-10: a turn without a reply has none, whatever came before."""
+    """S0-10: a turn without a reply has none, even after one with a reply."""
     tally = Tally(lambda _event: None)
     tally(events.TurnStart())
     tally(events.MessageEnd(FIRST))
@@ -47,7 +47,7 @@ def test_the_reply_of_a_turn_is_forgotten_with_the_next_turn() -> None:
 
 
 def test_the_final_message_is_the_last_reply() -> None:
-    """S0-07: not a note behind it; None when there was no reply."""
+    """S0-07: not a note after it; None if there was no reply."""
     tally = Tally(lambda _event: None)
     assert tally.result("aborted", None) == RunResult((), None, 0, "aborted", None)
     for message in (USER, FIRST, SECOND, NOTE):

@@ -31,7 +31,7 @@ LOOK = tool("look", returns("a tree"))
 
 
 async def test_steering_queued_while_the_reply_streams_lets_the_first_tool_run() -> None:
-    """S0-22, S0-45: one after another, the document looks after each tool, not before the first."""
+    """S0-22, S0-45: sequential runs check the queue after each tool, not before the first."""
     gate, ran = Gate(), list[str]()
 
     async def body(on_update: ToolContext) -> str:
@@ -63,7 +63,7 @@ async def test_steering_queued_while_the_reply_streams_lets_the_first_tool_run()
 async def test_a_call_that_would_ask_is_skipped_when_the_user_speaks_first(
     tool_execution: Literal["parallel", "sequential"],
 ) -> None:
-    """S0-45: it is one of the remaining calls; nobody is asked about what will not run."""
+    """S0-45: it is one of the remaining calls, and no question is asked about those."""
     held = Held()
     danger = replace(tool("danger", held), require_approval=Approval(required=True, reason="?"))
     asks = calls(
@@ -99,7 +99,7 @@ async def test_what_a_person_approved_runs_although_a_message_waits(
     tool_execution: Literal["parallel", "sequential"],
     steering: Literal["skip_unstarted", "cancel_running", "after_batch"],
 ) -> None:
-    """S0-45, S2-32: the yes is the later word; messages typed before it are delivered after it."""
+    """S0-45, S2-32: the approval is newer; earlier messages are delivered after the call."""
     gate, held = Gate(), Held()
     danger = replace(tool("danger", held), require_approval=Approval(required=True, reason="?"))
     asks = calls(tool_use("danger", {}, "t1"), tool_use("look", {}, "t2"))
@@ -132,7 +132,7 @@ async def test_what_a_person_approved_runs_although_a_message_waits(
 
 
 async def test_steering_after_the_yes_may_still_cancel_what_was_approved() -> None:
-    """C3: a message that comes while it runs is the later word again."""
+    """C3: a message during the call is later than the approval."""
     held = Held()
     danger = replace(tool("danger", held), require_approval=Approval(required=True, reason="?"))
     agent, model, _ = scripted_agent(
@@ -153,7 +153,7 @@ async def test_steering_after_the_yes_may_still_cancel_what_was_approved() -> No
 
 
 def test_one_agent_can_be_steered_in_several_event_loops() -> None:
-    """S0-59, S0-67: each `asyncio.run` has a loop of its own; `wait_for_idle` too."""
+    """S0-59, S0-67: each `asyncio.run` has a new loop; `wait_for_idle` works in each, too."""
     held = Held()
     agent, _, _ = scripted_agent(
         calls(tool_use("held", {}, "t1")),
@@ -179,7 +179,7 @@ def test_one_agent_can_be_steered_in_several_event_loops() -> None:
 
 @pytest.mark.parametrize("queue", ["steer", "follow_up"])
 async def test_a_source_of_ones_own_stands_beside_the_queue(queue: str) -> None:
-    """S0-22, S0-54: what `agent.steer()` was given must not wait for ever."""
+    """S0-22, S0-54: messages given to `agent.steer()` must not wait for ever."""
     own = [UserMessage.of("from the callback")]
 
     def give() -> list[UserMessage]:
@@ -202,7 +202,7 @@ async def test_a_source_of_ones_own_stands_beside_the_queue(queue: str) -> None:
 
 
 async def test_a_message_of_ones_own_source_is_kept_when_the_run_ends_first() -> None:
-    """S0-48: the source gave it away; nobody else has it any more."""
+    """S0-48: the source handed it over, so no other copy exists."""
     own = [UserMessage.of("keep me")]
     agent, model, _ = scripted_agent(
         calls(tool_use("look", {}, "t1")),
@@ -222,7 +222,7 @@ async def test_a_message_of_ones_own_source_is_kept_when_the_run_ends_first() ->
 
 @pytest.mark.parametrize("whose", ["queue", "own"])
 async def test_either_source_may_cancel_what_runs(whose: str) -> None:
-    """C3: a wait of one's own does not silence the queue, nor the other way round."""
+    """C3: waiting on one source does not block the other."""
     held, arrived = Held(), asyncio.Event()
 
     async def wait() -> None:

@@ -48,7 +48,7 @@ PIECES: list[StreamEvent] = [
 
 
 def test_pieces_are_accumulated_to_blocks_in_order() -> None:
-    """S4-01, S4-24: from deltas alone; nothing here has seen the whole reply."""
+    """S4-01, S4-24: from deltas alone, without the complete reply."""
     processor = StreamProcessor(started_ms=7)
     for event in PIECES:
         processor.feed(event)
@@ -69,7 +69,7 @@ def test_pieces_are_accumulated_to_blocks_in_order() -> None:
 
 
 def test_blocks_stand_by_their_index_whichever_came_first() -> None:
-    """S4-01: and text behind a call stays behind it."""
+    """S4-01: and text after a call stays after it."""
     processor = StreamProcessor()
     for event in (TextDelta(2, "after"), ToolCallStart(1, "t1", "a"), TextDelta(0, "before")):
         processor.feed(event)
@@ -103,7 +103,7 @@ async def test_a_whole_stream_is_digested_in_the_documents_terms() -> None:
 def test_a_result_has_tool_calls_if_there_is_one(
     calls: tuple[Block, ...], *, expected: bool
 ) -> None:
-    """S4-02: whatever the finish reason says."""
+    """S4-02: whatever the finish reason."""
     assert has_tool_calls(StreamResult("", "", calls, "tool_calls")) is expected
 
 
@@ -125,7 +125,7 @@ async def test_each_stop_reason_has_a_finish_reason(stop_reason: str, finish_rea
 
 
 async def test_a_call_that_was_cut_off_is_no_call() -> None:
-    """S4-02, S4-30: at max_tokens the last one may be half."""
+    """S4-02, S4-30: at max_tokens the last call may be incomplete."""
     result = await processed(calls(tool_use("a"), stop_reason="max_tokens"))
 
     assert (result.tool_calls, result.finish_reason) == ((), "length")
@@ -133,7 +133,7 @@ async def test_a_call_that_was_cut_off_is_no_call() -> None:
 
 
 async def test_a_complete_call_is_a_call_whatever_the_stop_reason() -> None:
-    """S4-02: some servers end a reply with calls like an answer."""
+    """S4-02: some servers use the stop reason of an answer for it."""
     use = tool_use("a")
 
     result = await processed(calls(use, stop_reason="end_turn"))
@@ -142,7 +142,7 @@ async def test_a_complete_call_is_a_call_whatever_the_stop_reason() -> None:
 
 
 async def test_a_stream_without_an_end_is_an_error() -> None:
-    """S4-01: half a reply is not a result."""
+    """S4-01: an incomplete reply is not a result."""
     with pytest.raises(ModelError, match="complete reply"):
         await StreamProcessor().process(played([ReplyStart("m"), TextDelta(0, "half")]))
 
@@ -162,7 +162,7 @@ async def test_a_restart_forgets_what_came_before() -> None:
 
 
 def test_a_snapshot_stays_as_it_was() -> None:
-    """S0-12: an event kept for later still shows its own moment."""
+    """S0-12: an event kept for later still shows the state at its time."""
     processor = StreamProcessor()
     processor.feed(ReplyStart("m"))
     empty = processor.snapshot()
@@ -190,7 +190,7 @@ def test_a_snapshot_stays_as_it_was() -> None:
     ],
 )
 def test_any_first_event_begins_a_reply(event: StreamEvent) -> None:
-    """S0-41: not every stream announces itself."""
+    """S0-41: not every stream sends a start event."""
     processor = StreamProcessor()
 
     processor.feed(event)

@@ -42,7 +42,7 @@ SOON = LoopConfig(tool_timeout_s=0.01, tool_stop_timeout_s=0.01)
 
 
 class Stubborn:
-    """A tool's body that goes on whatever it is told, until the test lets it end."""
+    """A tool's body that ignores cancellation until the test lets it end."""
 
     def __init__(self) -> None:
         self.gate = Gate()
@@ -66,7 +66,7 @@ def notices(events: list[Event]) -> list[str]:
 
 @pytest.mark.parametrize("code", [0, 3, "bye", None])
 async def test_a_tool_that_exits_the_program_is_answered(code: int | str | None) -> None:
-    """S0-53: `sys.exit` in a tool ended the event loop, and the program with it."""
+    """S0-53: `sys.exit` in a tool used to end the event loop, and the program with it."""
     agent, _, events = scripted_agent(
         calls(tool_use("leave")),
         says("ok"),
@@ -85,7 +85,7 @@ async def test_a_tool_that_exits_the_program_is_answered(code: int | str | None)
 async def test_a_tool_that_swallows_its_cancellation_does_not_beat_the_limit(
     logged: list[dict[str, object]],
 ) -> None:
-    """S0-18, G5: the run goes on without it and says so; what it does later reaches nobody."""
+    """S0-18, G5: the run continues without it and says so; its later output is dropped."""
     stubborn = Stubborn()
     tools = [tool("stubborn", does(stubborn)), LOOK]
     asks = calls(tool_use("stubborn", {}, "t1"), tool_use("look", {}, "t2"))
@@ -111,7 +111,7 @@ async def test_a_tool_that_swallows_its_cancellation_does_not_beat_the_limit(
 
 
 async def test_a_tool_knows_whether_a_person_approved_its_call() -> None:
-    """S2-33: a sandbox may ask for less after a person's yes, and never without one."""
+    """S2-33: a sandbox may be wider after an approval, and never without one."""
     known: list[tuple[str, bool]] = []
 
     async def note(context: ToolContext) -> str:
@@ -134,7 +134,7 @@ async def test_a_tool_knows_whether_a_person_approved_its_call() -> None:
 
 
 async def test_a_tool_that_swallows_its_cancellation_does_not_hold_an_abort() -> None:
-    """S0-18, S0-64: the run ends, the next one works, the model reads what may go on."""
+    """S0-18, S0-64: the run ends, the next one works, and the model reads of the running tool."""
     stubborn = Stubborn()
     options = LoopConfig(tool_stop_timeout_s=0.01)
     agent, model, events = scripted_agent(
@@ -160,7 +160,7 @@ async def test_a_tool_that_swallows_its_cancellation_does_not_hold_an_abort() ->
 
 
 async def test_a_tool_may_clean_up_when_it_is_stopped() -> None:
-    """S0-18: within its time it ends as it should, and nobody is told that it goes on."""
+    """S0-18: a clean-up within the time limit ends normally, without a warning."""
     cleaned: list[str] = []
 
     async def body(on_update: ToolContext) -> str:
@@ -184,7 +184,7 @@ async def test_a_tool_may_clean_up_when_it_is_stopped() -> None:
 
 
 async def test_a_result_that_comes_after_the_limit_is_not_used() -> None:
-    """G5: the limit was passed; the model must not read that all went well."""
+    """G5: the limit was exceeded; the model must not read of a success."""
 
     async def body(on_update: ToolContext) -> str:
         with contextlib.suppress(asyncio.CancelledError):
@@ -204,7 +204,7 @@ async def test_a_result_that_comes_after_the_limit_is_not_used() -> None:
 
 
 async def test_an_error_after_the_end_is_logged(logged: list[dict[str, object]]) -> None:
-    """Nobody waits for it any more, and the garbage collector must not be the one who tells."""
+    """No task awaits it any more, and the garbage collector must not be the one that reports it."""
 
     async def body(on_update: ToolContext) -> str:
         try:
@@ -224,7 +224,7 @@ async def test_an_error_after_the_end_is_logged(logged: list[dict[str, object]])
 
 
 async def test_the_event_of_an_end_carries_what_the_model_reads() -> None:
-    """S0-15: for a call that was left behind too."""
+    """S0-15: also for an abandoned call."""
     stubborn = Stubborn()
     agent, _, events = scripted_agent(
         calls(tool_use("stubborn")),
@@ -242,7 +242,7 @@ async def test_the_event_of_an_end_carries_what_the_model_reads() -> None:
 
 
 async def test_side_outputs_of_a_running_call_are_kept() -> None:
-    """S2-39: only those that come after the end are dropped."""
+    """S2-39: only those after the end are dropped."""
 
     async def body(on_update: ToolContext) -> ToolResult:
         on_update.add_file_output("plot.png", "image/png", "a plot")
@@ -308,7 +308,7 @@ def _host(*, configure: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.parametrize("how", ["abort", "steer"])
 async def test_a_call_that_had_ended_keeps_its_result_when_its_end_is_interrupted(how: str) -> None:
-    """S0-64, C3: a hook behind the call is slow; the model must not be told to look or repeat."""
+    """S0-64, C3: a hook after the call is slow; the model must not be told to repeat the call."""
     gate = Gate()
 
     async def finish(_call: ToolCall, result: ToolResult) -> ToolResult:

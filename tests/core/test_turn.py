@@ -15,7 +15,7 @@ from tests.fakes import MODEL, returns, tool
 
 
 def turn_of(config: LoopConfig) -> tuple[Turn, list[Event]]:
-    """Return a turn of a conversation that has begun, and what it emits."""
+    """Return a turn of a conversation that has begun, and the events it emits."""
     events: list[Event] = []
     conversation = Conversation()
     conversation.begin(UserMessage.of("go"))
@@ -26,7 +26,7 @@ def turn_of(config: LoopConfig) -> tuple[Turn, list[Event]]:
 
 
 def test_a_turn_begins_with_what_the_options_say() -> None:
-    """S2-15: a contributor adds to lists of its own; the options stay as they are."""
+    """S2-15: a contributor adds to copies of the lists; the options stay unchanged."""
     look = tool("look", returns("a tree"))
     turn, _ = turn_of(LoopConfig(model=MODEL, system_prompt="You are brief.", tools=[look]))
 
@@ -39,7 +39,7 @@ def test_a_turn_begins_with_what_the_options_say() -> None:
 
 
 def test_a_turn_without_a_model_says_what_to_do() -> None:
-    """A sentence, not an AttributeError out of the provider."""
+    """A sentence, not an AttributeError from inside the provider."""
     turn, _ = turn_of(LoopConfig())
 
     with pytest.raises(AgentCliError, match="no model is set: give the agent one"):

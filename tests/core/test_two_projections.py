@@ -51,7 +51,7 @@ CHAT = (
 
 
 def drawn() -> list[LlmMessage]:
-    """Return what the next request is made of, after every kind of entry that is sent."""
+    """Return the input of the next request, after every kind of entry that is sent."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("Draw é"))
     thought = says("", thinking="Hm.").content[:1]
@@ -74,17 +74,17 @@ def compact(value: object) -> str:
 
 
 def test_the_first_projection_to_the_byte() -> None:
-    """S2-05, S2-06, S2-07, S2-08, S2-46: what the Messages API gets."""
+    """S2-05, S2-06, S2-07, S2-08, S2-46: the request for the Messages API."""
     assert compact(to_api(drawn())) == ANTHROPIC
 
 
 def test_the_second_projection_to_the_byte() -> None:
-    """S2-46: the same timeline for another API; only this function differs."""
+    """S2-46: the same timeline for another API; only the projection differs."""
     assert compact(to_chat(["Be brief."], drawn())) == CHAT
 
 
 async def test_a_run_is_the_same_whichever_api_it_talks_to() -> None:
-    """S2-46, C21: loop, executor and conversation never learn who answers."""
+    """S2-46, C21: loop, executor and conversation do not depend on the API."""
     arguments = json.dumps({"at": "the hill"})
     call: Json = {"id": "t1", "type": "function"}
     assert isinstance(call, dict)
