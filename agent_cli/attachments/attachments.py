@@ -1,6 +1,6 @@
-"""Files and images that go with a prompt: named in it with an @, or put into it by a front end.
+"""Files and images sent with a prompt: named in it with an @, or added by a front end.
 
-In the text an image stands as a mark, `[image 1: pic.png 800×600]`, for the person and the model.
+In the text a mark stands for an image, `[image 1: pic.png 800×600]`, for the user and the model.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
 
 _NAME_CHARS_MAX: Final = 60
-# Making the largest image smaller takes a second or two.
+# Shrinking the largest image takes a second or two.
 _FITTED_LIMIT_S: Final = 60
 # About 40,000 tokens.
 _TOTAL_CHARS_MAX: Final = 150_000
-# A colon stands in a resource of an MCP server.
+# A name with a colon is a resource of an MCP server.
 _FILE: Final = re.compile(
     r"[^:]+\.(?:png|jpe?g|gif|webp|svg|pdf|txt|md|rst|log|csv|jsonl?|toml|ya?ml|xml|ini|cfg|lock"
     r"|py|jsx?|tsx?|html|css|c|h|cc|cpp|hpp|rs|go|java|kt|rb|php|sh|sql|swift)",
@@ -34,7 +34,7 @@ _FILE: Final = re.compile(
 
 
 class Attachments:
-    """The images of a session, by the marks that stand for them; a mark is never used again."""
+    """The images of a session, by their marks; a mark is never reused."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class Attachments:
         """Attach nothing yet.
 
         Args:
-            folder: Where relative paths begin.
-            refusal: Says why the model may not read a file, or "".
-            tell: Gets a sentence about each file that is named: what goes with the message.
-            note: Gets the real path and the content of each file that is attached whole.
+            folder: The base of relative paths.
+            refusal: Returns the reason the model may not read a file, or "".
+            tell: Receives a sentence about each named file: the part that is attached.
+            note: Receives the real path and the content of each file attached whole.
         """
         self._folder = folder
         self._refusal = refusal
@@ -60,17 +60,17 @@ class Attachments:
         self._blocks: dict[str, Future[Block]] = {}
 
     def add(self, image: Image, name: str) -> str:
-        """Return the mark that stands for *image* from now on; it is made smaller meanwhile."""
+        """Return the mark for *image*, and start shrinking the image in a thread."""
         shown = one_line(reveal(name), _NAME_CHARS_MAX).replace("[", "(").replace("]", ")")
         mark = f"[image {len(self._blocks) + 1}: {shown} {image.width}×{image.height}]"
         self._blocks[mark] = self._fitting.submit(_fitted_block, image)
         return mark
 
     def add_file(self, path: str) -> str | None:
-        """Return the mark for the image at *path*; None when there is no image there.
+        """Return the mark for the image at *path*; None if there is no image.
 
         Raises:
-            UsageError: It cannot be read or sent.
+            UsageError: The image cannot be read or sent.
         """
         found = place(path, self._folder)
         return self.add(read_image(found), found.name) if is_image(found) else None
@@ -89,9 +89,9 @@ class Attachments:
         return "".join([*parts, text[at:]])
 
     def missing(self, text: str) -> list[str]:
-        """Return what *text* names with an @ as if it were a file, though there is none.
+        """Return the names after an @ in *text* that look like files but do not exist.
 
-        Only what ends as files do: an @ stands before people and decorators too.
+        Only names with a known file suffix count: an @ also precedes people and decorators.
         """
         named: dict[int, list[str]] = {}
         for reference in references(text):
@@ -104,14 +104,14 @@ class Attachments:
         ]
 
     async def attached(self, message: UserMessage, *, typed: str | None = None) -> UserMessage:
-        """Return *message* with the images and files it names, before everything else.
+        """Return *message* with the images and files it names, before its other content.
 
         Args:
-            message: What is sent.
-            typed: Where files are named; None is the last text of *message*.
+            message: The message to send.
+            typed: The text in which files are named; None means the last text of *message*.
 
         Raises:
-            UsageError: An image is damaged, or takes too long to be made smaller.
+            UsageError: An image is damaged, or takes too long to shrink.
         """
         typed = typed_in(message.content) if typed is None else typed
         files = [block async for block in self._files(typed)]
@@ -121,7 +121,7 @@ class Attachments:
         try:
             async with asyncio.timeout(_FITTED_LIMIT_S):
                 for mark in marks:
-                    # Shielded: who stops waiting for an image may want it later.
+                    # Shielded: a caller that stops waiting for an image may need it later.
                     images.append(await asyncio.shield(asyncio.wrap_future(self._blocks[mark])))
         except TimeoutError as error:
             raise UsageError(
@@ -130,7 +130,7 @@ class Attachments:
         return replace(message, content=(*images, *files, *message.content))
 
     async def _files(self, typed: str) -> AsyncIterator[Block]:
-        if "@" not in typed:  # nothing is waited for where nothing is named
+        if "@" not in typed:  # no thread if no file is named
             return
         chars_left = _TOTAL_CHARS_MAX
         for file in await asyncio.to_thread(named_files, typed, self._folder):
@@ -155,19 +155,19 @@ async def with_attachments(
     tell: Callable[[str], None] = lambda _sentence: None,
     note: Callable[[Path, bytes], None] = lambda _path, _content: None,
 ) -> UserMessage:
-    """Return the message of *text* with the files and images it names.
+    """Return *text* as a message with the files and images it names.
 
     Args:
         text: The prompt.
-        folder: Where relative paths begin.
-        data: The part of *text* that was piped in: names in it are not looked for.
-        refusal, tell, note: As `Attachments` takes them.
+        folder: The base of relative paths.
+        data: The part of *text* that was piped in: names in it are ignored.
+        refusal, tell, note: As for `Attachments`.
 
     Raises:
         UsageError: An image cannot be read or sent.
     """
     attachments = Attachments(folder, refusal=refusal, tell=tell, note=note)
-    if data and data not in text:  # a command has taken it apart
+    if data and data not in text:  # a command has rearranged it
         return UserMessage.of(text)
     before, _, after = text.rpartition(data) if data else (text, "", "")
     before, after = attachments.marked(before), attachments.marked(after)
@@ -182,5 +182,5 @@ def _fitted_block(image: Image) -> Block:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # too long for a name, or a NUL in it
+    except (OSError, ValueError):  # the name is too long, or holds a NUL
         return False

@@ -1,4 +1,4 @@
-"""Text files and folders named in a prompt, `@src/app.py`: what they hold goes with the message."""
+"""Text files and folders named in a prompt, `@src/app.py`: their content goes with the message."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from agent_cli.terminal.sanitize import reveal
 
 # About 12,000 tokens; a tool reads the rest in parts.
 FILE_CHARS_MAX: Final = 50_000
-# More names than this in one text were pasted.
+# A text with more names than this was pasted.
 FILES_MAX: Final = 10
 _TEXT_CHARS_MAX: Final = 10_000
 _ENTRIES_MAX: Final = 200
@@ -23,10 +23,10 @@ _NAME_CHARS_MAX: Final = 200
 
 
 class Attached(NamedTuple):
-    """A named file: what the model reads of it, None for nothing, and a sentence about that.
+    """A named file: its block for the model, None for nothing, and a sentence about that.
 
     Attributes:
-        whole: The content of a file that the model reads to its end, and its real path.
+        whole: The real path and the content of a file that the model reads to its end.
     """
 
     block: Block | None
@@ -35,16 +35,16 @@ class Attached(NamedTuple):
 
 
 class NamedFile(NamedTuple):
-    """A file or folder as it was named, and where it is."""
+    """A file or folder: its name in the prompt, and its path."""
 
     name: str
     path: Path
 
 
 def named_files(text: str, folder: Path) -> list[NamedFile]:
-    """Return the files and folders that *text* names and that exist, each once; no images.
+    """Return the existing files and folders named in *text*, each once, without images.
 
-    Relative paths begin in *folder*. A text that is long or names many was pasted: none counts.
+    Relative paths start at *folder*. A text that is long or has many names was pasted: none counts.
     """
     if len(text) > _TEXT_CHARS_MAX:
         return []
@@ -63,12 +63,12 @@ def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
     """Read *file* for a message; blocks.
 
     Args:
-        file: What was named.
-        refusal: Says why the model may not read a path, or "".
+        file: The named file.
+        refusal: Returns the reason the model may not read a path, or "".
     """
     name = one_line(reveal(file.name), _NAME_CHARS_MAX)
     real = Path(os.path.realpath(file.path))
-    # As it was named too: a link may lead to a file whose own name tells nothing.
+    # Check the given path too: a link may lead to a file with an innocent name.
     if why := refusal(Path(os.path.normpath(file.path.absolute()))) or refusal(real):
         return Attached(None, f"@{name} not attached: {why}")
     try:
@@ -80,7 +80,7 @@ def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
 
 
 def place(path: str, folder: Path) -> Path:
-    """Return where *path* leads, as it was named in a prompt."""
+    """Return the path for *path*, a name in a prompt."""
     try:
         return folder / Path(path).expanduser()
     except RuntimeError:  # no such user
@@ -91,7 +91,7 @@ def _kind(path: Path) -> int:
     """Return the file type bits of a regular file or a folder, 0 for everything else."""
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
-    except (OSError, ValueError):  # too long for a name, or a NUL in it
+    except (OSError, ValueError):  # the name is too long, or holds a NUL
         return 0
     return kind if kind in (stat.S_IFREG, stat.S_IFDIR) else 0
 
@@ -130,13 +130,13 @@ def _file(name: str, path: Path) -> Attached:
 
 
 def _decoded(data: bytes, *, is_whole: bool) -> str | None:
-    """Return *data* as text; None when it is not UTF-8 text."""
+    """Return *data* as text; None if it is not UTF-8 text."""
     if b"\0" in data:
         return None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # A read that stopped in the middle may have cut a character in two.
+        # A partial read may end in the middle of a character.
         if is_whole or error.start < len(data) - 3:
             return None
         return data[: error.start].decode("utf-8-sig")

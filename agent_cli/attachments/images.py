@@ -1,7 +1,7 @@
-"""Images as the Messages API takes them: what kind, how large, and made smaller where needed.
+"""Images for the Messages API: media type, size, and shrinking if necessary.
 
-Knows files' bytes and the API's limits, not where an image comes from or who looks at it. Pillow
-is optional: without it an image beyond the limits is refused.
+It knows file formats and the API's limits, but not where images come from. Pillow is optional:
+without it an image beyond the limits is refused.
 """
 
 import importlib.util
@@ -16,15 +16,15 @@ from agent_cli.contracts.timeline import Block, image_block
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-# The API's limits for one image: pixels of a side, and bytes before they are written as base64.
+# The API's limits for one image: pixels of a side, and bytes before base64 encoding.
 _SIDE_MAX: Final = 8_000
 _BYTES_MAX: Final = 10 * 1024 * 1024 * 3 // 4
-# What is larger is made smaller where that is possible: a request with more than 20 images takes no
-# larger ones, some platforms take half the bytes, and no model sees more than this anyway.
+# Larger images are shrunk if possible: a request with more than 20 images accepts none larger than
+# this, some platforms accept half the bytes, and no model sees more detail anyway.
 _WANTED_SIDE: Final = 2_000
 _WANTED_BYTES: Final = _BYTES_MAX // 2
 _FILE_BYTES_MAX: Final = 100 * 1024 * 1024
-# A small file may be a picture that fills the memory once it is unpacked.
+# A small file may hold an image that fills the memory once it is decoded.
 _UNPACKED_PIXELS_MAX: Final = 50_000_000
 _JPEG_QUALITY: Final = 85
 # Start-of-frame markers; 0xC4, 0xC8 and 0xCC among them mean something else.
@@ -33,7 +33,7 @@ _JPEG_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of a kind the API takes. `data` is the whole file, width and height are pixels."""
+    """An image in a format of the API. `data` is the whole file, width and height are pixels."""
 
     media_type: str
     width: int
@@ -47,7 +47,7 @@ class Image:
 
 
 def image_type(start: bytes) -> str | None:
-    """Return the media type of an image the API takes, judged by its first 12 bytes."""
+    """Return the media type of an image by its first 12 bytes; None if the API does not take it."""
     if start.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if start.startswith(b"\xff\xd8\xff"):
@@ -60,22 +60,22 @@ def image_type(start: bytes) -> str | None:
 
 
 def is_image(path: Path) -> bool:
-    """Return whether *path* is a file that begins like an image; False where it cannot be read."""
+    """Return whether *path* is a file that starts like an image; False if it cannot be read."""
     try:
-        # A pipe or a device would be waited for.
+        # Reading a pipe or a device could block.
         if not path.is_file():
             return False
         with path.open("rb") as file:
             return image_type(file.read(12)) is not None
-    except (OSError, ValueError):  # ValueError: no path at all
+    except (OSError, ValueError):  # ValueError: not a valid path
         return False
 
 
 def read_image(path: Path) -> Image:
-    """Read an image that can be sent, once `fitted`.
+    """Read an image that can be sent, after `fitted`.
 
     Raises:
-        UsageError: It cannot be read or sent; says what to do.
+        UsageError: The image cannot be read or sent; the message suggests a fix.
     """
     try:
         if path.stat().st_size > _FILE_BYTES_MAX:
@@ -87,10 +87,10 @@ def read_image(path: Path) -> Image:
 
 
 def image_of(data: bytes, *, name: str) -> Image:
-    """Return *data* as an image that can be sent, once `fitted`; *name* is for the error.
+    """Return *data* as an image that can be sent, after `fitted`; *name* is for the error.
 
     Raises:
-        UsageError: It is none, it is damaged, or it is too large and cannot be made smaller.
+        UsageError: It is not an image, is damaged, or is too large and cannot be shrunk.
     """
     media_type = image_type(data)
     if media_type is None:
@@ -109,13 +109,13 @@ def image_of(data: bytes, *, name: str) -> Image:
 
 
 def fitted(image: Image) -> Image:
-    """Return *image* small enough for any request; takes up to a second for a large one.
+    """Return *image*, shrunk to fit any request; takes up to a second for a large one.
 
     Returns:
-        The image itself when it is small enough, or when there is no Pillow to make it smaller.
+        The image itself if it is small enough, or if Pillow is not installed.
 
     Raises:
-        UsageError: It is damaged, or would fill the memory.
+        UsageError: The image is damaged, or would fill the memory.
     """
     if _is_within(image, _WANTED_SIDE, _WANTED_BYTES) or not _can_shrink():
         return image
@@ -137,7 +137,7 @@ def fitted(image: Image) -> Image:
 
 
 def _encoded(picture: "Picture", *, lossless: bool) -> Image:
-    """Return *picture* as PNG, which keeps text sharp, or as JPEG where that is too large."""
+    """Return *picture* as PNG, which keeps text sharp, or as JPEG if that is too large."""
     buffer = io.BytesIO()
     if lossless:
         picture.save(buffer, "PNG")
@@ -157,7 +157,7 @@ def _can_shrink() -> bool:
 
 
 def _size_of(data: bytes, media_type: str) -> tuple[int, int]:
-    """Return width and height as the file's head gives them; zeros where it does not."""
+    """Return width and height from the file's header; zeros if they are missing."""
     match media_type:
         case "image/png":
             return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
@@ -170,7 +170,7 @@ def _size_of(data: bytes, media_type: str) -> tuple[int, int]:
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
-    """Source: RFC 9649 sections 2.5 to 2.7, RFC 6386 section 9.1."""
+    """Return width and height. Source: RFC 9649 sections 2.5 to 2.7, RFC 6386 section 9.1."""
     match data[12:16]:
         case b"VP8X":
             width, height = data[24:27], data[27:30]
@@ -193,6 +193,6 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
         marker = data[at + 1]
         if marker in _JPEG_FRAMES:
             return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
-        # A fill byte before the marker is no segment.
+        # A fill byte before the marker is not a segment.
         at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4])
     return 0, 0
