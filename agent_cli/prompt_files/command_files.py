@@ -1,8 +1,8 @@
-"""Commands somebody wrote: markdown files whose text becomes a prompt.
+"""Prompt commands defined by Markdown files.
 
-`review.md` is `/review`, `team/review.md` is `/team:review`; a skill is `/NAME` as well. Files are
-read when they are used, so that an editor's last word counts; what lists them keeps only what has
-not changed.
+`review.md` is `/review`, `team/review.md` is `/team:review`; a skill is `/NAME` as well. A file is
+read when its command is used, so that the latest edit counts; a list of commands rereads only
+changed files.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ class CommandFolder(NamedTuple):
     """A folder of commands.
 
     Attributes:
-        source: Whose they are, in a word.
-        inside: Where its files must really lie; None for a folder of the user's own.
-        refusal: Why none of its files may be read, or "".
-        objection: Why what was read may not act, or ""; asked after reading.
-        holds_skills: Its commands are the skills in it.
+        source: The owner of the commands, in a word.
+        inside: The directory its files must really be in; None for a folder of the user's own.
+        refusal: The reason not to read any of its files, or "".
+        objection: Returns the reason not to use the files just read, or "".
+        holds_skills: Its commands are its skills.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class CommandFolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommandFile:
-    """A command; one with a `problem` cannot be used, one without a `name` not even be typed."""
+    """A command; with a `problem` it cannot be used, without a `name` not even be typed."""
 
     folder: CommandFolder
     path: Path
@@ -61,19 +61,19 @@ class CommandFile:
 
     @property
     def source(self) -> str:
-        """Whose it is."""
+        """The owner of the command."""
         return self.folder.source
 
     async def prompt(self, argument: str) -> WrittenPrompt:
-        """Return the file's text as it is now, with *argument* in it, and the model it names.
+        """Return the current text of the file with *argument* filled in, and the model it names.
 
         Raises:
-            UsageError: It cannot be read, or may not act any more.
+            UsageError: The file cannot be read, or must not be used any more.
         """
         body, model = await asyncio.to_thread(self._written)
         if not self.folder.holds_skills:
             return WrittenPrompt(filled(body, argument), model)
-        # Written for the model to read: its $1 is the shell's.
+        # A skill is written for the model: a $1 in it belongs to shell code.
         return WrittenPrompt(f"{body}\n\n{argument}".strip(), model)
 
     def _written(self) -> WrittenPrompt:
@@ -89,16 +89,16 @@ class CommandFile:
 
 
 class CommandFiles:
-    """The commands in folders, earlier ones first."""
+    """The commands of several folders, earlier folders first."""
 
     def __init__(self, folders: Sequence[CommandFolder]) -> None:
         self._folders = folders
         self._known: dict[Path, tuple[object, CommandFile]] = {}
 
     def commands(self) -> list[CommandFile]:
-        """Return all commands; of two with one name the first counts.
+        """Return all commands; the first of a name counts.
 
-        Of two skills with one name only the first is there: folders for several agents hold copies.
+        Of skills with one name only the first is listed: folders of several agents hold copies.
         """
         found: list[CommandFile] = []
         skills: set[str] = set()
@@ -117,7 +117,7 @@ class CommandFiles:
         known = {path: self._known[path] for path in stamps if path in self._known}
         old = {path: command for path, (stamp, command) in known.items() if stamp == stamps[path]}
         new = {path: _described(folder, path) for path in stamps if path not in old}
-        # Once for all that was read: it looks at everything that acts in the workspace.
+        # Once for all files just read: it checks all acting files of the workspace.
         is_news = any(not command.problem for command in new.values())
         objection = folder.objection() if is_news else ""
         for path, stamp in stamps.items():
@@ -130,7 +130,7 @@ class CommandFiles:
 
 
 async def written_out(prompt: str, commands: Iterable[CommandFile]) -> WrittenPrompt:
-    """Return the prompt of the command that *prompt* begins with, or *prompt* where it is none.
+    """Return the prompt of the command at the start of *prompt*, or *prompt* if there is none.
 
     Raises:
         UsageError: The command cannot be used.
@@ -143,15 +143,15 @@ async def written_out(prompt: str, commands: Iterable[CommandFile]) -> WrittenPr
 
 
 def command_paths(folder: Path) -> Iterator[Path]:
-    """Yield the files of *folder* that are commands, by path; not all when there are too many."""
+    """Yield the command files of *folder*, by path, up to a limit."""
     yield from islice(_markdown_files(folder), FILES_MAX)
 
 
 def filled(body: str, argument: str) -> str:
     r"""Return *body* with *argument* for $ARGUMENTS and its words for $1 to $9.
 
-    Without a place for it the argument comes last. `\$1` is no place. What was put in is not
-    looked at again.
+    Without a placeholder the argument comes last. `\$1` is not a placeholder. Inserted text is not
+    expanded again.
     """
     words = _words(argument)
     places = 0
@@ -172,12 +172,12 @@ def filled(body: str, argument: str) -> str:
 def _words(argument: str) -> list[str]:
     try:
         return shlex.split(argument)
-    except ValueError:  # a quote that does not end, as in "don't"
+    except ValueError:  # an unclosed quote, as in "don't"
         return argument.split()
 
 
 def _markdown_files(folder: Path) -> Iterator[Path]:
-    # A stranger's folder may be a link to all there is; it is looked at before it is trusted.
+    # Limited: the folder is read before it is trusted, and may be a link to a whole disk.
     for where, folders, names in islice(os.walk(folder), _FOLDERS_MAX):
         folders.sort()
         for name in sorted(names):
@@ -187,7 +187,7 @@ def _markdown_files(folder: Path) -> Iterator[Path]:
 
 
 def _described(folder: CommandFolder, path: Path) -> CommandFile:
-    """Return the command in a file, or what keeps it from being one."""
+    """Return the command in a file, or a command with the problem."""
     if folder.holds_skills:
         return _described_skill(folder, path)
     name = ":".join(path.relative_to(folder.path).with_suffix("").parts)
@@ -218,10 +218,10 @@ def _described_skill(folder: CommandFolder, path: Path) -> CommandFile:
 
 
 def _read_skill(folder: CommandFolder, path: Path) -> tuple[Skill, str]:
-    """Return a skill and what the model reads of it.
+    """Return a skill and its text for the model.
 
     Raises:
-        UsageError: It may not be read, or cannot be used as it is.
+        UsageError: The skill must not be read, or cannot be used.
     """
     _check_place(folder, path)
     try:
@@ -233,10 +233,10 @@ def _read_skill(folder: CommandFolder, path: Path) -> tuple[Skill, str]:
 
 
 def _check_place(folder: CommandFolder, path: Path) -> None:
-    """Make sure that a file of *folder* may be read.
+    """Check that a file of *folder* may be read.
 
     Raises:
-        UsageError: It may not.
+        UsageError: The file must not be read.
     """
     if folder.refusal:
         raise UsageError(f"{path} is not used: {folder.refusal}")
@@ -248,7 +248,7 @@ def _read(folder: CommandFolder, path: Path) -> tuple[dict[str, str], str]:
     """Return the front matter and the text of a command.
 
     Raises:
-        UsageError: It may not be read, or cannot be used as it is.
+        UsageError: The file must not be read, or cannot be used.
     """
     _check_place(folder, path)
     try:

@@ -1,6 +1,6 @@
-"""The lines between two `---` at the top of a markdown file: what it is called, what it is for.
+"""Front matter, the lines between two `---` at the top of a Markdown file: name, description.
 
-Not YAML: single values are all that is needed, and all that is ever written there.
+Not full YAML: these files only need single values.
 """
 
 import re
@@ -14,19 +14,19 @@ _MODELS: Final[Mapping[str, str]] = {"haiku": "small", "sonnet": "normal", "opus
 
 
 def split(text: str) -> tuple[dict[str, str] | None, str]:
-    """Return the values by name, None where there is no front matter, and the text behind it."""
+    """Return the values by name, None without front matter, and the text after it."""
     found = _FRONT_MATTER.match(text)
     return (_fields(found[1] or ""), text[found.end() :]) if found else (None, text)
 
 
 def model_name(text: str) -> str:
-    """Return the alias or id that a `model:` field names; "" for the model asked otherwise."""
+    """Return the alias or id of a `model:` field; "" for "inherit"."""
     lowered = text.strip().lower()
     return "" if lowered == _INHERIT else _MODELS.get(lowered, text.strip())
 
 
 def _fields(front_matter: str) -> dict[str, str]:
-    """Read `key: value` lines; lines below that are indented or items belong to the value."""
+    """Read `key: value` lines; indented lines and items below belong to the value."""
     fields: dict[str, str] = {}
     key = ""
     for line in front_matter.splitlines():
@@ -35,7 +35,7 @@ def _fields(front_matter: str) -> dict[str, str]:
         elif ":" in line:
             key, _, value = line.partition(":")
             value = value.strip()
-            # > and | say how the indented lines below are joined.
+            # > and | only tell YAML how to join the indented lines below.
             fields[key] = "" if value[:1] in (">", "|") else value
     return {key: _unquoted(value) for key, value in fields.items()}
 

@@ -1,4 +1,4 @@
-"""Output styles on disk: a markdown file each, as Claude Code has them."""
+"""Output styles on disk, one Markdown file each, in Claude Code's format."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ STYLES_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class OutputStyle:
-    """How the model is to answer; `keeps_coding` keeps its other instructions as they are.
+    """Instructions for the model's answers; `keeps_coding` keeps its other instructions.
 
-    `source` says whose it is: "yours" or "project".
+    `source` is the owner: "yours" or "project".
     """
 
     name: str
@@ -26,9 +26,9 @@ class OutputStyle:
 
 
 def find_styles(folders: Iterable[tuple[Path, str]]) -> tuple[dict[str, OutputStyle], list[str]]:
-    """Return the styles in *folders* by name, and a sentence about each that cannot be used.
+    """Return the styles in *folders* by name, and a sentence about each unusable one.
 
-    Of two with one name the first counts; a folder stands beside its source.
+    The first style of a name counts; each folder comes with its source.
     """
     styles: dict[str, OutputStyle] = {}
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""Skills on disk: a folder each, with a SKILL.md whose front matter names and describes it."""
+"""Skills on disk: a folder each, with a SKILL.md whose front matter has name and description."""
 
 import os
 import re
@@ -20,10 +20,10 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill: what the model is told about it, and the folder with all the rest.
+    """A skill: its name and description for the model, and the folder with its files.
 
     Attributes:
-        model: Asked where a person names the skill: an alias or an id, "" is the usual one.
+        model: The model for a prompt that names the skill: an alias or an id, "" for the usual one.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Skill:
     model: str = ""
 
     def read(self, file: str = FILE) -> str:
-        """Return a file of the skill; of SKILL.md what follows the front matter.
+        """Return a file of the skill; SKILL.md without its front matter.
 
         Raises:
-            OSError: It cannot be read.
-            ValueError: It is too large, or not in the skill's folder.
+            OSError: The file cannot be read.
+            ValueError: The file is too large, or not in the skill's folder.
         """
         path = (self.folder / file).resolve()
         if not path.is_relative_to(self.folder):
@@ -47,26 +47,26 @@ class Skill:
         return front_matter.split(text)[1].strip() if file == FILE else text
 
     def whole(self) -> str:
-        """Return what the model reads: SKILL.md, its folder, and the names of its other files.
+        """Return the text for the model: SKILL.md, its folder, and the names of its other files.
 
         Raises:
-            OSError: It cannot be read.
-            ValueError: It is too large.
+            OSError: SKILL.md cannot be read.
+            ValueError: SKILL.md is too large.
         """
         text, others = self.read(), self.files()
         listed = f"\n\nOther files of this skill: {', '.join(others)}" if others else ""
         return f"[skill {self.name}, folder {self.folder}]\n{text}{listed}"
 
     def files(self) -> list[str]:
-        """Return the other files of the folder, by path; not all when there are very many."""
+        """Return the other files of the folder, by path, up to a limit."""
         found = (path for path in self.folder.rglob("*") if path.is_file() and path.name != FILE)
         return sorted(str(p.relative_to(self.folder)) for p in islice(found, FILES_MAX))
 
 
 def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
-    """Return the skills in *folders* by name, and a sentence about each that cannot be used.
+    """Return the skills in *folders* by name, and a sentence about each unusable one.
 
-    Of two with one name the first counts.
+    The first skill of a name counts.
     """
     skills: dict[str, Skill] = {}
     problems: list[str] = []
@@ -84,9 +84,9 @@ def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
 
 
 def skill_paths(folder: Path) -> Sequence[Path]:
-    """Return the SKILL.md files of *folder*, by path; not all when it holds very many entries.
+    """Return the SKILL.md files of *folder*, by path; only up to a limit of its entries.
 
-    For what looks at every key: a stranger's folder may be a link to a whole disk.
+    For code that runs at every key press: an untrusted folder may be a link to a whole disk.
     """
     try:
         with os.scandir(folder) as entries:
@@ -97,11 +97,11 @@ def skill_paths(folder: Path) -> Sequence[Path]:
 
 
 def read_skill(path: Path) -> Skill:
-    """Return the skill that the file *path* describes.
+    """Return the skill described by the file *path*.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is no skill, or leads out of its folder.
+        OSError: The file cannot be read.
+        ValueError: The file is not a skill, or leads out of its folder.
     """
     folder = path.parent.resolve()
     if not path.resolve().is_relative_to(path.parent.parent.resolve()):
