@@ -1,7 +1,7 @@
-"""What a project's file would do if its workspace were trusted, in sentences without secrets.
+"""Describe the effects of a project's files, once trusted, in sentences without secrets.
 
-Asks the very readers that would act on the file, so that nothing acts that was not shown. The text
-comes from strangers: control characters, which could repaint the question, are escaped.
+It uses the same readers as the code that acts on the files, so that all effects are shown. The
+text is untrusted: control characters, which could repaint the question, are escaped.
 """
 
 import json
@@ -32,7 +32,7 @@ _VALUE_CHARS_MAX = 200
 
 
 def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
-    """Return one sentence an effect; a file that cannot be understood says so instead."""
+    """Return one sentence per effect; an invalid file yields a sentence about that."""
     try:
         if str(path.relative_to(workspace)) in CLAUDE_FILES:
             return tuple(_hooks(claude_hooks(path, from_project=True)))
@@ -111,11 +111,11 @@ def _mcp_json(path: Path) -> Iterator[str]:
             continue
         layers = Layers()
         try:
-            # One at a time: a broken server must not hide what the others start.
+            # One at a time: an invalid server must not hide the others.
             layers.take([Entry(("mcp", "servers", entry.path[-1]), entry.value, entry.origin)])
         except SettingsError as error:
             yield f"cannot be used as it is: {_plain(str(error))}"
-            # The reader that acts on this file is milder in places.
+            # The reader that acts on this file accepts some entries that this one rejects.
             written = _as_written(entry.path[-1], entry.value)
             if written.command or written.url:
                 yield _server(written)
@@ -123,7 +123,7 @@ def _mcp_json(path: Path) -> Iterator[str]:
 
 
 def _as_written(name: str, entry: object) -> McpServer:
-    """Return what of *entry* acts, whatever else may be wrong with it."""
+    """Return the acting parts of *entry*, ignoring invalid ones."""
     given = entry if isinstance(entry, dict) else {}
     command, url, args = (given.get(key) for key in ("command", "url", "args"))
     return McpServer(
@@ -140,7 +140,7 @@ def _server(server: McpServer) -> str:
     if server.command:
         command = shlex.join((server.command, *redactor.arguments(server.args)))
         where = f" in {server.cwd}" if server.cwd else ""
-        # A variable can make a harmless command run something else.
+        # A variable can make a harmless command run a different program.
         variables = f" with {', '.join(server.env)} set" if server.env else ""
         acts.append(f"starts {command}{where}{variables}")
     if server.url:

@@ -1,8 +1,8 @@
-"""Which workspaces the user trusts, and what would act in one: nothing of a repository acts before.
+"""Trusted workspaces, and the files that would act in one; none acts before it is trusted.
 
-Trust is given to a directory together with the content of the files that would act; any change of
-that content takes it away. Reads files only: not even `git status` runs in a workspace nobody
-trusts, because a repository can make that start programs.
+Trust covers a directory together with the content of its acting files; any change of that content
+revokes it. This module only reads files: not even `git status` runs in an untrusted workspace,
+because a repository can make it start programs.
 """
 
 import os
@@ -15,21 +15,21 @@ from agent_cli.prompt_files.command_files import command_paths
 from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
 from agent_cli.system import paths
 
-# Everything in a repository that changes what this program does or starts.
+# All files of a repository that change what this program does or starts.
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 ACTING_FILES = (*SETTINGS_FILES, ".env", ".mcp.json")
-# Folders of skills: what one says, the model does.
+# Folders of skills: the model follows their instructions.
 SKILL_FOLDERS = (".agent-cli/skills", ".agents/skills", ".claude/skills")
-# Folders of agents: what one says, the model that the agent starts does.
+# Folders of agents: subagents follow their instructions.
 AGENT_FOLDERS = (".agent-cli/agents", ".claude/agents")
-# Folders of output styles: as one says, the model answers, once somebody chooses it.
+# Folders of output styles: the model answers in one once the user chooses it.
 STYLE_FOLDERS = (".agent-cli/output-styles", ".claude/output-styles")
-# Folders of commands: what one says, the user says who types its name.
+# Folders of commands: their text is sent as the user's when the user types the name.
 COMMAND_FOLDERS = (".agent-cli/commands", ".claude/commands")
 
 
 class ActingFile(NamedTuple):
-    """A file that would act, and what it would do, one sentence an item; secrets are masked."""
+    """A file that would act, with one sentence per effect; secrets are masked."""
 
     path: Path
     effects: tuple[str, ...]
@@ -48,7 +48,7 @@ def acting_files(workspace: Path) -> tuple[Path, ...]:
 
 
 def skill_folders(workspace: Path) -> tuple[Path, ...]:
-    """Return the folders of skills that a workspace brings; in a home one is the user's own."""
+    """Return a workspace's folders of skills; in the home directory, one is the user's own."""
     own = paths.shared_skills_dir()
     return tuple(path for name in SKILL_FOLDERS if (path := workspace / name) != own)
 
@@ -69,7 +69,7 @@ def _hook_files(workspace: Path) -> tuple[Path, ...]:
 
 
 def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
-    """Return the files that would act and what they would do, for the question to the user."""
+    """Return the files that would act with their effects, for the question to the user."""
     found = acting_files(workspace)
     if not found:
         return ()
@@ -79,7 +79,7 @@ def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
 
 
 def shown_name(path: Path, workspace: Path) -> str:
-    """Return the name of a file in *workspace* as one line of ASCII: strangers chose it."""
+    """Return the name of a file in *workspace* as one line of ASCII: the name is untrusted."""
     return ascii(str(path.relative_to(workspace)))[1:-1]
 
 
@@ -100,7 +100,7 @@ def fingerprint(workspace: Path) -> str:
 
 
 class TrustStore:
-    """A JSON file, readable by the user alone: directory → fingerprint of what acts in it."""
+    """A JSON file, readable by the user alone: directory → fingerprint of its acting files."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -111,7 +111,7 @@ class TrustStore:
         return cls(paths.trust_file())
 
     def is_trusted(self, workspace: Path) -> bool:
-        """Tell whether the user trusts this directory with exactly what acts in it now.
+        """Return whether the user trusts this directory with its current acting files.
 
         Raises:
             SettingsError: The store, or a file that would act, cannot be read.
@@ -122,10 +122,10 @@ class TrustStore:
         return known is not None and known == fingerprint(workspace)
 
     def trust(self, workspace: Path, shown: str | None = None) -> None:
-        """Remember the directory with what acts in it.
+        """Remember the directory with its acting files.
 
         Args:
-            shown: The fingerprint of what the user was shown; without it, of what acts now.
+            shown: The fingerprint of the files shown to the user; by default, of the current ones.
 
         Raises:
             SettingsError: The store cannot be read or written.
@@ -145,7 +145,7 @@ class TrustStore:
         return known
 
     def _read(self) -> dict[str, str]:
-        import json  # noqa: PLC0415 - the first prompt waits; nobody trusted anything, no JSON
+        import json  # noqa: PLC0415 - start-up needs no JSON unless a workspace was trusted
 
         try:
             stored = json.loads(self._path.read_bytes())
@@ -160,7 +160,7 @@ class TrustStore:
         return {str(name): str(fingerprint) for name, fingerprint in stored.items()}
 
     def _write(self, trusted: dict[str, str]) -> None:
-        """Replace the file as a whole: a crash in between leaves the old one."""
+        """Replace the file atomically: after a crash the old one is intact."""
         import json  # noqa: PLC0415 - as in _read
 
         new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
@@ -175,5 +175,5 @@ class TrustStore:
 
 
 def _name(workspace: Path) -> str:
-    """Return the directory's one true path: a link to it is not another directory."""
+    """Return the directory's real path: a link to it is not another directory."""
     return os.path.realpath(workspace)
