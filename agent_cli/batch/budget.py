@@ -11,10 +11,10 @@ _LEAST_SHARE: Final = 10_000
 
 
 class Budget:
-    """What is spent and held never exceeds the limit.
+    """Spent and reserved amounts together never exceed the limit.
 
     Attributes:
-        limit: 0 sets none.
+        limit: 0 means no limit.
         spent: Cost of the runs that have ended.
         held: Reservations of the runs that go on.
     """
@@ -26,18 +26,18 @@ class Budget:
 
     @property
     def left(self) -> int:
-        """What may be reserved."""
+        """The amount that may still be reserved."""
         return self.limit - self.spent - self.held
 
     def reserve(self, cap: int, *, tasks: int) -> int | None:
-        """Reserve the cost limit of one run; 0 stands for no limit.
+        """Reserve the cost limit of one run; 0 means no limit.
 
         Args:
             cap: The limit of the task; without one (0) it gets an equal share of what is left.
             tasks: The number of tasks that are not started yet, this one included.
 
         Returns:
-            The amount; None where too little is left.
+            The amount; None if too little is left.
         """
         if not self.limit:
             return cap

@@ -123,11 +123,11 @@ class BatchFolder:
         return self.path / "tasks" / attempt.id / str(attempt.number)
 
     def worktree_of(self, attempt: Attempt) -> Path:
-        """Return where the worktree of a run is."""
+        """Return the path of a run's worktree."""
         return self.path / "worktrees" / f"{attempt.id}.{attempt.number}"
 
     def outcome_of(self, attempt: Attempt) -> dict[str, Any] | None:  # Any: JSON
-        """Return the content of its result.json; None where there is none."""
+        """Return the content of its result.json; None if there is none."""
         try:
             found = json.loads((self.files_of(attempt) / RESULT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -135,7 +135,7 @@ class BatchFolder:
         return found if isinstance(found, dict) else None
 
     def add_result(self, result: dict[str, Json]) -> None:
-        """Append the result of a task that has none yet."""
+        """Append the result of a task that has none."""
         id = str(result["id"])
         if id in self.results:
             raise AssertionError(f"{id} has a result already")

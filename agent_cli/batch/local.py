@@ -80,14 +80,14 @@ class LocalEngine:
             self._send(link, signal.SIGKILL)
 
     def _send(self, link: KeeperLink, number: signal.Signals) -> None:
-        # As long as the keeper lives, the number of its child is nobody else's.
+        # While the keeper lives, the number of its child cannot be reused.
         if (pid := self._running[link]) and not link.is_closed:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
 
 async def _until(link: KeeperLink, condition: Callable[[], bool]) -> None:
-    """Wait until *condition* holds, or the keeper is gone."""
+    """Wait until *condition* holds, or the keeper has exited."""
     while not condition() and not link.is_closed:
         try:
             link.take(await asyncio.get_running_loop().sock_recv(link.socket, _MESSAGE_BYTES))

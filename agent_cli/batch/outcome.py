@@ -39,7 +39,7 @@ def is_final(outcome: dict[str, Any] | None) -> bool:
 
 
 def cost_of(attempt: Attempt, outcome: dict[str, Any] | None) -> int:
-    """Return the cost of a run in micro-dollars: its whole reservation where it is unknown."""
+    """Return the cost of a run in micro-dollars: its whole reservation if it is unknown."""
     if outcome is None or outcome.get("cost_usd") is None:
         return attempt.reserved
     dollars = float(outcome["cost_usd"]) + float(outcome.get("held_usd", 0))
@@ -47,10 +47,10 @@ def cost_of(attempt: Attempt, outcome: dict[str, Any] | None) -> int:
 
 
 def make_worktree(folder: BatchFolder, attempt: Attempt) -> Path:
-    """Check out the commit of a run, and return its folder. Blocking.
+    """Check out the commit of a run, and return the path of its worktree. Blocking.
 
     Raises:
-        GitError: It cannot be made.
+        GitError: The worktree cannot be created.
     """
     repository, path = Path(attempt.repository), folder.worktree_of(attempt)
     return add_worktree(repository, path, attempt.commit).path
@@ -73,7 +73,7 @@ def result_of(
         folder: The folder of the batch.
         attempt: Its last run.
         outcome: Its result.json; None for a run that was lost.
-        error: Why the run was lost; "" takes the last line of its stderr.
+        error: The reason the run was lost; "" takes the last line of its stderr.
     """
     files = folder.files_of(attempt)
     changes = _changes(folder, attempt)

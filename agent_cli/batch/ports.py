@@ -27,7 +27,7 @@ class Engine(AbstractAsyncContextManager["Engine"], Protocol):
         """Return once the run has ended in any way; the output directory holds its result, if any.
 
         Raises:
-            AgentCliError: Nothing can be run here.
+            AgentCliError: No run can be started.
         """
         ...
 

@@ -14,7 +14,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.system.git import GitError
 from agent_cli.system.worktrees import commit_of, repository_of
 
-# Names a folder, also on file systems that ignore case.
+# Also the name of a folder, even on file systems that ignore case.
 _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _FAULTS_MAX: Final = 10
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -41,7 +41,7 @@ class TaskLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A commit to work on, in a worktree of its own."""
+    """A commit to work on, in its own worktree."""
 
     ref: str
     commit: str
@@ -53,9 +53,9 @@ class Task:
     """A prompt and the folder to work in.
 
     Attributes:
-        id: Unique, and good for the name of a folder.
+        id: Unique, and valid as the name of a folder.
         prompt: Its text.
-        cwd: The folder, absolute; inside the repository where there is a checkout.
+        cwd: The folder, absolute; inside the repository if there is a checkout.
         checkout: The commit to check out in a worktree; None works in the folder itself.
         options: Command-line options of this task.
         max_cost_usd: Its own cost limit, if any.
