@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.prompt_files.prompt_text import read_prompt
 from agent_cli.system.git import GitError
 from agent_cli.system.worktrees import commit_of, repository_of
 
@@ -144,11 +145,9 @@ class _Reader:
         if text is None:
             path = self._base / Path(str(given.prompt_file)).expanduser()
             try:
-                text = path.read_text(encoding="utf-8")
-            except OSError as error:
-                raise UsageError(f"prompt_file {path} cannot be read: {error.strerror}") from error
-            except UnicodeDecodeError as error:
-                raise UsageError(f"prompt_file {path} is not UTF-8 text") from error
+                text = read_prompt(path)
+            except UsageError as error:
+                raise UsageError(f"prompt_file {error}") from error
         if not text.strip():
             raise UsageError("its prompt is empty")
         try:

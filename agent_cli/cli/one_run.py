@@ -10,6 +10,7 @@ from agent_cli.headless.options import RunOptions
 from agent_cli.headless.output_dir import OutputDir
 from agent_cli.headless.report import RunReport
 from agent_cli.headless.structured import OutputSchema
+from agent_cli.prompt_files.prompt_text import read_prompt
 
 
 def run_options(arguments: Arguments) -> RunOptions:
@@ -35,13 +36,9 @@ def prompt_of(arguments: Arguments) -> str:
     if path is None:
         return arguments.print_prompt or ""
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--prompt-file: {path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--prompt-file: {path} is not UTF-8 text") from error
-    if not text.strip():
-        raise UsageError(f"--prompt-file: {path} is empty: write the prompt into it")
+        text = read_prompt(path)
+    except UsageError as error:
+        raise UsageError(f"--prompt-file: {error}") from error
     return f"{text}\n"  # a file whose text is "-" does not stand for stdin
 
 
