@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans and metrics of what agents do, in the GenAI conventions, sent by OTLP.
+"""OpenTelemetry: spans and metrics of agents in the GenAI conventions, exported over OTLP.
 
-It needs the extra `otel`. Nothing else imports it before `telemetry.enabled` is set.
+It needs the extra `otel`, and is not imported unless `telemetry.enabled` is set.
 """

@@ -1,4 +1,4 @@
-"""Spans and metrics of agents, from their events, their model calls and their verdicts."""
+"""Spans and metrics of agents, from their events, model calls and permission decisions."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,9 +36,9 @@ _SCOPE = "agent_cli"
 
 
 class AgentTelemetry:
-    """Records what agents do; agents that these start become children of their calls.
+    """Records agents' runs; the spans of subagents are children of the calls that start them.
 
-    A library gives its own providers, or none for the global ones:
+    A library passes its own providers, or none to use the global ones:
 
         telemetry = AgentTelemetry()
         agent = Agent(telemetry.around(config))
@@ -58,12 +58,12 @@ class AgentTelemetry:
         """Record nothing yet.
 
         Args:
-            tracer_provider: Gets the spans; None is the global one.
-            meter_provider: Gets the metrics; None is the global one.
-            content: Writes prompts, replies, arguments and results; None leaves them out.
-            parent: The trace that runs are part of which begin outside of any.
-            price: Returns what a model's tokens cost in millionths of a dollar, if that is known.
-            server: The address of the model's server.
+            tracer_provider: Receives the spans; None means the global one.
+            meter_provider: Receives the metrics; None means the global one.
+            content: Serialises prompts, replies, arguments and results; None leaves them out.
+            parent: The trace for runs that start outside of any trace.
+            price: Returns the price of a model's tokens in millionths of a dollar, None if unknown.
+            server: The URL of the model's API.
         """
         tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider)
         meter = metrics.get_meter(_SCOPE, __version__, meter_provider)
@@ -77,7 +77,7 @@ class AgentTelemetry:
         self._counted: set[tuple[str, str]] = set()
 
     def around(self, config: LoopConfig) -> LoopConfig:
-        """Return *config* with a span around each model call, and its verdicts counted."""
+        """Return *config* with a span around each model call, and permission decisions counted."""
         config = self.around_calls(config)
         return (
             replace(config, stream_fn=self.stream(config.stream_fn)) if config.stream_fn else config
@@ -88,7 +88,7 @@ class AgentTelemetry:
         return self._chats.around(ask)
 
     def around_calls(self, config: LoopConfig) -> LoopConfig:
-        """Return *config* with its verdicts about tool calls counted."""
+        """Return *config* with its permission decisions counted."""
         authorize = config.authorize_tool
         if authorize is None:
             return config
@@ -101,11 +101,11 @@ class AgentTelemetry:
         return replace(config, authorize_tool=counted)
 
     def follow(self, agent: Agent) -> Callable[[], None]:
-        """Record the runs and tool calls of *agent* from now on; return what ends that."""
+        """Record the runs and tool calls of *agent* from now on; return a function to stop it."""
         return agent.subscribe(lambda event: self._hear(agent.conversation.id, event))
 
     def close(self) -> None:
-        """Close the spans of runs that wait for a person; call it before spans are flushed."""
+        """Close the spans of runs that wait for a decision; call it before spans are flushed."""
         self._runs.close()
 
     def _hear(self, conversation_id: str, event: Event) -> None:
@@ -128,7 +128,7 @@ class AgentTelemetry:
                 pass
 
     def _count(self, call_id: str, tool_name: str, decision: str) -> None:
-        """Count a decision once, however often it is asked for while the call waits."""
+        """Count a decision once, even if it is reported again while the call waits."""
         if (call_id, decision) not in self._counted:
             self._counted.add((call_id, decision))
             self._instruments.decided(tool_name, decision)

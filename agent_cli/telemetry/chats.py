@@ -32,7 +32,7 @@ _PORTS: Final = {"https": 443, "http": 80}
 
 
 class ChatSpans:
-    """Stands between whoever asks a model and the provider."""
+    """Wraps a provider's stream function in spans."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class ChatSpans:
         price: Price,
         server: str,
     ) -> None:
-        """Open none.
+        """Open no span yet.
 
         Args:
             recorder: Records spans and metrics.
-            surroundings: Returns where a call stands that begins now.
+            surroundings: Returns the parent context for a call that starts now.
             price: Prices the tokens of a model.
-            server: The address of the model's server, or "".
+            server: The URL of the model's API, or "".
         """
         self._recorder = recorder
         self._surroundings = surroundings
@@ -77,7 +77,7 @@ class ChatSpans:
         run = current_run()
         if run:
             run.asked(request.model)
-        # What metrics are counted by, too.
+        # The metrics have these labels too.
         model = names.plain(request.model.id)
         labels: dict[str, AttributeValue] = {
             names.OPERATION: "chat",
@@ -95,7 +95,7 @@ class ChatSpans:
 
 
 class _Chat:
-    """One call."""
+    """The span of one model call."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class _Chat:
         self._replied = False
 
     def note(self, event: StreamEvent) -> None:
-        """Take note of *event*."""
+        """Record *event*."""
         match event:
             case Retrying():
                 self._is_first = True
@@ -156,7 +156,7 @@ class _Chat:
         self._recorder.instruments.used(self._labels, reply.usage, self._price(reply.usage))
 
     def failed(self, error: BaseException) -> None:
-        """Note that the call broke off; after its reply nothing can."""
+        """Record the failure of the call; after a complete reply there is none."""
         if self._replied:
             return
         kind = names.error_type(error)
@@ -199,6 +199,6 @@ def _server_attributes(server: str) -> dict[str, AttributeValue]:
     try:
         address = urlsplit(server)
         host, port = address.hostname, address.port or _PORTS.get(address.scheme)
-    except ValueError:  # the request will say so
+    except ValueError:  # the request itself will fail with a clear error
         return {}
     return {"server.address": host, "server.port": port} if host and port else {}

@@ -1,4 +1,4 @@
-"""What was said, as JSON in the shape of the conventions: without secrets, and of bounded size."""
+"""Message texts as JSON in the format of the conventions: without secrets, and limited in size."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,18 +14,18 @@ _ATTRIBUTE_CHARS_MAX: Final = 64_000
 
 
 class Content:
-    """Writes messages, arguments and results for spans."""
+    """Serialises messages, arguments and results for spans."""
 
     def __init__(self, mask: Callable[[Json], Json]) -> None:
-        """Send everything through *mask*, which takes secrets out of JSON values."""
+        """Pass all values through *mask*, which removes secrets from JSON values."""
         self._mask = mask
 
     def messages(self, messages: Sequence[LlmMessage]) -> str:
-        """Return the newest of *messages* that fit."""
+        """Return the latest of *messages* that fit."""
         return self._newest(map(_message, reversed(messages)))
 
     def reply(self, reply: Reply) -> str:
-        """Return the one message of *reply*."""
+        """Return the single message of *reply*."""
         parts = [_part(block) for block in reply.content]
         told: Json = {"role": "assistant", "parts": parts, "finish_reason": reply.stop_reason}
         return self._newest([told])
@@ -48,7 +48,7 @@ class Content:
         return self.json([_part(block) for block in blocks])
 
     def json(self, value: Json) -> str:
-        """Return *value*; of one that is too long only how long it is."""
+        """Return *value* as JSON, or only its length if it is too long."""
         written = self._written(value)
         if len(written) <= _ATTRIBUTE_CHARS_MAX:
             return written
@@ -66,7 +66,7 @@ class Content:
         return f"[{', '.join(reversed(kept))}]"
 
     def _written(self, value: Json) -> str:
-        # Masked before anything is cut: half a secret has no shape to be known by.
+        # Mask before cutting: part of a secret would not be recognised.
         try:
             return _dumped(_shortened(self._mask(value)))
         except RecursionError:
@@ -94,7 +94,7 @@ def _part(block: Block) -> Json:
             return {"type": "reasoning", "content": thinking}
         case {"type": "tool_use", "id": id, "name": name, "input": given}:
             return {"type": "tool_call", "id": id, "name": name, "arguments": given}
-        case _:  # images and documents are said to be there, and not sent
+        case _:  # images and documents: only the type is sent
             return {"type": block["type"]}
 
 
@@ -111,4 +111,4 @@ def _shortened(value: Json) -> Json:
 
 def _dumped(value: Json) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text.encode(errors="replace").decode()  # half a character would cost the whole batch
+    return text.encode(errors="replace").decode()  # a lone surrogate would fail the whole batch

@@ -1,4 +1,4 @@
-"""The metrics: those of the GenAI conventions, and two of this program's own."""
+"""The metrics: those of the GenAI conventions, and two of our own."""
 
 from typing import Final
 
@@ -9,13 +9,13 @@ from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Allow, Ask, Verdict
 from agent_cli.telemetry import names
 
-# The conventions ask for these.
+# Bucket boundaries from the conventions.
 _TOKEN_BUCKETS: Final = [4.0**power for power in range(14)]
 _SECOND_BUCKETS: Final = [0.01 * 2.0**power for power in range(14)]
 
 
 class Instruments:
-    """Each metric, recorded by one method."""
+    """The metrics, each recorded by one method."""
 
     def __init__(self, meter: Meter) -> None:
         """Create the instruments in *meter*."""
@@ -53,7 +53,7 @@ class Instruments:
     def used(
         self, attributes: dict[str, AttributeValue], usage: Usage, cost_microdollars: int | None
     ) -> None:
-        """Record what a model call with *attributes* used; a cost that is not known is left out."""
+        """Record the usage of a model call with *attributes*; an unknown cost is left out."""
         counts = {"input": usage.prompt_tokens, "output": usage.output_tokens}
         for kind, tokens in counts.items():
             self._tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
@@ -71,7 +71,7 @@ class Instruments:
 
 
 def word_for(verdict: Verdict) -> str:
-    """Return the word for what the policy decided."""
+    """Return the word for the policy's verdict."""
     if isinstance(verdict, Allow):
         return "allow"
     return "ask" if isinstance(verdict, Ask) else "deny"

@@ -1,4 +1,4 @@
-"""The names of attributes that several kinds of spans share, and what may be their values."""
+"""Attribute names shared by several kinds of spans, and clean values for them."""
 
 from asyncio import CancelledError
 from typing import Final
@@ -20,12 +20,12 @@ _NAME_CHARS_MAX: Final = 256
 
 
 def plain(name: str) -> str:
-    """Return *name* as it can be sent: a model may have written anything for it."""
+    """Return *name* shortened and valid as UTF-8: models may send any text as a name."""
     return name[:_NAME_CHARS_MAX].encode(errors="replace").decode()
 
 
 def error_type(error: BaseException) -> str:
-    """Return the kind of *error*; its sentence may hold what was said, and is not sent."""
+    """Return the kind of *error*; its message may hold content, and is not sent."""
     if isinstance(error, CancelledError | GeneratorExit):
         return CANCELLED
     if isinstance(error, ModelError) and (error.kind or error.status):

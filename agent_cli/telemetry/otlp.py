@@ -1,6 +1,6 @@
-"""Sends spans and metrics over OTLP/HTTP, in threads of the SDK, and never waits for long.
+"""Send spans and metrics over OTLP/HTTP from the SDK's threads, without long waits.
 
-A collector that is slow or gone costs what is queued, nothing else.
+If a collector is slow or gone, only queued data is lost.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from agent_cli.telemetry.target import Signal, Target
 from agent_cli.terminal.background import in_background
 from agent_cli.version import __version__
 
-# With content a span may have 200 kB, and collectors take requests of some megabytes.
+# A span with content may have 200 kB, and collectors accept requests of some megabytes.
 _SPANS_PER_REQUEST: Final = 32
 
 
 class _Link(requests.Session):
-    """The connection to a collector; at the end nobody waits for one that is gone."""
+    """The connection to a collector; shutdown does not wait for one that is gone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _Link(requests.Session):
         self.is_down = False
         self._is_ending = False
 
-    # Any: as the base class has it.
+    # Any: as in the base class.
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         try:
             response = super().send(request, **options)
@@ -52,28 +52,28 @@ class _Link(requests.Session):
         return response
 
     def end(self) -> None:
-        """Try once more from now on, and not again."""
+        """Allow one more attempt, without retries."""
         self._is_ending = True
         self._give_up()
 
     def _give_up(self) -> None:
         if self._is_ending and self.is_down and self.exporter:
             exporter, self.exporter = self.exporter, None
-            exporter.shutdown()  # ends a wait for the next attempt, too
+            exporter.shutdown()  # also ends a wait for the next attempt
 
 
 class OtlpExport:
-    """The SDK's providers with their exporters; `aclose` sends the rest.
+    """The SDK's providers with their exporters; `aclose` sends the queued data.
 
     Attributes:
-        complaints: What the SDK says of standard variables that it does not understand.
+        complaints: The SDK's warnings about standard variables it does not understand.
     """
 
     def __init__(self, target: Target) -> None:
-        """Start the threads that send; nothing is sent yet.
+        """Start the sending threads; nothing is sent yet.
 
         Raises:
-            OSError, ValueError: A standard variable cannot be used, say a certificate's file.
+            OSError, ValueError: A standard variable cannot be used, e.g. the path of a certificate.
         """
         self.links: list[_Link] = []
         self._providers: list[TracerProvider | MeterProvider] = []
@@ -112,7 +112,7 @@ class OtlpExport:
         return link
 
     async def aclose(self, limit_s: float) -> None:
-        """Send what is queued, for *limit_s* at most; what is not sent by then is lost."""
+        """Send queued data, for *limit_s* at most; the rest is lost."""
         closing = [in_background(each.shutdown) for each in self._providers]
         for link in self.links:
             link.end()
@@ -122,7 +122,7 @@ class OtlpExport:
 
 @contextmanager
 def _heard() -> Generator[list[str]]:
-    """Yield a list that gets what the SDK logs; logs are not open yet, and stderr is no place."""
+    """Yield a list that receives the SDK's log messages; no log file is open yet."""
     handler = _Listener()
     log = logging.getLogger("opentelemetry")
     log.addHandler(handler)
@@ -145,11 +145,11 @@ class _Listener(logging.Handler):
 
 
 def _resource() -> Resource:
-    """Return who sends: this program, unless the standard variables say otherwise."""
+    """Return the sender: this program, unless the standard variables name another."""
     ours = {
         "service.name": "agent-cli",
         "service.version": __version__,
-        # Two sessions of one process count for themselves.
+        # Two sessions of one process count separately.
         "service.instance.id": str(uuid.uuid4()),
     }
     return Resource.create({**ours, **OTELResourceDetector().detect().attributes})

@@ -1,4 +1,4 @@
-"""What spans are recorded with: one for each session."""
+"""The tools to record spans: one set for each session."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from agent_cli.telemetry.instruments import Instruments
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """A tracer and the metrics; `content` writes what was said, None leaves all of it out."""
+    """A tracer and the metrics; `content` serialises message texts, None leaves them out."""
 
     tracer: Tracer
     instruments: Instruments

@@ -1,4 +1,4 @@
-"""`invoke_agent` spans: one for each prompt of an agent, open while a person decides about it."""
+"""`invoke_agent` spans: one for each prompt of an agent, open while a person decides."""
 
 from contextvars import Token
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _STOP_REASON: Final = "agent_cli.stop_reason"
 
 @dataclass(slots=True)
 class AgentRun:
-    """A prompt that is being worked on, with what its own model calls came to so far."""
+    """A running prompt, with the usage of its own model calls so far."""
 
     span: Span
     context: Context
@@ -39,7 +39,7 @@ class AgentRun:
     error_type: str = ""
 
     def asked(self, model: Model) -> None:
-        """Note that *model* is asked."""
+        """Record that *model* is asked."""
         if not self.has_model:
             self.has_model = True
             self.span.set_attributes(
@@ -48,7 +48,7 @@ class AgentRun:
 
 
 def current_run() -> AgentRun | None:
-    """Return the run that the current task works for."""
+    """Return the run of the current task."""
     run = get_value(_RUN)
     return run if isinstance(run, AgentRun) else None
 
@@ -57,18 +57,18 @@ class RunSpans:
     """The spans of the agents of one session, by the id of their conversation."""
 
     def __init__(self, tracer: Tracer, parent: Context | None) -> None:
-        """Open none; *parent* is the trace of runs that nothing here started."""
+        """Open no span yet; *parent* is the trace for runs that start outside of any."""
         self._tracer = tracer
         self._parent = parent
         self._open: dict[str, AgentRun] = {}
 
     @property
     def surroundings(self) -> Context:
-        """Where what begins now stands: in the current trace, else in the one we were given."""
+        """The parent context of new spans: the current trace, or else the given one."""
         return get_current() if is_traced() or self._parent is None else self._parent
 
     def begin(self, conversation_id: str, agent_name: str) -> None:
-        """Open the span of an agent's run, or go on with the one that waited for a person."""
+        """Open the span of an agent's run, or continue the one that waited for a decision."""
         run = self._open.get(conversation_id)
         if run is None:
             run = self._open[conversation_id] = self._new(conversation_id, agent_name)
@@ -90,7 +90,7 @@ class RunSpans:
         return run
 
     def end(self, conversation_id: str, event: AgentEnd) -> None:
-        """Close the span of a run, unless it waits for a person."""
+        """Close the span of a run, unless it waits for a decision."""
         run = self._open.get(conversation_id)
         if run is None:
             return
@@ -117,7 +117,7 @@ def _close(run: AgentRun, stop_reason: str) -> None:
 
 
 def usage_attributes(usage: Usage) -> dict[str, AttributeValue]:
-    """Return the attributes that say how many tokens were used."""
+    """Return the attributes of token usage."""
     return {
         names.INPUT_TOKENS: usage.prompt_tokens,
         names.CACHE_READ_TOKENS: usage.cache_read_tokens,

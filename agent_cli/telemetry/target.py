@@ -1,4 +1,4 @@
-"""Where telemetry goes: as OpenTelemetry's standard variables say, else as our setting says."""
+"""The destination of telemetry: OpenTelemetry's standard variables, or else our setting."""
 
 import socket
 from collections.abc import Mapping
@@ -17,23 +17,23 @@ _CONNECT_LIMIT_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Where spans go, or metrics."""
+    """The destination of spans or of metrics."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
     def shown(self) -> str:
-        """The address without a password and without what may be one."""
+        """The URL without a password, query or other parts that may hold secrets."""
         parts = urlsplit(self.url)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         port = f":{parts.port}" if parts.port else ""
         return f"{parts.scheme}://{host}{port}{parts.path}"
 
     def problem(self) -> str:
-        """Return why nobody can be reached there, or ""; blocks for a moment."""
+        """Return the reason the destination cannot be reached, or ""; blocks for a moment."""
         if getproxies():
-            return ""  # who can be reached from here is not who is spoken to
+            return ""  # behind a proxy a direct connection proves nothing
         parts = urlsplit(self.url)
         address = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         try:
@@ -45,7 +45,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where each kind goes; None where it is not sent."""
+    """The destination of each kind of data; None disables it."""
 
     traces: Signal | None
     metrics: Signal | None
@@ -57,10 +57,10 @@ def is_disabled(variables: Mapping[str, str]) -> bool:
 
 
 def target(endpoint: str, variables: Mapping[str, str]) -> Target:
-    """Return where to send; *endpoint* is the setting, and *variables* win over it.
+    """Return the destinations; *endpoint* is the setting, and *variables* override it.
 
     Raises:
-        SettingsError: They name a protocol, an exporter or an address that is not supported.
+        SettingsError: They name an unsupported protocol, exporter or URL.
     """
     return Target(_signal("TRACES", endpoint, variables), _signal("METRICS", endpoint, variables))
 
@@ -100,14 +100,14 @@ def _check_address(source: str, address: str) -> None:
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         usable = False
-    if not usable:  # not quoted: it may hold a password
+    if not usable:  # not quoted, since it may hold a password
         raise SettingsError(
             f"{source} must be an address with http:// or https://, like http://localhost:4318"
         )
 
 
 def _headers(source: str, text: str) -> dict[str, str]:
-    """Read `name=value,name=value`, percent-encoded, as the OTLP specification has it."""
+    """Read `name=value,name=value`, percent-encoded, as the OTLP specification defines it."""
     headers: dict[str, str] = {}
     for pair in filter(None, map(str.strip, text.split(","))):
         name, equals, value = (unquote(part).strip() for part in pair.partition("="))

@@ -25,14 +25,14 @@ class _OpenCall:
 
 
 class ToolSpans:
-    """The spans of the calls that run.
+    """The spans of running calls.
 
-    A call's events come from the task that runs it, so its span is the current one for whatever
-    the tool does: commands, MCP servers and agents of its own are part of the same trace.
+    A call's events come from the task that runs it, so its span is the current one for everything
+    the tool does: commands, MCP servers and subagents are part of the same trace.
     """
 
     def __init__(self, recorder: Recorder) -> None:
-        """Open none; *recorder* records them."""
+        """Open no span yet; *recorder* records them."""
         self._recorder = recorder
         self._open: dict[tuple[str, str], _OpenCall] = {}
 

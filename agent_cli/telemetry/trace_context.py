@@ -1,4 +1,4 @@
-"""W3C trace context: the trace that a run is part of, and the one it hands on."""
+"""W3C trace context: the trace that a run is part of, and the one it passes on."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ _W3C = TraceContextTextMapPropagator()
 
 
 def context_of(headers: Mapping[str, str]) -> Context | None:
-    """Return the trace that *headers* name, `traceparent` and `tracestate`, or None."""
+    """Return the trace in *headers*, `traceparent` and `tracestate`, or None."""
     context = _W3C.extract(headers, Context())
     return context if is_traced(context) else None
 
 
 @contextmanager
 def part_of_trace(headers: Mapping[str, str]) -> Generator[None]:
-    """Make what the body starts part of the trace that *headers* name, if they name one."""
+    """Make everything started in the body part of the trace in *headers*, if there is one."""
     context = context_of(headers)
     token = attach(context) if context else None
     try:
@@ -34,7 +34,7 @@ def is_traced(context: Context | None = None) -> bool:
 
 
 def current_variables() -> dict[str, str]:
-    """Return the variables that make a child process part of the current trace."""
+    """Return environment variables that make a child process part of the current trace."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier)
     return {name.upper(): value for name, value in carrier.items()}
