@@ -1,4 +1,4 @@
-"""Recognise internal addresses: of this machine, or of a network that is not the internet.
+"""Recognise internal addresses: those of this machine, or of a network other than the internet.
 
 A name that changes its address between the check and the request is not detected.
 """
@@ -20,19 +20,19 @@ _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
 async def resolve(host: str) -> Sequence[str]:
-    """Return the addresses of *host*; none when nobody knows it: the request fails by itself."""
+    """Return the addresses of *host*; none if it cannot be resolved: the request then fails too."""
     with contextlib.suppress(ValueError):
-        return [str(ipaddress.ip_address(host))]  # no name to be looked up
+        return [str(ipaddress.ip_address(host))]  # already an address
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return ()
-    # That of an interface on this machine may name it: fe80::1%eth0.
+    # A link-local address may end in the name of an interface: fe80::1%eth0.
     return [str(address[0]).partition("%")[0] for *_, address in found]
 
 
 def are_inside(addresses: Sequence[str]) -> bool:
-    """Return whether one of *addresses* is not of the internet."""
+    """Return whether one of *addresses* is not a public internet address."""
     return not all(
         _is_global(each)
         for address in map(ipaddress.ip_address, addresses)
@@ -41,17 +41,17 @@ def are_inside(addresses: Sequence[str]) -> bool:
 
 
 def are_of_this_machine(addresses: Sequence[str]) -> bool:
-    """Return whether all of *addresses* lead to this machine and nowhere else."""
+    """Return whether all of *addresses* are loopback addresses of this machine."""
     return all(ipaddress.ip_address(address).is_loopback for address in addresses)
 
 
 def _is_global(address: _Address) -> bool:
-    # Python 3.11 takes the prefix that every network may use for its own NAT64 for a public one.
+    # Python 3.11 counts the prefix for local NAT64 as public.
     return address.is_global and address not in _LOCAL_NAT64
 
 
 def _reached(address: _Address) -> Iterator[_Address]:
-    """Yield *address* and those it leads to: some of version 6 hold one of version 4."""
+    """Yield *address* and the IPv4 addresses embedded in it, if it is an IPv6 address."""
     if isinstance(address, ipaddress.IPv4Address):
         yield address
         return

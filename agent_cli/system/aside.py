@@ -13,10 +13,10 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(o
 
 
 def move_aside(path: Path, folder: Path) -> Path:
-    """Move *path*, never what it links to, into a new folder below *folder*; return where to.
+    """Move *path* into a new folder below *folder*, a link as such; return the new path.
 
     Raises:
-        OSError: It is gone, its folder is not the real one any more, or it cannot be moved.
+        OSError: It is gone, its folder was replaced by a link, or it cannot be moved.
     """
     target = _new_folder(folder) / path.name
     try:
@@ -31,9 +31,9 @@ def move_aside(path: Path, folder: Path) -> Path:
 
 
 def forget_old(folder: Path) -> None:
-    """Delete what has stood in *folder* for more than a month, e.g. what was moved there.
+    """Delete the folders in *folder* that have not changed for more than a month.
 
-    A folder that is still used says so by its time of change.
+    The user of a folder keeps it by updating its modification time.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -45,8 +45,8 @@ def forget_old(folder: Path) -> None:
 def _move_in(path: Path, target: Path) -> None:
     parent = os.open(path.parent, _FOLDER)
     try:
-        # A folder above may be a link by now, into somebody's home.
-        there = Path(os.readlink(f"/proc/self/fd/{parent}"))  # noqa: PTH115 - as it is
+        # A folder above may have been replaced by a link, for example into a home directory.
+        there = Path(os.readlink(f"/proc/self/fd/{parent}"))  # noqa: PTH115 - unchanged
         if there != path.parent:
             raise OSError(errno.ESTALE, f"{path.parent} leads to {there}")
         try:
@@ -60,7 +60,7 @@ def _move_in(path: Path, target: Path) -> None:
 
 
 def _new_folder(folder: Path) -> Path:
-    """Create the next folder of this second: names that sort by time, and tell it."""
+    """Create a folder named by the current time, numbered if that name is taken."""
     now = time.strftime("%Y-%m-%dT%H-%M-%S")
     number = 1
     while True:

@@ -1,6 +1,7 @@
-"""Run a program that is sent some bytes and answers on stdout: a hook, a status line.
+"""Run a program that reads some bytes on stdin and answers on stdout: a hook, a status line.
 
-Nothing it starts outlives the question. A limit in time is the caller's: a cancellation ends it.
+Nothing that it starts outlives the call. The caller sets the time limit: cancelling ends the
+program.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ _STDOUT, _STDERR = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """How a program ended; undecodable bytes of its output became U+FFFD."""
+    """The exit code and output of a program, with undecodable bytes replaced by U+FFFD."""
 
     code: int
     stdout: str
@@ -28,7 +29,7 @@ class ProgramAnswer:
 
 
 class TooMuchOutput(Exception):
-    """A program printed more than anybody reads."""
+    """A program printed more than the limit."""
 
 
 async def ask_program(
@@ -40,13 +41,13 @@ async def ask_program(
         OSError: It cannot be started.
         TooMuchOutput: It printed more than `OUTPUT_BYTES_MAX` on stdout or stderr.
     """
-    # A file, not a pipe: the supervisor takes the end of a pipe for the end of its work, and a
-    # program that never reads would block whoever writes.
+    # A file, not a pipe: the supervisor takes the end of a pipe as a request to end, and a
+    # program that never reads would block the writer.
     with tempfile.TemporaryFile() as stdin:
         stdin.write(sent)
         stdin.seek(0)
         loop = asyncio.get_running_loop()
-        # Not create_subprocess_exec: its transport, which has to be closed, is private.
+        # Not create_subprocess_exec: it hides its transport, which has to be closed.
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=_BYTES_A_READ, loop=loop),
             *supervised(command),
@@ -88,7 +89,7 @@ async def _text(stream: asyncio.StreamReader) -> str:
 
 
 async def _end(process: Process, transport: asyncio.SubprocessTransport) -> None:
-    """End the supervisor and with it the command; returns soon, whatever they do."""
+    """End the supervisor and with it the command; return soon, whatever they do."""
     for descriptor in (_STDOUT, _STDERR):
         if pipe := transport.get_pipe_transport(descriptor):
             pipe.close()

@@ -1,4 +1,4 @@
-"""Put text on the clipboard of the person's computer with a program of this system."""
+"""Copy text to the clipboard of the user's computer with a program of this system."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _POWERSHELL: Final = (
 
 
 async def copy_text(text: str, environment: Mapping[str, str], platform: str) -> str:
-    """Put *text* on the clipboard and return the program that did it, or "" if none could."""
+    """Copy *text* to the clipboard; return the name of the program used, "" if none could."""
     for name, *arguments in copy_commands(environment, platform):
         program = find_program(name, outside=Path.cwd())
         if program and await _takes((str(program), *arguments), text):
@@ -24,7 +24,7 @@ async def copy_text(text: str, environment: Mapping[str, str], platform: str) ->
 
 
 def copy_commands(environment: Mapping[str, str], platform: str) -> list[tuple[str, ...]]:
-    """Return the commands that may copy what they read, the best one first.
+    """Return the commands that may copy their stdin, the best one first.
 
     Over ssh the clipboard belongs to another computer, which only X11 forwarding and tmux reach.
     """
@@ -39,13 +39,13 @@ def copy_commands(environment: Mapping[str, str], platform: str) -> list[tuple[s
     if environment.get("DISPLAY"):
         found += [("xclip", "-selection", "clipboard"), ("xsel", "--clipboard", "--input")]
     if environment.get("TMUX"):
-        # Since tmux 3.2; it hands the text to the terminal even where it drops OSC 52 of programs.
+        # Since tmux 3.2; tmux passes the text to the terminal even if it drops OSC 52 of programs.
         found.append(("tmux", "load-buffer", "-w", "-"))
     return found
 
 
 def way_to_copy(environment: Mapping[str, str], platform: str) -> str:
-    """Return what to do where no program copied and the terminal may not have either."""
+    """Return advice for the case that no program copied and the terminal may have no OSC 52."""
     if "TMUX" in environment:
         return "put `set -g set-clipboard on` into ~/.tmux.conf"
     if platform == "linux" and "SSH_CONNECTION" not in environment:
@@ -54,12 +54,12 @@ def way_to_copy(environment: Mapping[str, str], platform: str) -> str:
 
 
 async def _takes(command: tuple[str, ...], text: str) -> bool:
-    """Run *command* with *text* on its stdin; False when it fails or takes too long."""
+    """Run *command* with *text* on its stdin; return False if it fails or takes too long."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE,
-            # xclip and wl-copy leave a process behind that serves the text: nobody waits for it.
+            # xclip and wl-copy leave a process that serves the text: do not wait for its output.
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )

@@ -10,17 +10,17 @@ _held: Final[list[object]] = []
 
 
 def hold(left_behind: Iterable[object]) -> None:
-    """Keep threads and tasks that still run: Python would wait for them, or complain of them."""
+    """Keep references to running threads and tasks, for which Python would wait or warn."""
     _held.extend(left_behind)
 
 
 def end(code: int) -> int:
-    """Return the exit code; where something is held, end the process with it at once.
+    """Return the exit code; if something is held, end the process at once with that code.
 
-    Who printed the answer has flushed it.
+    The caller must have flushed its output.
     """
     if _held:
-        with suppress(OSError, ValueError):  # a pipe that nobody reads any more
+        with suppress(OSError, ValueError):  # a pipe without a reader
             sys.stderr.flush()
         os._exit(code)
     return code

@@ -1,4 +1,4 @@
-"""The program's event loop; it ends in bounded time whatever a tool left running."""
+"""Run the program's event loop; it ends in bounded time whatever a tool left running."""
 
 import asyncio
 import threading
@@ -18,8 +18,8 @@ _THREADS: Final = "run_loop"
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run *main* in a new event loop and return its result.
 
-    Not `asyncio.run`: that waits without a limit for tasks that swallow their cancellation, and for
-    threads that block. Those are held here, and `ending.end` ends the process without them.
+    Unlike `asyncio.run`, do not wait without a limit for tasks that swallow their cancellation and
+    threads that block. They are held, and `ending.end` ends the process without them.
     """
     runner = asyncio.Runner()
     loop = runner.get_loop()
@@ -35,7 +35,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def _end_tasks() -> set[asyncio.Task[Any]]:
-    """Cancel the tasks that still run, and return those that go on all the same."""
+    """Cancel the tasks that still run, and return those that keep running."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

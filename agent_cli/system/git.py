@@ -8,12 +8,12 @@ from typing import Final
 
 from agent_cli.system.programs import find_program
 
-# Set where a hook of git started us: they would lead git to that repository.
+# Set if a git hook started us; they would direct git to that hook's repository.
 _PLACES: Final = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"),
 )
-# A repository's own configuration can name programs for these.
+# Override the settings for which a repository's configuration can name programs.
 _HARMLESS: Final = (
     *("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.sshCommand=ssh"),
     *("core.askPass=", "protocol.ext.allow=never"),
@@ -21,13 +21,13 @@ _HARMLESS: Final = (
 
 
 class GitError(Exception):
-    """Git failed, is missing or took too long; says in one line which of these."""
+    """Git failed, is missing or took too long; the message says which in one line."""
 
 
 def git_output(folder: Path, *arguments: str, limit_s: float) -> str | None:
-    """Return what git prints in *folder*; None when it fails, is missing or takes too long.
+    """Return the output of git in *folder*; None if it fails, is missing or takes too long.
 
-    For questions: see `run_git`, but filters are as the repository has them.
+    For queries only: unlike `run_git`, it does not disable the repository's filters.
     """
     try:
         return os.fsdecode(_run(folder, arguments, limit_s, {}))
@@ -38,28 +38,28 @@ def git_output(folder: Path, *arguments: str, limit_s: float) -> str | None:
 def run_git(
     folder: Path, *arguments: str, limit_s: float, variables: Mapping[str, str] | None = None
 ) -> bytes:
-    """Return what git prints in *folder*; it may write to the repository, and read files.
+    """Return the output of git in *folder*; it may write to the repository, and read files.
 
-    The git inside *folder* is never run, nor hooks, filters and other programs that the
-    repository's own configuration names. Those of the user's configuration are.
+    A git program inside *folder* is never run, nor hooks, filters and other programs named by the
+    repository's own configuration. Programs named by the user's configuration are run.
 
     Args:
-        folder: Where git runs.
+        folder: The working directory of git.
         arguments: Its command line.
-        limit_s: Seconds it may take.
-        variables: More of its environment.
+        limit_s: Time limit in seconds.
+        variables: Additional environment variables.
 
     Raises:
-        GitError: It did not do it.
+        GitError: Git failed.
     """
     wanted = {**_no_filters(folder, limit_s), **(variables or {})}
     return _run(folder, arguments, limit_s, wanted)
 
 
 def _no_filters(folder: Path, limit_s: float) -> dict[str, str]:
-    """Return variables that switch off the filters which the repository itself defines.
+    """Return variables that disable the filters defined by the repository itself.
 
-    Not options: the name of a filter may hold "=", which would end it there.
+    Command-line options would not do: a filter's name may contain "=", which would end the key.
     """
     listing = ("config", "--includes", "--show-scope", "--null", "--name-only")
     try:
@@ -67,7 +67,7 @@ def _no_filters(folder: Path, limit_s: float) -> dict[str, str]:
             _run(folder, (*listing, "--get-regexp", "^filter[.]"), limit_s, {}, codes=(0, 1))
         )
     except GitError:
-        # No repository, or a git before 2.26: it says so itself when it is to do something.
+        # No repository, or a git before 2.26: the command itself will report that.
         return {}
     fields = listed.split("\0")
     found = zip(fields[::2], fields[1::2], strict=False)

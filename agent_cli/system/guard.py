@@ -1,4 +1,4 @@
-"""Guard missing paths that cannot be mounted over: a file that appears there is moved away.
+"""Guard missing paths that cannot be mounted over: move away a file that appears there.
 
 Imports little: see `launcher`.
 """
@@ -9,14 +9,14 @@ import os
 import sys
 import time
 
-_SETTLE_S = 2.0  # from an appearance until it is moved: tools write several files at once
+_SETTLE_S = 2.0  # delay before a new file is moved: tools write several files at once
 _IN_CREATE, _IN_MOVED_TO, _IN_ONLYDIR = 0x100, 0x80, 0x01000000
 _EVENTS_BYTES = 65_536
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Guard:
-    """Paths that must not come into being; `moved` tells what appeared, and where it is now."""
+    """Paths that must not be created; `moved` lists each file that appeared with its new path."""
 
     def __init__(self, paths: list[str], aside: str) -> None:
         self._paths = paths
@@ -28,12 +28,12 @@ class Guard:
         self._watch()
 
     def next_due_s(self) -> float | None:
-        """Return in how many seconds something is to be moved; None when nothing is there."""
+        """Return the seconds until the next file has to be moved; None if there is none."""
         now = time.monotonic()
         return max(0.0, min(self._due.values()) - now) if self._due else None
 
     def look(self) -> None:
-        """Note what appeared, and move what had its time."""
+        """Note new files, and move those whose delay is over."""
         if self.descriptor >= 0 and self._has_events():
             self._watch()
         now = time.monotonic()
@@ -48,7 +48,7 @@ class Guard:
             return False
 
     def close(self) -> None:
-        """Move whatever is there, and watch no longer."""
+        """Move all files that appeared, and stop watching."""
         for path in self._paths:
             self._move(path)
         if self.descriptor >= 0:
@@ -75,7 +75,7 @@ class Guard:
 
 
 def _nearest(path: str) -> str:
-    """Return the folder *path* would be in, or the nearest above that exists."""
+    """Return the parent folder of *path*, or the nearest existing folder above it."""
     folder = os.path.dirname(path)  # noqa: PTH120
     while not os.path.isdir(folder):  # noqa: PTH112
         folder = os.path.dirname(folder)  # noqa: PTH120

@@ -1,4 +1,4 @@
-"""Making very many objects at once: thousands of modules for the SDKs, or a long session."""
+"""Pause garbage collection while many objects are made: the SDKs' modules, or a long session."""
 
 import gc
 import sys
@@ -12,10 +12,10 @@ _ONE_AT_A_TIME: Final = threading.RLock()
 
 
 def load(module: str) -> None:
-    """Import *module*, by its full name, without garbage collections in between.
+    """Import *module*, by its full name, with garbage collection paused.
 
-    One at a time, in whichever thread: two threads that import parts of one package at once get a
-    KeyError or a deadlock error from Python now and then (importlib takes a module out of
+    Imports are serialised across threads: two threads that import parts of one package at once
+    sometimes get a KeyError or a deadlock error from Python (importlib takes a module out of
     sys.modules for a moment when it is done).
     """
     with _ONE_AT_A_TIME:
@@ -26,10 +26,10 @@ def load(module: str) -> None:
 
 @contextmanager
 def without_collections() -> Generator[None]:
-    """Import in the body: no garbage is collected meanwhile, nor among what was made ever after.
+    """Pause garbage collection in the body, then exempt all objects made so far for good.
 
-    Modules are tens of thousands of objects that live for ever; looking for garbage among them
-    takes a quarter of the time and holds up the event loop's thread.
+    Modules are tens of thousands of permanent objects. Scanning them takes a quarter of the import
+    time and blocks the event loop's thread.
     """
     with collections_paused():
         try:
@@ -40,7 +40,7 @@ def without_collections() -> Generator[None]:
 
 @contextmanager
 def collections_paused() -> Generator[None]:
-    """Make very many objects that stay in the body: nobody looks for garbage among them."""
+    """Pause garbage collection in the body, while it makes many objects that stay alive."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -1,22 +1,22 @@
-"""Start commands for a session, each below a keeper that ends all it started, however we die.
+"""Start commands for a session, each below a keeper that ends it even if the session is killed.
 
-A process that is killed with SIGKILL can clean up nothing. So a session starts this small program
-once, early, and sends it an order for each command; see `launching` for the other side. For each
-order the program forks a keeper, and the keeper forks the command:
+A process that gets SIGKILL cannot clean up. So a session starts this small program once, early, and
+sends it an order for each command; see `launching` for the other side. For each order the program
+forks a keeper, and the keeper forks the command:
 
     session ── control ──  launcher          forks; adopts and kills what a dead keeper leaves
        └────── link ─────  └─ keeper         one a command: reports its end, ends the rest
                               └─ command     leads a session and group of its own
 
-The keeper is the parent of all the command leaves behind (a subreaper). It ends everything when the
-link is closed, which the kernel does if the session dies. If the keeper dies, the command gets
-SIGKILL, and the launcher kills what was left. If the launcher dies, keepers go on as they are.
+The keeper becomes the parent of every process that the command leaves behind (a subreaper). It ends
+them all when the link is closed, which the kernel does if the session dies. If the keeper dies, the
+command gets SIGKILL, and the launcher kills the rest. If the launcher dies, keepers keep running.
 
-The keeper also guards paths that must not come into being, and that nothing can be mounted on: what
-appears there is moved aside after a moment, and when the command has ended.
+The keeper also guards missing paths that must not be created and cannot be mounted over: it moves
+files that appear there aside after a moment, and once more when the command has ended.
 
-`launching` starts it in an interpreter of its own, where the packages above are not loaded; it
-imports little.
+`launching` starts it in an interpreter of its own, without the code of the packages' `__init__`
+files, so that it imports little.
 """
 
 import contextlib
@@ -36,17 +36,17 @@ from agent_cli.system.guard import Guard
 from agent_cli.system.orphans import kill_children, kill_strangers, status
 
 LEFT_DESCRIPTOR = 3
-"""Where a nested command's first shell writes the names of what it leaves running."""
+"""The descriptor to which a nested command's first shell writes the processes it leaves."""
 
 HEADER_BYTES = 8
 _LOOK_AGAIN_S = 1.0
 _LEFT_BYTES_MAX = 4096
-_HIGH = 64  # above the numbers a command may want
+_HIGH = 64  # above the descriptors that a command may want
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _IS_LINUX = sys.platform == "linux"
 
-# What json holds; `launching.Order` says what stands in it.
+# A JSON object with the fields of `launching.Order`.
 _Order: TypeAlias = dict[str, Any]
 
 
@@ -61,7 +61,7 @@ def serve(control: socket.socket) -> None:
     while is_open or keepers:
         ready = {descriptor for descriptor, _ in poll.poll()}
         if signals in ready:
-            # Read first: what ends from here on is told again.
+            # Read first: a child that ends after this gives a new signal.
             _read(signals)
             _reap_keepers(keepers)
         if control.fileno() in ready:
@@ -76,7 +76,7 @@ def serve(control: socket.socket) -> None:
 
 
 def _received(control: socket.socket) -> tuple[_Order | None, list[int]]:
-    """Return the next order and its descriptors: the link, where output goes."""
+    """Return the next order and its descriptors: the link, and the command's output."""
     header, descriptors, _, _ = socket.recv_fds(control, HEADER_BYTES, 2)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
@@ -106,7 +106,7 @@ def _fork(order: _Order, descriptors: list[int], control: socket.socket) -> int:
 
 
 def _reap_keepers(keepers: set[int]) -> None:
-    """Collect the dead; kill what a keeper left that was killed itself."""
+    """Reap ended processes; if a keeper was killed, kill the processes it left."""
     was_killed = False
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
@@ -117,9 +117,9 @@ def _reap_keepers(keepers: set[int]) -> None:
 
 
 def _keep(order: _Order, link_descriptor: int, output: int) -> None:
-    """Start the command, report how it ends, and end the rest when the link is closed."""
+    """Start the command, report its end, and kill the rest when the link is closed."""
     link = socket.socket(fileno=link_descriptor)
-    signals = _child_signals()  # from here on ours alone
+    signals = _child_signals()  # replaces the launcher's pipe
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     guard = Guard(order["missing"], order["aside"])
     left, left_writing = os.pipe()
@@ -143,7 +143,7 @@ def _keep(order: _Order, link_descriptor: int, output: int) -> None:
 
 
 def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: int) -> None:
-    """Return when the session closes the link."""
+    """Watch the command and the guard until the session closes the link."""
     poll = select.poll()
     for source in filter(lambda fd: fd >= 0, (link.fileno(), signals, guard.descriptor)):
         poll.register(source, select.POLLIN)
@@ -156,7 +156,7 @@ def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: in
         if link.fileno() in ready:
             return
         if signals in ready:
-            _read(signals)  # first: what ends from here on is told again
+            _read(signals)  # first: a child that ends after this gives a new signal
         if not has_ended and (code := status(child)) is not None:
             has_ended = True
             names = _read(left)
@@ -167,9 +167,9 @@ def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: in
 
 
 def _spawn(order: _Order, output: int, left: int) -> int:
-    """Start a program that builds a sandbox, and ends with us by itself; return its id.
+    """Start a program that builds a sandbox and that ends when we die; return its process id.
 
-    Not a fork of ours, which would copy memory and run Python: that takes longer than the sandbox.
+    A fork would copy memory and run Python, which takes longer than building the sandbox.
 
     Raises:
         OSError: It cannot be started.
@@ -194,12 +194,12 @@ def _spawn(order: _Order, output: int, left: int) -> int:
         setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
     )
     for each in high:
-        os.close(each)  # who reads the output waits until nobody can write it
+        os.close(each)  # the reader of the output waits until all writers have closed it
     return child
 
 
 def _forked(order: _Order, output: int, left: int) -> int:
-    """Start a command as a fork of ours that restricts itself and ends with us; return its id.
+    """Fork a command that restricts itself and that ends when we die; return its process id.
 
     Raises:
         OSError: It cannot be started.
@@ -217,19 +217,19 @@ def _forked(order: _Order, output: int, left: int) -> int:
 
 
 def _volunteer_for_memory_shortage() -> None:
-    """Have the kernel kill us, and what we start, before others when memory runs out."""
+    """Have the kernel kill us and our children before other processes if memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
         score.write("1000")
 
 
 def _become(order: _Order, keeper: int, output: int, left: int, failed: int) -> NoReturn:
-    """Turn this fresh process into the command; without success, say why through *failed*."""
+    """Turn this fresh process into the command; report a failure through *failed*."""
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != keeper:
             os._exit(128 + signal.SIGKILL)
-        # Python ignores these two, and what is ignored stays ignored across exec.
+        # Python ignores these two signals, and ignored signals stay ignored across exec.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         files = [(number, os.open(path, os.O_RDONLY)) for number, path in order["files"]]
@@ -237,17 +237,17 @@ def _become(order: _Order, keeper: int, output: int, left: int, failed: int) -> 
         wanted = [(0, nothing), (1, output), (2, output), *files]
         if order["nested"]:
             wanted.append((LEFT_DESCRIPTOR, left))
-        # Out of the way first: one that is wanted may have the number of another.
+        # Move all descriptors up first, since one may have the number that another one needs.
         every = (*wanted, (-1, failed))
         high = [(number, fcntl(found, F_DUPFD_CLOEXEC, _HIGH)) for number, found in every]
         for number, found in high[:-1]:
             os.dup2(found, number)
         failed = high[-1][1]
-        _volunteer_for_memory_shortage()  # before it is restricted
+        _volunteer_for_memory_shortage()  # before the restriction forbids it
         os.chdir(order["cwd"])
         if order["restriction"]:
             import_module(order["restriction"]["module"]).restrict_as_told(order["restriction"])
-            # Giving up capabilities took it back.
+            # Dropping capabilities has cleared this setting.
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.execve(order["arguments"][0], order["arguments"], order["environment"])
     except BaseException as error:
@@ -257,11 +257,11 @@ def _become(order: _Order, keeper: int, output: int, left: int, failed: int) -> 
 
 
 def _child_signals() -> int:
-    """Return a descriptor that has something to read whenever a child has ended."""
+    """Return a descriptor that becomes readable when a child has ended."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
-    # The handler has nothing to do: the signal arrives through the pipe.
+    # The handler does nothing: the signal arrives through the pipe.
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     return reading
@@ -275,7 +275,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def _tell(link: socket.socket, message: dict[str, Any]) -> None:
-    # The session may be gone.
+    # The session may have ended.
     with contextlib.suppress(OSError):
         link.sendall(json.dumps(message).encode() + b"\n")
 
@@ -291,7 +291,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    # A collection would write to every object, and so copy the memory that keepers share with us.
+    # A collection writes to every object, which would copy the memory that keepers share.
     gc.disable()
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -16,7 +16,7 @@ from typing import Any
 from agent_cli.system.launcher import HEADER_BYTES
 
 _PACKAGE = Path(__file__).parents[1]
-# What the packages' own __init__ files load is for the session, and costs a second.
+# Replace the packages' own __init__ files, whose imports take a second and are for the session.
 _PROGRAM = """
 import sys, types
 for name in ("", ".system", ".sandbox"):
@@ -32,10 +32,10 @@ _RECEIVED_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restriction:
-    """Restrictions the command's process applies to itself before it starts.
+    """Restrictions that the command's process applies to itself before it starts.
 
     Attributes:
-        module: One of ours with `restrict_as_told`, which gets all of this as a dictionary.
+        module: Our module with the `restrict_as_told` that takes these fields as a dictionary.
     """
 
     module: str
@@ -51,9 +51,10 @@ class Order:
 
     Attributes:
         arguments: The first is the absolute path of the program.
-        files: Files to open for reading, each under a descriptor of this number.
-        nested: It has processes of its own, and writes to `LEFT_DESCRIPTOR` which it leaves.
-        missing: Paths that must not come into being; what appears there is moved to `aside`.
+        files: Files to open for reading, each with the number of its descriptor.
+        nested: Whether the command runs in a process namespace of its own; then it writes to
+            `LEFT_DESCRIPTOR` which processes it leaves.
+        missing: Paths that must not be created; files that appear there are moved to `aside`.
     """
 
     arguments: Sequence[str]
@@ -68,10 +69,10 @@ class Order:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class KeeperLink:
-    """The connection with a command's keeper; everything ends when it is closed or forgotten.
+    """The connection to a command's keeper; closing or dropping it ends all processes.
 
     Messages: {"pid"} or {"failed"} first, {"status", "left"} when the command has ended, {"moved"}
-    last, after which the keeper is gone and nothing of the command runs.
+    last, after which the keeper and all processes of the command have ended.
     """
 
     socket: socket.socket
@@ -83,13 +84,13 @@ class KeeperLink:
         weakref.finalize(self, self.socket.close)
 
     def take(self, received: bytes) -> None:
-        """Note what was *received* from the socket; nothing means that the keeper is gone."""
+        """Parse data *received* from the socket; no data means that the keeper has ended."""
         self.is_closed = not received
         *lines, self._buffer = (self._buffer + received).split(b"\n")
         self.messages += map(json.loads, lines)
 
     def end(self, limit_s: float) -> bool:
-        """Ask the keeper to end everything and wait for that; return whether it did."""
+        """Ask the keeper to end all processes and wait for it; return whether it did."""
         try:
             self.socket.shutdown(socket.SHUT_WR)
             self.socket.settimeout(limit_s)
@@ -103,12 +104,12 @@ class KeeperLink:
         return True
 
     def found(self, key: str) -> Any:
-        """Return the message with *key*; None when there is none yet."""
+        """Return the message with *key*; None if there is none yet."""
         return next((each for each in self.messages if key in each), None)
 
 
 class Launcher:
-    """One small process that starts the commands of a session; started early, or when needed."""
+    """The small process that starts the commands of a session; started early, or on demand."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -117,7 +118,7 @@ class Launcher:
         self._end: weakref.finalize[..., Launcher] | None = None
 
     def start(self) -> None:
-        """Start it, unless it runs or was closed; the first order tells what fails.
+        """Start the process unless it runs or was closed; the first order reports a failure.
 
         May be called in any thread.
         """
@@ -126,11 +127,11 @@ class Launcher:
                 self._started()
 
     def launch(self, order: Order) -> tuple[KeeperLink, int]:
-        """Have *order* started; return the link with its keeper, and where its output comes from.
+        """Start *order*; return the link to its keeper, and the descriptor of its output.
 
         Raises:
-            OSError: There is no launcher to be had.
-            ValueError: The order holds what no argument can, e.g. NUL.
+            OSError: The launcher cannot be started.
+            ValueError: The order contains a NUL character.
         """
         if any("\0" in text for text in (*order.arguments, *order.environment.values())):
             raise ValueError("embedded null byte")
@@ -148,7 +149,7 @@ class Launcher:
         return KeeperLink(ours), reading
 
     def close(self) -> None:
-        """Let it go; keepers that still run end their commands when their links are closed."""
+        """Let the process end; running keepers end their commands when their links are closed."""
         with self._lock:
             self._was_closed = True
             self._forget()
@@ -162,7 +163,7 @@ class Launcher:
                     socket.send_fds(control, [header], descriptors)
                     control.sendall(text)
                 except (BrokenPipeError, ConnectionResetError):
-                    self._forget()  # Killed by somebody; another one takes its place.
+                    self._forget()  # It was killed; start another one.
                     if is_last_try:
                         raise
                 else:

@@ -1,4 +1,4 @@
-"""Loggers that import structlog with their first record: with rich behind it, it costs 50 ms.
+"""Loggers that import structlog with their first record: with rich, the import takes 50 ms.
 
     _log = logger(__name__)
     _log.info("model replied", request_id="req_1")
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from structlog.stdlib import BoundLogger
     from structlog.typing import Processor
 
-# Without any handler the standard library would print warnings on the terminal.
+# Without a handler, the standard library would print warnings on the terminal.
 for _name in ("agent_cli", "agent_cli_tools"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
@@ -30,7 +30,7 @@ def logger(name: str) -> "BoundLogger":
 
 
 def shared_processors() -> "list[Processor]":
-    """Return what every record gets, ours and other libraries': context, level, name and time."""
+    """Return the processors of all records, ours and libraries': context, level, name, time."""
     import structlog  # noqa: PLC0415 - with the first record
 
     return [
@@ -45,19 +45,19 @@ def shared_processors() -> "list[Processor]":
 def traceback_of(error: BaseException) -> str:
     """Return the traceback of *error* as the value of a record's `exception`.
 
-    Not `exc_info`: a host's own structlog renderer may print every local variable with it, and
-    those hold keys and file contents.
+    Not `exc_info`: a host's own structlog renderer may print all local variables with it, among
+    them keys and file contents.
     """
     return "".join(traceback.format_exception(error)).rstrip()
 
 
 class _Lazy:
-    """Stands for a structlog logger until its first use."""
+    """A proxy that creates its structlog logger on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    # Any: a method of the logger that this stands for.
+    # Any: a method of the structlog logger.
     def __getattr__(self, method: str) -> Any:
         return getattr(self._bound, method)
 
@@ -79,7 +79,7 @@ class _Lazy:
 
 @contextmanager
 def for_session(session_id: str | None) -> Generator[None]:
-    """Name the session in every record made in the body, whoever makes it."""
+    """Add the session's ID to every record logged in the body."""
     before = _session_id.set(session_id)
     try:
         yield
@@ -87,7 +87,7 @@ def for_session(session_id: str | None) -> Generator[None]:
         _session_id.reset(before)
 
 
-# structlog's own bound_contextvars would import it before anything is logged.
+# structlog's own bound_contextvars would import structlog before the first record.
 _session_id: ContextVar[str | None] = ContextVar("session_id", default=None)
 
 

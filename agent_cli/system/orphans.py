@@ -1,4 +1,4 @@
-"""Find and end the processes a command leaves behind; for their subreaper.
+"""Find and kill the processes that a command leaves behind; for their subreaper.
 
 Imports little: see `launcher`.
 """
@@ -15,9 +15,9 @@ _IS_LINUX = sys.platform == "linux"
 
 
 def status(child: int) -> int | None:
-    """Return how *child* ended, as a shell counts it; None while it runs. Collects other dead.
+    """Return the exit code of *child* as a shell counts it; None while it runs. Reap all others.
 
-    It stays a zombie, so that its number is nobody else's while signals are sent to it.
+    The child stays a zombie, so that its process id is not reused while signals are sent to it.
     """
     if not _IS_LINUX:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -31,17 +31,17 @@ def status(child: int) -> int | None:
 
 
 def kill_strangers(group: int) -> bool:
-    """Kill our children outside *group*, and theirs; return whether some inside are left."""
+    """Kill our children outside *group*, and theirs; return whether others in it are left."""
     kill_children(lambda pid: pid != group and _group_of(pid) != group)
     return any(pid != group for pid in _children())
 
 
 def kill_children(is_meant: Callable[[int], bool]) -> None:
-    """Kill the children that are meant, and whom that makes our children, until there are none."""
+    """Kill the children that match, and those that become ours by that, until none are left."""
     deadline = time.monotonic() + _SWEEP_S
     while meant := [pid for pid in _children() if is_meant(pid)]:
         for pid in meant:
-            # What sudo started is not ours to kill.
+            # Processes started by sudo cannot be killed.
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         collected = [_is_collected(pid) for pid in meant]
@@ -59,13 +59,13 @@ def _is_collected(pid: int) -> bool:
 
 
 def _children() -> Iterator[int]:
-    """Yield our children's process ids, dead ones too; none without /proc."""
+    """Yield the process ids of our children, ended ones too; none without /proc."""
     us = os.getpid()
-    # No pathlib: loading it would be a quarter of the time this program needs to start.
+    # No pathlib: its import would take a quarter of this program's start-up time.
     try:
         with open(f"/proc/{us}/task/{us}/children") as listed:  # noqa: PTH123
             yield from map(int, listed.read().split())
-    except OSError:  # Some kernels do not list them.
+    except OSError:  # Some kernels have no such list.
         yield from _children_of(us)
 
 
@@ -73,7 +73,7 @@ def _children_of(parent: int) -> Iterator[int]:
     names = os.listdir("/proc") if os.path.isdir("/proc") else []  # noqa: PTH112, PTH208
     for pid in filter(str.isdigit, names):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
-            # The name, in brackets, may hold anything; the parent is the second field after.
+            # The name, in parentheses, may have any characters; the parent is two fields on.
             if int(stat.read().rpartition(b")")[2].split()[1]) == parent:
                 yield int(pid)
 

@@ -1,6 +1,6 @@
-"""Where files of this program live: XDG directories, asked for anew at every call.
+"""The paths of this program's files: XDG directories, computed anew at every call.
 
-Knows names only; nothing here opens a file, and only `private_dir` makes anything.
+Knows names only; nothing here opens a file, and only `private_dir` creates directories.
 """
 
 import os
@@ -12,82 +12,82 @@ _APP = "agent-cli"
 
 
 def shown(path: Path | str) -> str:
-    """Return *path* as people write it, with `~` for the home directory."""
+    """Return *path* for display, with `~` for the home directory."""
     home, text = os.path.expanduser("~"), str(path)  # noqa: PTH111 - as text
     inside = home != os.sep and (text == home or text.startswith(f"{home}{os.sep}"))
     return f"~{text[len(home) :]}" if inside else text
 
 
 def config_dir() -> Path:
-    """The user's settings, .env and permissions."""
+    """Return the folder of the user's settings, .env and permissions."""
     return PlatformDirs(_APP, appauthor=False).user_config_path
 
 
 def state_dir() -> Path:
-    """What the program remembers: sessions, logs, history, trust."""
+    """Return the folder of the program's state: sessions, logs, history, trust."""
     return PlatformDirs(_APP, appauthor=False).user_state_path
 
 
 def shared_instructions_file() -> Path:
-    """The AGENTS.md that the user keeps for all agents, of whatever make."""
+    """Return the user's AGENTS.md, shared by agents of all vendors."""
     chosen = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     return (chosen if chosen.is_absolute() else Path.home() / ".config") / "AGENTS.md"
 
 
 def shared_skills_dir() -> Path:
-    """The skills that the user keeps for all agents, of whatever make."""
+    """Return the folder of the user's skills, shared by agents of all vendors."""
     return Path.home() / ".agents" / "skills"
 
 
 def claude_dir() -> Path:
-    """Return the user's directory of Claude Code, whose formats are read too."""
+    """Return the user's Claude Code directory, whose formats are read too."""
     return Path.home() / ".claude"
 
 
 def user_settings_file() -> Path:
-    """The user's `appsettings.toml`; an `appsettings.json` beside it is read first."""
+    """Return the user's `appsettings.toml`; an `appsettings.json` beside it is read first."""
     return config_dir() / "appsettings.toml"
 
 
 def user_env_file() -> Path:
-    """The user's `.env`."""
+    """Return the user's `.env` file."""
     return config_dir() / ".env"
 
 
 def permissions_file() -> Path:
-    """The user's permission rules."""
+    """Return the file of the user's permission rules."""
     return config_dir() / "permissions.toml"
 
 
 def sessions_dir() -> Path:
-    """One folder for all sessions of all workspaces."""
+    """Return the one folder for the sessions of all workspaces."""
     return state_dir() / "sessions"
 
 
 def changes_dir() -> Path:
-    """What the agent did to files, a folder for each session."""
+    """Return the folder of the changes that the agent made to files, by session."""
     return state_dir() / "changes"
 
 
 def log_file() -> Path:
-    """The log a file sink without a path writes to."""
+    """Return the log file of a file sink without a path."""
     return state_dir() / "logs" / "agent.log"
 
 
 def history_file() -> Path:
-    """What the user typed at the prompt, across sessions."""
+    """Return the file of the prompt history, shared by all sessions."""
     return state_dir() / "history"
 
 
 def trust_file() -> Path:
-    """Which workspaces the user trusts."""
+    """Return the file of the workspaces that the user trusts."""
     return state_dir() / "trust.json"
 
 
 def private_dir(path: Path) -> Path:
-    """Create *path* so that only the user can enter it, parents too; return it.
+    """Create *path* and its parents so that only the user can enter them; return *path*.
 
-    A directory that exists keeps its mode: it may be shared on purpose.
+    An existing directory keeps its mode: it may be shared on purpose.
     """
     for missing in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
@@ -95,9 +95,9 @@ def private_dir(path: Path) -> Path:
 
 
 def stamp(path: Path) -> object:
-    """Return what changes when the file does, without opening it; None where there is none."""
+    """Return a value that changes with the file, without opening it; None if it does not exist."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - one call a file, at each key that completes
+        found = os.stat(path)  # noqa: PTH116 - for speed: called per file at each completion
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,4 +1,4 @@
-"""Find the programs that we start ourselves, never one from a repository."""
+"""Find the programs that we start ourselves, but never one from a repository."""
 
 import os
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ _SYSTEM = frozenset(map(Path, os.defpath.split(os.pathsep)))
 
 
 def find_program(name: str, *, outside: Path) -> Path | None:
-    """Return the program *name*: of our own installation, or else from PATH.
+    """Return the program *name* from our own installation, or else from PATH.
 
-    A program below *outside* or the current directory, or in a PATH entry that depends on the
-    latter, belongs to whoever wrote the repository, and is passed over; so is a version manager's
-    shim, which runs what a file of the repository names. What the system itself brings never is,
-    even if somebody works in the root of all.
+    A program below *outside* or the current directory, or in a relative PATH entry, belongs to the
+    repository and is skipped; so is a version manager's shim, which runs a program named by a file
+    of the repository. Programs in the system's folders are never skipped, even if the workspace is
+    "/".
     """
-    import sysconfig  # noqa: PLC0415 - most starts look for no program before the first prompt
+    import sysconfig  # noqa: PLC0415 - rarely needed before the first prompt
 
     ours = Path(sysconfig.get_path("scripts"))
     foreign = (outside, Path.cwd())
@@ -24,7 +24,7 @@ def find_program(name: str, *, outside: Path) -> Path | None:
         program = directory / name
         if not directory.is_absolute() or not os.access(program, os.X_OK) or program.is_dir():
             continue
-        # Our own installation may well be a virtual environment inside the workspace.
+        # Our own installation may be a virtual environment inside the workspace.
         if directory == ours or directory in _SYSTEM:
             return program
         is_foreign = any(map(program.resolve().is_relative_to, foreign))
@@ -40,15 +40,15 @@ class _Users:
     path: str | None = None
 
 
-# One process has one PATH: libraries look programs up in it too, so no argument could carry this.
+# A process has one PATH, in which libraries find programs too, so this cannot be an argument.
 _USERS = _Users()
 
 
 def shield_path(here: Path) -> None:
-    """Make our own PATH, which libraries use as well, lead to no program of the repository *here*.
+    """Remove the folders of the repository around *here* from our own PATH, used by libraries too.
 
-    Commands of the user and of the model still find theirs: see `users_path`. Called again, it
-    leaves out one more repository.
+    Commands of the user and of the model still get the original: see `users_path`. Another call
+    removes another repository.
     """
     path = os.environ.get("PATH", os.defpath)
     if _USERS.path is None:
@@ -57,26 +57,26 @@ def shield_path(here: Path) -> None:
 
 
 def use_shielded_path() -> None:
-    """Let commands, too, find no program of the repository we were started in."""
+    """Use the shielded PATH for commands too."""
     _USERS.path = None
 
 
 def users_path() -> str:
-    """Return the PATH as the user has it, for commands that run in their name."""
+    """Return the user's original PATH, for commands that run on the user's behalf."""
     return os.environ.get("PATH", os.defpath) if _USERS.path is None else _USERS.path
 
 
 def _repository(here: Path) -> Path | None:
-    """Return the repository around *here*, or *here*; None where the user's home is below."""
+    """Return the repository around *here*, or *here*; None if that contains the user's home."""
     home = Path.home().resolve()
     around = [each for each in (here, *here.parents) if not home.is_relative_to(each)]
     return next((each for each in around if (each / ".git").exists()), next(iter(around), None))
 
 
 def search_path(folders: str, *, outside: Path | None) -> str:
-    """Return the PATH *folders* without those that depend on where we are or lie in *outside*.
+    """Return the PATH *folders* without relative ones and those inside *outside*.
 
-    What the system itself brings stays, even if somebody works in the root of all.
+    The system's folders stay, even if the workspace is "/".
     """
     kept = (
         folder

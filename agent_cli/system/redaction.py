@@ -1,7 +1,7 @@
-"""Redact secrets in text to be shown or written: logs, errors, `config show`.
+"""Redact secrets in text before it is shown or written: logs, errors, `config show`.
 
-It knows the values of this environment's secrets and the patterns of common ones; any other secret
-passes.
+It knows the values of the secrets in this environment and the patterns of common ones; other
+secrets are not recognised.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any
 MASK = "***"
 
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
-# Shorter values ("1", "true", "local") would blank out ordinary words everywhere.
+# Shorter values ("1", "true", "local") would redact ordinary words everywhere.
 _SECRET_CHARS_MIN = 8
 
 _SHAPES = (
@@ -43,23 +43,23 @@ class Redactor:
         return cls(secrets_in(environment))
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """Replace these too from now on."""
+        """Also redact *secrets* from now on."""
         self._secrets.update(each for each in secrets if len(each) >= _SECRET_CHARS_MIN)
-        # The longest first: one secret may begin with another.
+        # Longest first, since one secret may begin with another.
         known = sorted(self._secrets, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, known))) if known else None
 
     def text(self, text: str) -> str:
-        """Return *text* without secrets."""
+        """Return *text* with its secrets redacted."""
         if self._known:
             text = self._known.sub(MASK, text)
         for shape in self._shapes:
             text = shape.sub(rf"\g<1>{MASK}" if shape.groups else MASK, text)
         return text
 
-    # Any: JSON, whose type belongs to a layer above.
+    # Any: JSON, whose type is defined in a higher layer.
     def value(self, value: object) -> Any:
-        """Return *value* as JSON without secrets; what has a secret's name is one."""
+        """Return *value* as JSON with its secrets redacted, and all text under a secret's name."""
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, Mapping):
@@ -72,7 +72,7 @@ class Redactor:
         return MASK if isinstance(value, str) and is_secret_name(name) else self.value(value)
 
     def arguments(self, arguments: Sequence[str]) -> tuple[str, ...]:
-        """Return a command's arguments without secrets, `--token VALUE` pairs included."""
+        """Return a command's arguments with secrets redacted, also those of `--token VALUE`."""
         shown: list[str] = []
         for previous, argument in zip(("", *arguments), arguments, strict=False):
             hidden = previous.startswith("-") and is_secret_name(previous.lstrip("-"))
@@ -86,6 +86,6 @@ def secrets_in(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a variable, header or option of this name holds a secret, by its words."""
+    """Return whether the name of a variable, header or option indicates a secret."""
     words = name.upper().replace("-", "_").split("_")
     return any(word.endswith(_SECRET_WORDS) for word in words)

@@ -1,8 +1,8 @@
-"""SIGINT, SIGTERM and SIGHUP: whenever one comes, the program ends the same way.
+"""Handle SIGINT, SIGTERM and SIGHUP: the program ends the same way at any time.
 
     before a run    `raise_stopped`   the signal is raised as an exception: nothing began
     during a run    `taken`           the run is stopped, and its result is written
-    after it        `end_with`        what is left is closing; the exit code is known already
+    after it        `end_with`        resources are being closed; the exit code is known already
 
 The exit code is 128 + the signal's number, never the signal itself, which would tell a script that
 the program crashed. SIGINT before a run stays Python's KeyboardInterrupt.
@@ -17,20 +17,20 @@ from types import FrameType
 from typing import Final, TypeAlias
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Service managers send SIGTERM and SIGHUP together; that is one request to end.
+# Service managers send SIGTERM and SIGHUP together, as one request to end.
 _AGAIN_AFTER_S: Final = 1.0
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
 class Stopped(SystemExit):
-    """A signal came before there was a run; `code` is the exit code."""
+    """A signal arrived before a run began; `code` is the exit code."""
 
     code: int  # pyright: ignore[reportIncompatibleVariableOverride] - set once, below
 
 
 def raise_stopped() -> None:
-    """Raise `Stopped` in the main thread when SIGTERM or SIGHUP comes."""
+    """Raise `Stopped` in the main thread when SIGTERM or SIGHUP arrives."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise Stopped(exit_code_of(number))
@@ -44,12 +44,12 @@ def taken(
     *,
     numbers: tuple[signal.Signals, ...] = STOP_SIGNALS,
 ) -> Generator[None]:
-    """Call *stop* in the running event loop when one of *numbers* comes while the body runs.
+    """Call *stop* in the running event loop when one of *numbers* arrives while the body runs.
 
-    The event loop does not get there while a write to a full pipe blocks it, and stopping may take
-    long. So a signal that comes a second after the first one, or later, ends the process at once.
+    The event loop cannot react while a write to a full pipe blocks it, and stopping may take long.
+    So a signal that arrives a second after the first one, or later, ends the process at once.
     """
-    import asyncio  # noqa: PLC0415 - `--version` needs everything else here
+    import asyncio  # noqa: PLC0415 - not for `--version`, which uses the rest
 
     loop = asyncio.get_running_loop()
     first_at_s: list[float] = []
@@ -71,7 +71,7 @@ def taken(
 
 
 def end_with(code: int) -> None:
-    """End the process at once with *code*, which was told already, when a signal comes."""
+    """End the process at once with *code*, already reported, when a signal arrives."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         os._exit(code)
@@ -80,12 +80,12 @@ def end_with(code: int) -> None:
 
 
 def exit_code_of(number: int) -> int:
-    """Return the exit code of a program that the signal *number* stopped."""
+    """Return the exit code of a program stopped by the signal *number*."""
     return 128 + number
 
 
 def _install(numbers: tuple[signal.Signals, ...], handler: _Handler) -> None:
     for number in numbers:
-        # `nohup` ignores SIGHUP for us: closing the terminal must not end the run.
+        # `nohup` ignores SIGHUP for us, so that closing the terminal does not end the run.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)

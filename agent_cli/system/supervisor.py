@@ -1,23 +1,23 @@
-"""Run one command so that nothing it starts outlives it, or outlives us, however we die.
+"""Run one command so that no process it starts outlives it, or outlives us, however we die.
 
     python -I -S supervisor.py PARENT_PID COMMAND [ARGUMENT...]
 
-A process that is killed with SIGKILL can clean up nothing. So each command runs below this small
-program, which waits for three things: the command's end, the end of the process that asked for it,
-and the end of standard input, from which the command has a moment to end by itself. After any of
-them it kills what is left. It copies no data: the command inherits standard input, output and error
-as they are. The exit status is the command's, or 128 + N after signal N.
+A process that gets SIGKILL cannot clean up. So each command runs below this small program, which
+waits for three events: the command ends, the caller (the process that started us) ends, or standard
+input ends, after which the command has a moment to end by itself. Then it kills all remaining
+processes. It copies no data: the command inherits standard input, output and error. The exit status
+is the command's, or 128 + N after signal N.
 
-It is two processes, of which each clears up after the other, because whoever asked for the command
-may have to kill the one they know (asyncio does, when a loop closes):
+There are two supervising processes, and each cleans up after the other, because the caller may kill
+the one it started (asyncio does, when a loop closes):
 
-    who asked ─ outer    passes on requests to end; clears up after the inner one
-                └─ inner     asks the command to end, then kills; clears up in the end
+    caller ──── outer    passes on requests to end; cleans up after the inner one
+                └─ inner     asks the command to end, then kills it; cleans up at the end
                    └─ command     leads a process group of its own
 
 The file is run by its path and imports the standard library only; the rest of the program imports
-nothing but `supervised`. Needs POSIX; Linux adds what is only best effort elsewhere:
-being told of the parent's end at once, and catching processes which left the command's group.
+nothing but `supervised`. Needs POSIX. Two things are reliable on Linux only, and best effort
+elsewhere: noticing the caller's end at once, and catching processes that left the command's group.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 GRACE_S = 0.5
-"""From the request to end until SIGKILL; a parent must allow more before it kills us."""
+"""Time from the request to end until SIGKILL; a parent must wait longer before it kills us."""
 
-_STDIN_GRACE_S = 1.0  # servers take its end for their own
+_STDIN_GRACE_S = 1.0  # servers end when their stdin ends
 _SWEEP_S = 1.0
 _POLL_MS = 200
 _NEVER = float("inf")
@@ -44,7 +44,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 def supervised(command: Sequence[str]) -> list[str]:
     """Return the command line that runs *command* below a supervisor of this process.
 
-    Only this very process may start it: the supervisor watches for the end of its parent.
+    Only the calling process may start it: the supervisor watches for the end of its parent.
     """
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     def inner() -> int:
         return _supervise(outer, lambda: _become(command), GRACE_S, releases=(_STDOUT,))
 
-    # The inner one needs the end of input for itself: both would ask for the same end twice.
+    # Only the inner one watches standard input, or both would ask the command to end.
     return _supervise(parent, inner, GRACE_S + 2 * _SWEEP_S, releases=(_STDIN, _STDOUT))
 
 
@@ -70,14 +70,14 @@ def _supervise(
         parent: The process that started us; the child is asked to end when it is gone.
         main: Returns the child's exit status.
         grace_s: Seconds from the request to end until the child is killed.
-        releases: Streams the child has for itself.
+        releases: Standard streams that only the child keeps.
     """
     signals = _signal_pipe()
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != parent:
         return 128 + signal.SIGKILL
     child = _start(main)
-    for stream in releases:  # else our copy would hide that it is closed
+    for stream in releases:  # else our copy would keep it open
         os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     try:
         status = _wait(child, parent, signals, grace_s)
@@ -93,13 +93,13 @@ def _shell_code(status: int) -> int:
 
 
 def _signal_pipe() -> int:
-    """Return a descriptor that yields the number of each signal we get, one byte each."""
+    """Return a descriptor that yields one byte per signal, its number."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in (*_STOP_SIGNALS, signal.SIGCHLD):
-        # The handler has nothing to do: the number arrives through the pipe.
+        # The handler does nothing: the number arrives through the pipe.
         signal.signal(number, lambda _number, _frame: None)
     return reading
 
@@ -115,17 +115,17 @@ def _start(main: Callable[[], int]) -> int:
             status = main()
         finally:
             os._exit(status)
-    # Both sides set it, so that it is set whichever runs first.
+    # Both processes set it, so that it is set whichever runs first.
     with contextlib.suppress(OSError):
         os.setpgid(child, child)
     return child
 
 
 def _become(command: list[str]) -> int:
-    """Become *command*; where that fails say why on stderr."""
-    # If the supervisor itself is killed, at least the command goes with it.
+    """Become *command*; if that fails, write the reason to stderr."""
+    # If the supervisor itself is killed, at least the command ends too.
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # Python ignores these two, and what is ignored stays ignored across exec.
+    # Python ignores these two signals, and ignored signals stay ignored across exec.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -140,7 +140,7 @@ def _wait(child: int, parent: int, signals: int, grace_s: float) -> int:
     ends, idle_ms = _ends(parent, signals)
     ask_at = kill_at = _NEVER
     while True:
-        # Before looking for ended children: a SIGCHLD read after the look wakes nobody any more.
+        # Read signals before reaping: a SIGCHLD read after that would not wake the poll again.
         wanted = _stop_signals(signals)
         if (status := _reap(child)) is not None:
             return status
@@ -158,16 +158,16 @@ def _wait(child: int, parent: int, signals: int, grace_s: float) -> int:
             if end == _STDIN:
                 ask_at = time.monotonic() + _STDIN_GRACE_S
             if end != signals:
-                ends.unregister(end)  # it lasts, and once is enough
+                ends.unregister(end)  # it stays readable, and once is enough
 
 
 def _ends(parent: int, signals: int) -> tuple[select.poll, int | None]:
-    """Return what tells of signals and ends, and for how many ms it may be left to itself."""
+    """Return the poll object for signals and ends, and its timeout in ms (None: no limit)."""
     ends = select.poll()
     ends.register(signals, select.POLLIN)
-    ends.register(_STDIN, 0)  # of nothing but its end: what is written there is the command's
+    ends.register(_STDIN, 0)  # only for its end: the data is for the command
     try:
-        # Not PR_SET_PDEATHSIG: that one fires when the parent's *thread* ends that started us.
+        # Not PR_SET_PDEATHSIG: it fires when the *thread* of the parent that started us ends.
         ends.register(os.pidfd_open(parent), select.POLLIN)
     except (AttributeError, OSError):
         return ends, _POLL_MS
@@ -182,7 +182,7 @@ def _stop_signals(signals: int) -> list[int]:
 
 
 def _reap(child: int) -> int | None:
-    """Collect every process that ended; return the wait status of *child* if it is among them."""
+    """Reap every process that ended; return the wait status of *child* if it is among them."""
     found = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
@@ -192,14 +192,14 @@ def _reap(child: int) -> int | None:
 
 
 def _kill_rest(group: int) -> None:
-    """Kill what the command left behind, wherever it moved, until we have no children."""
+    """Kill all processes that the command left, in any group, until we have no children."""
     deadline = time.monotonic() + _SWEEP_S
     while time.monotonic() < deadline:
         _signal_group(group, signal.SIGKILL)
         for pid in _children():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        # We are their subreaper: whoever loses a parent becomes our child in the next round.
+        # We are their subreaper: a process that loses its parent is our child in the next round.
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
                 time.sleep(0.002)
@@ -208,13 +208,13 @@ def _kill_rest(group: int) -> None:
 
 
 def _children() -> Iterator[int]:
-    """Yield our children's process ids, from /proc where there is one."""
-    # No pathlib: loading it would be a quarter of the time this program needs to start.
+    """Yield the process ids of our children; none without /proc."""
+    # No pathlib: its import would take a quarter of this program's start-up time.
     names = os.listdir("/proc") if os.path.isdir("/proc") else []  # noqa: PTH112, PTH208
     for pid in filter(str.isdigit, names):
         try:
             with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
-                # The name, in brackets, may hold anything; the parent is the second field after.
+                # The name, in parentheses, may have any characters; the parent is two fields on.
                 fields = stat.read().rpartition(b")")[2].split()
         except OSError:
             continue
@@ -231,7 +231,7 @@ def _prctl(option: int, value: int) -> None:
     """Set a process attribute of Linux; elsewhere do nothing."""
     if sys.platform != "linux":
         return
-    # Here, because importing this module must not cost its users the loading of libffi.
+    # Imported here, so that importing this module does not load libffi.
     import ctypes  # noqa: PLC0415
 
     with contextlib.suppress(OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""Worktrees of git repositories: make one for a commit, tell what was changed in it, remove it.
+"""Worktrees of git repositories: create one for a commit, list its changes, remove it.
 
 Blocking; call it in a thread.
 """
@@ -15,7 +15,7 @@ from agent_cli.system.git import GitError, run_git
 
 _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
-# Of a large repository, on a slow disk.
+# For a large repository on a slow disk.
 _CHECKOUT_LIMIT_S: Final = 900.0
 
 
@@ -38,7 +38,7 @@ def repository_of(folder: Path) -> Path:
 
 
 def main_repository_of(folder: Path) -> Path:
-    """Return the main working tree of the repository that *folder*, maybe in another one, is in.
+    """Return the main working tree of the repository of *folder*, which may be in another one.
 
     Raises:
         GitError: It is in none.
@@ -48,7 +48,7 @@ def main_repository_of(folder: Path) -> Path:
 
 
 def git_folder_of(folder: Path) -> Path:
-    """Return where git keeps what belongs to the working tree that *folder* is in, and no other.
+    """Return the git folder that belongs only to the working tree that *folder* is in.
 
     Raises:
         GitError: It is in none.
@@ -60,24 +60,24 @@ def branch_of(folder: Path) -> str:
     """Return the branch that is checked out in *folder*, "" for none.
 
     Raises:
-        GitError: It cannot be told.
+        GitError: Git cannot tell.
     """
     name = _line(folder, "rev-parse", "--abbrev-ref", "HEAD")
     return "" if name == "HEAD" else name
 
 
 def commit_of(folder: Path, ref: str) -> str:
-    """Return the full name of the commit that *ref* stands for.
+    """Return the full hash of the commit that *ref* names.
 
     Raises:
-        GitError: There is none.
+        GitError: There is no such commit.
     """
     wanted = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     return _line(folder, *wanted)
 
 
 def worktree_folder(repository: Path, name: str) -> Path:
-    """Return where the worktree *name* of *repository*, a main working tree, belongs: beside it."""
+    """Return the folder for the worktree *name* of *repository*: beside that main working tree."""
     return repository.parent / _FOLDER / repository.name / name
 
 
@@ -85,7 +85,7 @@ def add_worktree(repository: Path, path: Path, commit: str, *, branch: str = "")
     """Check *commit* out in a new folder *path*, on a new *branch* or on none.
 
     Raises:
-        GitError: It cannot be made, and nothing is left of it, or *path* is there already.
+        GitError: It cannot be created, and nothing of it is left, or *path* exists already.
     """
     if os.path.lexists(path):
         raise GitError(f"{path} is there already: move it, or choose another name")
@@ -105,15 +105,15 @@ def add_worktree(repository: Path, path: Path, commit: str, *, branch: str = "")
 
 
 def changes_in(worktree: Worktree) -> bytes:
-    """Return a patch from the commit it was made for to what is there now; empty if all is as was.
+    """Return a patch from the base commit to the current files; empty if nothing changed.
 
-    New files are in it and commits too, ignored files are not. `git apply` takes it.
+    It includes new files and commits, but not ignored files, and can be passed to `git apply`.
 
     Raises:
-        GitError: It cannot be told.
+        GitError: Git cannot tell.
     """
     with tempfile.TemporaryDirectory(prefix="agent-cli-") as folder:
-        # A copy: the agent keeps its index, and what that knows of files saves reading them.
+        # A copy keeps the agent's own index unchanged; its cached states save reading files.
         index = Path(folder) / "index"
         variables = {"GIT_INDEX_FILE": str(index)}
         own = worktree.path / _line(worktree.path, "rev-parse", "--git-path", "index")
@@ -132,7 +132,7 @@ def changes_in(worktree: Worktree) -> bytes:
 def is_untouched(worktree: Worktree) -> bool:
     """Return whether nothing would be lost with it: no changes, and no commit of its own.
 
-    Ignored files do not count. A worktree that git cannot tell about counts as changed.
+    Ignored files do not count. If git fails, the worktree counts as changed.
     """
     try:
         return commit_of(worktree.path, "HEAD") == worktree.base and not changes_in(worktree)
@@ -142,17 +142,17 @@ def is_untouched(worktree: Worktree) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worktree holds: commits since its base, and files that differ from the last one."""
+    """The work in a worktree: commits since its base, and files changed since the last commit."""
 
     commits: int
     files: int
 
 
 def work_in(worktree: Worktree) -> Work:
-    """Return how much was done in it.
+    """Return the numbers of commits and changed files in *worktree*.
 
     Raises:
-        GitError: It cannot be told.
+        GitError: Git cannot tell.
     """
     commits = _line(worktree.path, "rev-list", "--count", f"{worktree.base}..HEAD")
     options = ("--porcelain", "--null", "--no-renames", "--untracked-files=all")
@@ -161,17 +161,17 @@ def work_in(worktree: Worktree) -> Work:
 
 
 def remove_worktree(worktree: Worktree, *, branch: str = "") -> None:
-    """Remove it, whatever it holds, and *branch*; one that is gone already is forgotten by git."""
+    """Remove *worktree* with all its files, even if its folder is gone, and *branch*."""
     try:
         run_git(
             worktree.repository,
             *("worktree", "remove", "--force", "--force", str(worktree.path)),
             limit_s=_CHECKOUT_LIMIT_S,
         )
-    except GitError:  # it was damaged, or never came to be
+    except GitError:  # it was damaged, or never created
         shutil.rmtree(worktree.path, ignore_errors=True)
     if branch:
-        with suppress(GitError):  # one that is left harms nobody
+        with suppress(GitError):  # a leftover branch does no harm
             run_git(worktree.repository, "branch", "-D", branch, limit_s=_QUESTION_LIMIT_S)
 
 
