@@ -51,7 +51,7 @@ def merge(answer: str, repository: Path) -> None:
 async def test_what_an_agent_changes_in_its_worktree_is_merged_by_the_command_it_names(
     repository: Path,
 ) -> None:
-    """Files, commands and its own agents are in the worktree; the workspace stays as it is."""
+    """Files, commands and subagents are in the worktree; the workspace stays unchanged."""
     script = Script(
         go=[isolated("change it"), reply("Done.")],
         change_it=[
@@ -79,7 +79,7 @@ async def test_what_an_agent_changes_in_its_worktree_is_merged_by_the_command_it
 
 
 async def test_an_untouched_worktree_is_removed(repository: Path) -> None:
-    """Two at once do not meet."""
+    """Two concurrent agents do not collide."""
     script = Script(
         go=[isolated("one", "two"), reply("Done.")], one=[reply("ok")], two=[reply("ok")]
     )
@@ -110,7 +110,7 @@ async def test_a_repository_without_a_commit_is_no_place_for_one() -> None:
 
 
 async def test_a_question_says_that_it_is_about_a_worktree(repository: Path) -> None:
-    """And offers nothing to remember: a rule would hold for the workspace."""
+    """It offers no rule to remember: the rule would hold for the workspace."""
     script = Script(
         go=[isolated("change it"), reply("Done.")],
         change_it=[reply(READ), reply(EDIT), reply("Changed.")],

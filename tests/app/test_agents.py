@@ -62,13 +62,13 @@ def started(*tasks: str, agent: str = "explore", **more: object) -> Reply:
 
 
 def task_of(request: ReceivedRequest) -> str:
-    """Return what the agent that asks was told first."""
+    """Return the first task of the agent that asks."""
     content = request.body["messages"][0]["content"]
     return content if isinstance(content, str) else str(content[-1]["text"])
 
 
 class Script:
-    """Answers each agent by its task, one reply after the other; keeps what was asked."""
+    """Answers each agent by its task, one reply after the other; records the requests."""
 
     def __init__(self, **replies: Sequence[Answer]) -> None:
         self.replies = {name.replace("_", " "): [*given] for name, given in replies.items()}
@@ -89,7 +89,7 @@ class Script:
 
 
 class Person:
-    """Decides about calls of agents as told, and keeps what was asked."""
+    """Decides about calls of agents as scripted, and records the questions."""
 
     can_ask = True
 
@@ -144,7 +144,7 @@ async def program(
 
 
 async def test_an_agent_does_a_task_and_its_last_reply_is_the_result() -> None:
-    """It starts with nothing but the task; it only reads; its work is told with its id."""
+    """It starts with nothing but the task; it only reads; its events carry its id."""
     Path("basket.py").write_text("total = 0\n")
     script = Script(
         go=[started(TASK), reply("Thanks.")],
@@ -186,7 +186,7 @@ async def test_agents_of_one_reply_run_beside_each_other() -> None:
 
 
 async def test_an_agent_has_a_part_of_its_parents_tools_and_permissions() -> None:
-    """What a definition asks for beyond that it does not get: neither tools nor a freer mode."""
+    """A definition cannot extend them: neither more tools nor a freer mode."""
     folder = paths.config_dir() / "agents"
     folder.mkdir(parents=True)
     (folder / "bold.md").write_text(
@@ -210,7 +210,7 @@ async def test_an_agent_has_a_part_of_its_parents_tools_and_permissions() -> Non
     ("decision", "exists"), [(Approved(), True), (Rejected("Not there."), False)]
 )
 async def test_a_question_of_an_agent_reaches_the_person(decision: Decision, exists: bool) -> None:
-    """Marked with who asks."""
+    """The question names the agent."""
     script = Script(
         go=[started("write it", agent="general"), reply("Done.")],
         write_it=[reply(tool_use("write", {"path": "a", "content": "b"})), reply("Over.")],
@@ -224,7 +224,7 @@ async def test_a_question_of_an_agent_reaches_the_person(decision: Decision, exi
 
 
 async def test_an_agent_that_asks_for_ever_without_a_person_is_stopped() -> None:
-    """Each no begins a run of it with fresh limits; the parent reads why it has no answer."""
+    """Each rejection begins a run with fresh limits; the parent reads why there is no answer."""
     ask = reply(tool_use("write", {"path": "a", "content": "b"}))
     script = Script(
         go=[started("write it", agent="general"), reply("Done.")],
@@ -240,7 +240,7 @@ async def test_an_agent_that_asks_for_ever_without_a_person_is_stopped() -> None
 
 
 async def test_an_agent_hears_of_its_background_commands_and_they_end_with_it() -> None:
-    """As in a run without a person; its parent, who did not start them, reads what was ended."""
+    """As in a run without a person; its parent, who did not start them, reads which were ended."""
     waits = "until test -e go; do sleep 0.02; done; exit 3"
     script = Script(
         go=[started("serve", agent="general"), reply("Done.")],
@@ -297,7 +297,7 @@ def _settings(text: str) -> str:
 
 
 async def test_many_agents_at_once_are_asked_about() -> None:
-    """More than agents.ask_beyond of one reply; nobody is there, so they wait for a decision."""
+    """With more than agents.ask_beyond in one reply and no person, they wait for a decision."""
     script = Script(go=[started("a", "b", "c", "d")])
     async with program(script) as run:
         result = await run.prompt()
@@ -329,7 +329,7 @@ async def test_only_so_many_run_at_once() -> None:
 
 
 async def test_a_failed_agent_is_a_failed_call() -> None:
-    """The parent goes on; an agent that does not exist is named with those that do."""
+    """The parent continues; for an unknown agent the error lists the existing ones."""
     script = Script(
         go=[started("broken"), started("other", agent="nobody"), reply("Done.")],
         broken=[error(400, "invalid_request_error", "no")],
@@ -361,7 +361,7 @@ async def test_ctrl_c_stops_the_tree() -> None:
 
 
 async def test_an_agents_conversation_is_kept_below_its_parents() -> None:
-    """It can be found by its id, and its cost is known; lists of sessions show it not."""
+    """It can be found by its id, and its cost is known; lists of sessions leave it out."""
     script = Script(go=[started(TASK), reply("Thanks.")], explore_the_basket=[reply("Found.")])
     async with program(script) as run:
         await run.prompt()
@@ -380,7 +380,7 @@ async def test_an_agents_conversation_is_kept_below_its_parents() -> None:
 
 
 async def test_the_tree_has_one_limit() -> None:
-    """What an agent spends counts for its parent, whose next call is refused."""
+    """An agent's cost counts for its parent, whose next call is refused."""
     usage = {"input_tokens": 1_000_000, "output_tokens": 1}
     script = Script(
         go=[started(TASK), reply("never")],
@@ -394,7 +394,7 @@ async def test_the_tree_has_one_limit() -> None:
 
 
 async def test_files_are_written_in_turn_across_the_tree() -> None:
-    """Two agents that edit one file at once: the second edits what the first left."""
+    """Two agents edit one file concurrently: the second edits the first one's result."""
     Path("list.txt").write_text("one\n")
 
     def edit(line: str) -> list[Answer]:
@@ -423,7 +423,7 @@ async def test_files_are_written_in_turn_across_the_tree() -> None:
 async def test_the_whole_tree_is_shown_exported_and_verified(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each command about a session sees the agents that worked for it."""
+    """Each command about a session includes its subagents."""
     script = Script(go=[started(TASK), reply("Thanks.")], explore_the_basket=[reply("Found.")])
     async with program(script) as run:
         await run.prompt()
@@ -453,7 +453,7 @@ async def test_the_whole_tree_is_shown_exported_and_verified(
 
 
 async def test_a_prompt_that_goes_on_counts_its_agents() -> None:
-    """After a restart the limit is what is left of it: the agent's session says what it cost."""
+    """After a restart the limit is reduced by the cost in the agent's session."""
     usage = {"input_tokens": 1_000_000, "output_tokens": 1}
     ask = tool_use("write", {"path": "a", "content": "b"})
     script = Script(
@@ -472,7 +472,7 @@ async def test_a_prompt_that_goes_on_counts_its_agents() -> None:
 
 
 async def test_hooks_hear_of_agents_and_guard_their_calls() -> None:
-    """SubagentStart tells it something, PreToolUse blocks a call, SubagentStop sends it back."""
+    """SubagentStart adds text to its task, PreToolUse blocks a call, SubagentStop sends it back."""
     say = {"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": "Hurry."}}
     once = "test -e stopped && exit 0; touch stopped; echo 'name the line' >&2; exit 2"
     hooks(

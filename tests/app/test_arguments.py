@@ -23,7 +23,7 @@ def test_without_words_the_repl_starts() -> None:
 
 
 def test_every_option_arrives() -> None:
-    """As the interface lists them; those that are settings carry the option's name."""
+    """As the interface lists them; settings carry the option's name."""
     words = (
         "--output-format stream-json -p hello --settings s.toml --system-prompt one"
         " --append-system-prompt two --add-dir a --add-dir b --replay q --trust"
@@ -221,7 +221,7 @@ def test_a_session_can_be_opened_with_a_prompt() -> None:
 
 
 def test_arguments_cannot_be_changed() -> None:
-    """S1-28: what the user asked for stays what it is."""
+    """S1-28: the user's request stays unchanged."""
     parsed = parse_arguments([])
 
     with pytest.raises(AttributeError):
@@ -229,7 +229,7 @@ def test_arguments_cannot_be_changed() -> None:
 
 
 def test_the_help_names_every_option_and_command() -> None:
-    """The text is written by hand; this holds it to the parser."""
+    """The text is written by hand; this test compares it with the parser."""
     text = help_text()
 
     known = [
@@ -242,7 +242,7 @@ def test_the_help_names_every_option_and_command() -> None:
 
 
 def test_every_option_fills_a_field_or_a_setting() -> None:
-    """A typing error in the table would otherwise show only when the option is used."""
+    """Otherwise a typing error in the table would show only when the option is used."""
     known = Arguments._fields
 
     assert [
@@ -275,5 +275,5 @@ def test_the_command_line_needs_no_argparse() -> None:
     ],
 )
 def test_words_that_cannot_be_understood_may_still_ask_for_json(words: str, asks: bool) -> None:
-    """S1-30: whoever reads JSON gets a result, after a mistake in the options too."""
+    """S1-30: a reader of JSON gets a result, even after a mistake in the options."""
     assert asks_for_json(words.split()) == asks

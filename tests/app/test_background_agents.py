@@ -30,7 +30,7 @@ def told(run: Program, task: str = "go") -> str:
 
 
 async def test_the_end_of_an_agent_begins_a_run_with_its_reply() -> None:
-    """The model goes on meanwhile; it is told once, and /jobs shows the agent as any job."""
+    """The model continues meanwhile; it is notified once, and /jobs shows the agent as a job."""
     gate = Gate()
     script = Script(
         go=[begun(TASK), reply("Started."), reply("Thanks."), reply("Yes.")],
@@ -70,7 +70,7 @@ async def test_without_a_person_the_model_waits_for_an_agent() -> None:
 
 
 async def test_who_stops_an_agent_tells_the_model_with_the_next_prompt() -> None:
-    """Its conversation stays valid, and the program can close while another one is at work."""
+    """Its conversation stays valid, and the program can close while another agent is running."""
     gate = Gate()
     held = [reply("never", gate=gate, hold_at=0)]
     script = Script(
@@ -89,7 +89,7 @@ async def test_who_stops_an_agent_tells_the_model_with_the_next_prompt() -> None
 
 
 async def test_a_question_of_an_agent_in_the_background_reaches_the_person() -> None:
-    """Though nothing else goes on."""
+    """Even if nothing else is running."""
     write = reply(tool_use("write", {"path": "a", "content": "b"}))
     script = Script(
         go=[begun("write it", agent="general"), reply("Started."), reply("Thanks.")],
@@ -141,7 +141,7 @@ async def test_a_long_reply_is_cut_and_all_of_it_can_be_read() -> None:
 
 
 async def test_an_agents_own_agents_are_waited_for() -> None:
-    """What ends with the agent's reply would be lost."""
+    """Otherwise an agent that ends with its parent's reply would be lost."""
     script = Script(
         go=[started("first", agent="general"), reply("Done.")],
         first=[begun("second"), reply("No.")],

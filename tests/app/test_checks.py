@@ -14,7 +14,7 @@ REPORT = CheckReport(
 
 
 def test_a_pipe_gets_a_line_for_each_check() -> None:
-    """S1-27: scripts search the lines that begin with FAIL."""
+    """S1-27: scripts search for lines that begin with FAIL."""
     assert REPORT.lines() == [
         f"agent-cli {__version__}",
         "ok    key           found",
@@ -25,7 +25,7 @@ def test_a_pipe_gets_a_line_for_each_check() -> None:
 
 
 def test_a_terminal_gets_a_table_that_folds_long_results() -> None:
-    """S1-27: the way out of a fault stands under the fault, however narrow the screen."""
+    """S1-27: the remedy is shown below its fault, however narrow the screen."""
     rows = text_of(REPORT, width=40).splitlines()
 
     assert f"agent-cli {__version__}" in rows[0]

@@ -21,7 +21,7 @@ from tests.messages_api import error, reply, serve_in_thread
 async def test_what_is_wrong_is_named_with_a_way_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """S1-27: a line each; what a stranger's workspace may not do is no fault."""
+    """S1-27: a line each; the restrictions of an untrusted workspace are no fault."""
     mine = paths.config_dir() / "commands/two words.md"
     theirs = Path(".agent-cli/commands/ship.md")
     for command in (mine, theirs):
@@ -57,7 +57,7 @@ def refusing(number: int) -> Callable[..., IO[bytes]]:
 async def test_a_full_disk_is_a_fault(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The folder may be written as far as its permissions tell, so it was "ok"."""
+    """The permissions of the folder allow writing, so it used to be "ok"."""
     monkeypatch.setattr("tempfile.TemporaryFile", refusing(errno.ENOSPC))
 
     code = await examine(start(Arguments(), may_ask=False))
@@ -71,7 +71,7 @@ async def test_a_full_disk_is_a_fault(
 async def test_without_a_key_the_network_is_not_suspected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The first thing somebody new sees: one fault, and what to do about it."""
+    """A new user sees this first: one fault, and its remedy."""
     code = await examine(start(Arguments(), may_ask=False))
 
     lines = capsys.readouterr().out.splitlines()
@@ -85,7 +85,7 @@ async def test_without_a_key_the_network_is_not_suspected(
 async def test_a_program_that_runs_reports_the_servers_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """None is started again for it; without a terminal nothing is said against it."""
+    """No server is started again for it; without a terminal there is no complaint about them."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     states = [
         ServerState("docs", ServerPhase.READY, tools=3),

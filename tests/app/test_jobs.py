@@ -26,7 +26,7 @@ JOB = tool_use(
 
 
 class Here:
-    """An app with a person in front of it, its server, and how many runs began."""
+    """An app with a person present, its server, and the number of runs."""
 
     def __init__(self, app: App, api: FakeMessagesApi) -> None:
         self.app = app
@@ -51,12 +51,12 @@ class Here:
         await self.app.agent.wait_for_idle()
 
     def told(self) -> str:
-        """Return what was said to the model in its last request."""
+        """Return the last user text of the model's last request."""
         return "\n".join(said_by_user(self.api.requests[-1].body))
 
 
 class NoServers:
-    """Nobody asks for an MCP server."""
+    """A program without MCP servers."""
 
     def servers_changed(self) -> None:
         """Show nothing."""
@@ -77,7 +77,7 @@ async def here(
 
 
 async def test_an_end_begins_a_run_while_nothing_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once: what was told is told."""
+    """Once: an end that was reported is not reported again."""
     async with here(monkeypatch, reply(JOB), reply("Up."), reply("Seen.")) as now:
         await now.app.agent.prompt("go")
         now.go()
@@ -91,7 +91,7 @@ async def test_an_end_begins_a_run_while_nothing_goes_on(monkeypatch: pytest.Mon
 
 
 async def test_without_a_person_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script that types the next line must get its answer, and nobody watches the costs."""
+    """A script's next line must get its answer, and no person watches the costs."""
     script = (reply(JOB), reply("Up."), reply("Seen."))
     async with here(monkeypatch, *script, attended=False) as now:
         await now.app.agent.prompt("go")
@@ -104,7 +104,7 @@ async def test_without_a_person_no_run_begins(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_after_a_stopped_run_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The person said stop; the model hears of the end with their next prompt."""
+    """The person stopped the run; the model reads of the end with the next prompt."""
     hangs = reply(tool_use("bash", {"command": "sleep 60"}))
     async with here(monkeypatch, reply(JOB), hangs, reply("Seen.")) as now:
         async with asyncio.TaskGroup() as tasks:
@@ -136,7 +136,7 @@ async def test_what_the_person_stopped_begins_no_run(monkeypatch: pytest.MonkeyP
 async def test_what_ends_during_the_last_reply_keeps_the_run_going(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With `-p` nobody would ask again."""
+    """With `-p` there is no later prompt."""
     async with here(monkeypatch, reply(JOB), reply("Up."), attended=False) as now:
         await now.app.agent.prompt("go")
         assert await now.app.jobs.told.follow_ups() == []
@@ -152,7 +152,7 @@ async def test_what_ends_during_the_last_reply_keeps_the_run_going(
 async def test_another_conversation_neither_hears_nor_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing of a job survives into another session; the person still sees what runs."""
+    """No job carries over into another session; the person still sees the running ones."""
     async with here(monkeypatch, reply(JOB), reply("Up."), reply("New.")) as now:
         await now.app.agent.prompt("go")
         assert [tool.name for tool in now.app.jobs.told.tools()] == ["job_output"]

@@ -46,7 +46,7 @@ def records(path: Path | None = None) -> list[dict[str, object]]:
 def test_by_default_all_goes_to_the_file_and_warnings_to_stderr(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """S1-43, S1c-8: agent.log appears, for the user alone; nothing on stdout."""
+    """S1-43, S1c-8: agent.log is created, readable by the user alone; nothing on stdout."""
     start()
     log = logger("agent_cli.x")
 
@@ -73,7 +73,7 @@ def test_by_default_all_goes_to_the_file_and_warnings_to_stderr(
 def test_what_a_person_is_told_is_in_the_log_too(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """C17: a warning is an event; this is its other subscriber. The terminal has it already."""
+    """C17: a warning is an event, and the log subscribes to it beside the terminal."""
     start()
 
     log = logs.EventLog()
@@ -107,7 +107,7 @@ def test_what_a_person_is_told_is_in_the_log_too(
 
 
 def test_events_are_logged_in_order_once_the_first_request_is_out(start: Configure) -> None:
-    """C17: structlog is imported for the first record, and nothing waits for that any more."""
+    """C17: the import of structlog for the first record must not delay the request."""
     start()
     log = logs.EventLog()
 
@@ -123,7 +123,7 @@ def test_events_are_logged_in_order_once_the_first_request_is_out(start: Configu
 def test_each_sink_has_its_own_level_and_path(
     start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """S1-43: a sink without a level takes that of all."""
+    """S1-43: a sink without a level uses the common one."""
     start(
         LogSink("file", "debug", str(tmp_path / "new" / "a.log")),
         LogSink("file", "error", str(tmp_path / "b.log")),
@@ -157,7 +157,7 @@ def test_a_file_rotates_and_three_are_kept(start: Configure) -> None:
 
 
 def test_two_programs_share_a_file_that_one_of_them_rotated(start: Configure) -> None:
-    """S1-43: what the other wrote into the new file stays, and ours comes behind it."""
+    """S1-43: the other program's records in the new file stay, and ours follow them."""
     start(size=1000)
     log, path = logger("agent_cli.x"), paths.log_file()
     while path.stat().st_size < 800:
@@ -173,7 +173,7 @@ def test_two_programs_share_a_file_that_one_of_them_rotated(start: Configure) ->
 
 
 def test_a_file_that_was_deleted_is_made_anew(start: Configure) -> None:
-    """S1-43: for the user alone, as the first one."""
+    """S1-43: readable by the user alone, like the first one."""
     start()
     log = logger("agent_cli.x")
     log.info("one")
@@ -207,7 +207,7 @@ def test_no_secret_reaches_a_log(start: Configure, capfd: pytest.CaptureFixture[
 def test_a_stack_goes_to_the_file_and_one_line_to_the_console(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The user reads what happened; who looks for the cause finds the stack."""
+    """The user reads the event; the stack is in the file for the search of its cause."""
     start()
 
     try:
@@ -224,7 +224,7 @@ def test_a_stack_goes_to_the_file_and_one_line_to_the_console(
 def test_noisy_libraries_are_heard_in_the_file_only(
     name: str, start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """S1-43: and their debug records, whole prompts, nowhere."""
+    """S1-43: and their debug records, which hold whole prompts, nowhere."""
     start(LogSink("file", "debug"), LogSink("console", "debug"))
 
     logging.getLogger(name).debug("a prompt")
@@ -237,7 +237,7 @@ def test_noisy_libraries_are_heard_in_the_file_only(
 def test_noisy_libraries_are_silent_without_a_file(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The standard library prints warnings nobody takes on the terminal."""
+    """The standard library prints warnings without a handler on the terminal."""
     start(LogSink("console"))
 
     logging.getLogger("mcp.client").error("a traceback")
@@ -258,7 +258,7 @@ def test_verbose_shows_more_on_the_console(
 def test_a_file_that_cannot_be_opened_is_a_notice(
     start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A read-only home must not keep anybody from working."""
+    """A read-only home must not prevent work."""
     (tmp_path / "taken").write_text("")
     sinks = start(LogSink("file", path=str(tmp_path / "taken" / "a.log")), LogSink("console"))
 
@@ -270,7 +270,7 @@ def test_a_file_that_cannot_be_opened_is_a_notice(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_told_once(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
-    """The run goes on; a traceback for every record would bury the answer."""
+    """The run continues; a traceback for every record would bury the answer."""
     start(LogSink("file", path="/dev/full"), size=0)
     log = logger("agent_cli.x")
 
@@ -281,7 +281,7 @@ def test_a_full_disk_is_told_once(start: Configure, capfd: pytest.CaptureFixture
 
 
 def test_closing_leaves_logging_as_it_was(start: Configure) -> None:
-    """A second run in the same process starts from nothing."""
+    """A second run in the same process starts from a clean state."""
     root = logging.getLogger()
     before = (root.level, list(root.handlers), logging.getLogger("mcp").propagate)
 
@@ -293,8 +293,8 @@ def test_closing_leaves_logging_as_it_was(start: Configure) -> None:
 def test_before_and_after_the_sinks_nothing_is_printed(
     start: Configure, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S1-43: structlog's own default prints on stdout, that of the standard library on stderr."""
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # else pytest's would take it
+    """S1-43: by default structlog prints on stdout, and the standard library on stderr."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # otherwise pytest's would take it
     log = logger("agent_cli.x")
 
     log.error("too early")

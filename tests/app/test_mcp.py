@@ -43,7 +43,7 @@ from tests.mcp_client.conftest import RAW_SERVER, HttpServer
 
 PRICE = 250_000
 WAIT = "AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S"
-# Says nothing, and ends at once when its input does.
+# Prints nothing, and exits at the end of its input.
 SILENT: dict[str, Json] = {"command": "sh", "args": ["-c", "cat > /dev/null"]}
 FULL_SERVER = Path(__file__).parents[1] / "mcp_client" / "full_server.py"
 
@@ -58,7 +58,7 @@ def full_url() -> Iterator[str]:
 
 @dataclass
 class Person:
-    """Somebody in front of the screen, who says yes to everything unless told otherwise."""
+    """A user who says yes to everything unless told otherwise."""
 
     agrees: bool = True
     asked: list[str] = field(default_factory=list[str])
@@ -157,7 +157,7 @@ async def program(
 
 
 def full(url: str) -> dict[str, Json]:
-    # The older revision: servers ask while a call runs, and say by themselves what changed.
+    # The older revision: servers ask during a call, and announce changes by themselves.
     return {"full": {"type": "http", "url": url, "protocol": "legacy"}}
 
 
@@ -168,14 +168,14 @@ def raw(options: Json = None, **more: Json) -> Json:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110 - servers change without an event of ours
+        while not condition():  # noqa: ASYNC110 - servers change without an event we could wait for
             await asyncio.sleep(0.01)
 
 
 async def test_what_a_server_changes_in_mid_run_lands_with_the_next_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """S1-42, G11: it tells so, the next turn waits until it is known, and says what it costs."""
+    """S1-42, G11: it is announced, the next turn waits for the list, and reports the cost."""
     monkeypatch.setattr("agent_cli.app.mcp._CHANGE_WAIT_S", LIMIT_S)
     Path("description").write_text("Replies")
     changed = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
@@ -197,7 +197,7 @@ async def test_what_a_server_changes_in_mid_run_lands_with_the_next_turn(
 async def test_a_server_that_comes_up_in_mid_run_waits_for_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """G11: each that is late would cost a whole prefix of its own."""
+    """G11: each late server would invalidate the whole cached prefix."""
     monkeypatch.setenv(WAIT, "0")
     script = 'while [ ! -e go ]; do sleep 0.01; done; exec "$0" -I -S "$1" "{}"'
     late: Json = {"command": "sh", "args": ["-c", script, sys.executable, RAW_SERVER]}
@@ -221,7 +221,7 @@ async def test_a_server_that_comes_up_in_mid_run_waits_for_the_next(
 
 
 async def test_instructions_are_a_strangers_words_behind_what_is_stable(full_url: str) -> None:
-    """S1-42: they stay as they are, whatever the server changes."""
+    """S1-42: they stay unchanged, whatever the server changes."""
     async with program(
         calls(tool_use("mcp__full__grow", {"name": "sprout"})),
         says("grown"),
@@ -245,7 +245,7 @@ async def test_instructions_are_a_strangers_words_behind_what_is_stable(full_url
 
 
 async def test_beyond_the_budget_a_search_stands_for_the_tools(full_url: str) -> None:
-    """What it finds is there for the next call, and for /context and its estimate."""
+    """The tools found are available for the next call, and count in /context and its estimate."""
     async with program(
         calls(tool_use(SEARCH_TOOL, {"query": "sing"})),
         calls(tool_use("mcp__full__sing", id="t2")),
@@ -264,7 +264,7 @@ async def test_beyond_the_budget_a_search_stands_for_the_tools(full_url: str) ->
 
 
 async def test_a_person_answers_what_servers_ask(full_url: str) -> None:
-    """Forms, pages and a model's reply, which is paid for in the prompt it was asked in."""
+    """Forms, pages and sampling, whose cost counts for the prompt that led to it."""
     person = Person()
     sampled = says("4", usage=Usage(1, 1, cost_microdollars=PRICE))
     async with program(
@@ -290,12 +290,12 @@ async def test_a_person_answers_what_servers_ask(full_url: str) -> None:
     ]
     assert usage.cost_microdollars == PRICE + 1
     assert UsageChanged(sampled.usage, usage + Usage(cost_microdollars=-1)) in run.events
-    # When it comes, and whenever a server is connected or closed.
+    # At start, and whenever a server is connected or closed.
     assert person.looks == 3
 
 
 async def test_a_server_cannot_spend_more_than_the_run_may(full_url: str) -> None:
-    """S0-26: the person is not even asked, and the run ends as it would have without."""
+    """S0-26: the user is not even asked, and the run ends as it would without the server."""
     person = Person()
     async with program(
         calls(tool_use("mcp__full__think")),
@@ -311,7 +311,7 @@ async def test_a_server_cannot_spend_more_than_the_run_may(full_url: str) -> Non
 
 
 async def test_without_a_person_servers_get_no_for_an_answer(full_url: str) -> None:
-    """And a no of a person is one, too; a question nobody hears is told."""
+    """A person's rejection is one, too; an unanswered question is reported."""
     nobody = "declined: nobody can be asked here"
     told = (
         f"MCP server 'full' has a question, {nobody}",
@@ -353,7 +353,7 @@ async def test_servers_learn_our_directories_and_files_of_results_lie_with_the_s
 async def test_a_program_of_the_workspace_is_not_taken_for_a_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threat 13: the user's own server is called by its name, and PATH leads here first."""
+    """Threat 13: the user's own server is started by name; PATH leads to the workspace first."""
     script = Path("bin/own-server").absolute()
     script.parent.mkdir()
     script.write_text(f"#!/bin/sh\ntouch {script.parent}/CANARY\n")
@@ -369,7 +369,7 @@ async def test_a_program_of_the_workspace_is_not_taken_for_a_server(
 
 
 async def test_tools_that_changed_are_left_out_until_somebody_has_looked() -> None:
-    """One sentence names them, and the command that shows what changed where we are."""
+    """One sentence names them, and the command that shows the changes."""
     Path("description").write_text("Replies")
     servers = {"raw": raw({"describe": "description"})}
     use = calls(tool_use("mcp__raw__reply"))
@@ -396,7 +396,7 @@ async def test_tools_that_changed_are_left_out_until_somebody_has_looked() -> No
 async def test_a_single_run_names_the_servers_it_gives_up_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In one line, whatever becomes of them later in the run."""
+    """In one line, whatever happens to them later in the run."""
     monkeypatch.setenv(WAIT, "2")
     servers = {"good": raw(), "hangs": {**SILENT, "startup_timeout_s": 2.5}}
     async with program(says("one"), servers=servers) as run:
@@ -414,7 +414,7 @@ async def test_a_single_run_names_the_servers_it_gives_up_on(
 async def test_a_server_that_hangs_is_named_and_costs_the_first_prompt_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody waits for it again; the others' tools are there from the first prompt on."""
+    """It is not waited for again; the others' tools are there from the first prompt on."""
     monkeypatch.setenv(WAIT, "0.5")
     servers = {"good": raw(), "hangs": SILENT}
     async with program(says("one"), says("two"), servers=servers, person=Person()) as run:
@@ -429,7 +429,7 @@ async def test_a_server_that_hangs_is_named_and_costs_the_first_prompt_a_moment(
 async def test_who_types_slowly_waits_for_nothing_and_still_learns_who_is_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The moment counts from the start; a server on its way up is named once, however late."""
+    """The delay counts from the start; a server still starting is named once, however late."""
     monkeypatch.setenv(WAIT, "0")
     prompts = (says("one"), says("two"))
     async with program(*prompts, servers={"hangs": SILENT}, person=Person()) as run:

@@ -84,7 +84,7 @@ def test_what_a_platform_always_needs_is_asked_for_before_the_first_prompt(
 
 
 def test_a_project_chooses_no_platform_and_lends_no_account() -> None:
-    """Trusted or not: the conversation would go to an account its author picked."""
+    """Trusted or not: the conversation would go to an account of the project author's choice."""
     Path("appsettings.toml").write_text('provider.platform = "bedrock"\n')
     Path(".env").write_text(
         "CLAUDE_CODE_USE_BEDROCK=1\nANTHROPIC_BEDROCK_MANTLE_BASE_URL=http://x\n"
@@ -113,7 +113,7 @@ def test_the_users_own_env_file_may(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_package_is_told_before_the_first_prompt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A Bedrock key needs none."""
+    """A Bedrock key needs no package."""
     monkeypatch.setitem(sys.modules, "boto3", None)
     monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
     with pytest.raises(NoCredentials, match=r"needs the package boto3: pip install 'boto3'"):
@@ -134,7 +134,7 @@ def test_an_address_of_a_clouds_without_encryption_is_told(
 
 
 def test_a_run_with_tools_on_bedrock_and_no_secret_in_any_file() -> None:
-    """The whole program, logging all it can: signed requests, a tool, and the secrets nowhere."""
+    """The whole program, with all logs on: signed requests, a tool, and no secret anywhere."""
     write_settings('[[logging.sinks]]\ntype = "file"\nlevel = "debug"\n')
     calls = tool_use("glob", {"pattern": "*"})
     with serve_in_thread(reply(calls), reply("done"), door=bedrock(KEYS)) as api:
@@ -204,7 +204,7 @@ CLOUD_MODULES = (
 def test_without_a_platform_nothing_of_the_clouds_is_imported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All extras are installed here; a run with a key loads none of them, nor the SDK."""
+    """All extras are installed here; a run with an API key loads none of them, nor the SDK."""
     with serve_in_thread(reply("hi")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "k")

@@ -49,7 +49,7 @@ def say(agent: Agent, text: str) -> str:
 
 
 async def one_kept() -> str:
-    """Return the id of a session of one prompt that nobody has open."""
+    """Return the id of a closed session of one prompt."""
     kept, agent = sessions()
     await kept.begin()
     say(agent, "one")
@@ -80,7 +80,7 @@ def test_each_conversation_gets_a_session_of_its_own() -> None:
 
 
 async def test_before_the_first_prompt_there_is_nothing_to_copy_or_to_write() -> None:
-    """The file comes with the first prompt; "does not exist" named a session nobody knows."""
+    """The file is created with the first prompt; "does not exist" named an unknown session."""
     kept, _ = sessions()
     await kept.begin()
 
@@ -93,7 +93,7 @@ async def test_before_the_first_prompt_there_is_nothing_to_copy_or_to_write() ->
 
 
 async def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> None:
-    """S2-53: each time the agent has the new conversation, and its session hears it."""
+    """S2-53: each time the agent has the new conversation, and its session records it."""
     kept, agent = sessions()
     await kept.begin()
     say(agent, "one")
@@ -134,7 +134,7 @@ async def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
 
 
 async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long one takes a second, and somebody types meanwhile."""
+    """Reading a long one takes a second, and the user types meanwhile."""
     id = await one_kept()
     loop_runs, resume = threading.Event(), SessionStore.resume
 
@@ -153,7 +153,7 @@ async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.Monke
 async def test_a_session_nobody_waits_for_any_more_can_be_opened_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ctrl-C while it is read: it stayed locked until the program ended."""
+    """After Ctrl-C during the reading it stayed locked until the program ended."""
     id = await one_kept()
     kept, _ = sessions()
     stopped, closed = threading.Event(), asyncio.Event()
@@ -184,7 +184,7 @@ async def test_a_session_nobody_waits_for_any_more_can_be_opened_again(
 
 
 async def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its calls act there: `--continue` finds it there, `sessions approve` lets them run there."""
+    """Its calls act there: `--continue` finds it there, and `sessions approve` runs them there."""
     here, elsewhere, id = Path.cwd(), Path("elsewhere").resolve(), await one_kept()
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -204,7 +204,7 @@ async def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_copy_can_be_begun_up_to_an_entry() -> None:
-    """S2-53: `--fork ID@ENTRY`; the beginning of either id is enough."""
+    """S2-53: `--fork ID@ENTRY`; a prefix of either id is enough."""
     kept, agent = sessions()
     await kept.begin()
     first, _ = say(agent, "one"), say(agent, "two")
@@ -242,14 +242,14 @@ async def test_without_a_session_nothing_is_recorded() -> None:
 
 
 def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Finished:
-    """Run the program while no file may grow larger than *free_in* is, give or take a record."""
+    """Run the program with a limit on file size: that of *free_in*, give or take a record."""
     limit = free_in.stat().st_size + 100
     ended = subprocess.run(
         [AGENT_CLI, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        # What it imports must not be kept either: cut off, it would break every later start.
+        # Its bytecode must not be written either: truncated files would break every later start.
         env=environment(api, {}) | {"PYTHONDONTWRITEBYTECODE": "1"},
         timeout=60,
         check=False,
@@ -259,7 +259,7 @@ def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Fini
 
 
 def test_a_full_disk_is_told_at_once_and_the_run_goes_on() -> None:
-    """S2-43: the tool works, the answer comes, and what was saved before is still whole."""
+    """S2-43: the tool works, the answer arrives, and earlier records are intact."""
     with serve_in_thread(reply("First."), WRITE, reply("Second."), reply("Third.")) as api:
         agent_cli("-p", "one " * 300, api=api)
         [path] = sessions_dir().glob("*.jsonl")
@@ -280,7 +280,7 @@ def test_a_full_disk_is_told_at_once_and_the_run_goes_on() -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_told_at_once_and_the_run_goes_on() -> None:
-    """S2-43: root may write anywhere, so a file stands where the folder should be."""
+    """S2-43: root may write anywhere, so a file takes the place of the folder."""
     sessions_dir().parent.mkdir(parents=True)
     sessions_dir().write_text("in the way")
 
@@ -296,7 +296,7 @@ def test_a_folder_that_cannot_be_written_is_told_at_once_and_the_run_goes_on() -
 @pytest.mark.parametrize("option", ["--resume", "--fork"])
 @pytest.mark.parametrize("more", [("--prompts-from", "-"), ("-p", "hello")])
 def test_a_session_that_is_not_there_is_a_usage_error(option: str, more: tuple[str, ...]) -> None:
-    """Also where the input ends before the program has looked for it: that was silent, and 0."""
+    """Also if the input ends before the program has looked for it: that was silent, and 0."""
     run = agent_cli(option, "nosuch", *more)
 
     assert (run.code, run.stdout) == (2, "")
@@ -304,7 +304,7 @@ def test_a_session_that_is_not_there_is_a_usage_error(option: str, more: tuple[s
 
 
 def test_a_session_taken_elsewhere_says_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its paths meant files of another directory."""
+    """Its paths would mean files of another directory."""
     here, elsewhere = Path.cwd(), Path("elsewhere").resolve()
     elsewhere.mkdir()
     with serve_in_thread(reply("First."), reply("Second.")) as api:

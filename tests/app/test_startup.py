@@ -21,7 +21,7 @@ SETTINGS = Path("appsettings.toml")
 
 
 class Answering:
-    """A person who says yes, and a program that writes while they read."""
+    """A person who says yes, while a program changes files."""
 
     def __init__(self, change: str | None = None) -> None:
         self._change = change
@@ -52,7 +52,7 @@ def test_what_was_shown_and_agreed_to_acts_and_is_not_asked_about_again(
 def test_what_changes_while_the_user_reads_is_not_what_they_agreed_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threat 10: the answer is about what was on the screen."""
+    """Threat 10: the answer is about the content shown on the screen."""
     SETTINGS.write_text("max_rounds = 7")
     monkeypatch.setattr(sys, "stdin", Answering("max_rounds = 8"))
 
@@ -97,7 +97,7 @@ def test_servers_that_change_after_the_start_are_left_out() -> None:
 
 
 def test_files_of_an_untrusted_workspace_start_no_server_unless_one_is_named() -> None:
-    """Threat 10: the user's own settings mean each workspace's .mcp.json, and trust comes first."""
+    """Threat 10: the user's own settings name each workspace's .mcp.json, and trust comes first."""
     Path(".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "true"}}}')
     Path("named.json").write_text('{"mcpServers": {"named": {"command": "true"}}}')
 
@@ -109,7 +109,7 @@ def test_files_of_an_untrusted_workspace_start_no_server_unless_one_is_named() -
 
 
 def test_a_file_of_servers_that_was_named_has_to_exist() -> None:
-    """A mistyped --mcp-config would start a run without the tools it was asked with."""
+    """A mistyped --mcp-config would start a run without the tools it needs."""
     named = start(parse_arguments(["--mcp-config", "nmaed.json"]), may_ask=False)
 
     with pytest.raises(SettingsError, match=r"^--mcp-config: .*nmaed\.json does not exist$"):
@@ -119,7 +119,7 @@ def test_a_file_of_servers_that_was_named_has_to_exist() -> None:
 def test_servers_find_no_program_of_a_strangers_workspace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threat 13: PATH may lead into it; a home directory's programs are its owner's."""
+    """Threat 13: PATH may lead into it; programs in the home directory are the user's own."""
     here = Path.cwd()
     monkeypatch.setenv("PATH", f"{here}/bin:bin::.:/usr/bin:/opt/tools")
     untrusted = start(Arguments(), may_ask=False)
@@ -136,7 +136,7 @@ def test_servers_find_no_program_of_a_strangers_workspace(
 
 
 def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path) -> None:
-    """S1c-1: limits, lists of tools and a sign-in; a directory counts from the workspace."""
+    """S1c-1: limits, lists of tools and a sign-in; a directory is relative to the workspace."""
     settings = tmp_path / "mine.toml"
     settings.write_text(
         '[mcp.servers.local]\ncommand = "x"\ncwd = "sub"\nprotocol = "auto"\n'
@@ -172,7 +172,7 @@ def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path)
 
 
 def test_a_workspace_without_such_files_can_be_trusted_too() -> None:
-    """Its git may then read unasked in the sandbox; a file that comes later is asked about."""
+    """Its git may then read unasked in the sandbox; a file created later is asked about."""
     before = start(Arguments(), may_ask=False)
     TrustStore.of_user().trust(Path())
     trusted = start(Arguments(), may_ask=False)
@@ -183,7 +183,7 @@ def test_a_workspace_without_such_files_can_be_trusted_too() -> None:
 
 
 def test_trust_for_one_run_is_not_about_a_content() -> None:
-    """--trust says: whatever is there."""
+    """--trust accepts any content."""
     SETTINGS.write_text("max_rounds = 7")
     found = start(Arguments(trust=True), may_ask=False)
     SETTINGS.write_text("max_rounds = 8")
@@ -192,7 +192,7 @@ def test_trust_for_one_run_is_not_about_a_content() -> None:
 
 
 def test_a_broken_rule_stops_the_start_and_names_its_place() -> None:
-    """A deny rule that is left out would be a hole."""
+    """Ignoring a broken deny rule would open a hole."""
 
     SETTINGS.write_text('[permissions]\ndeny = ["bash("]')
     found = start(Arguments(trust=True), may_ask=False)
@@ -204,7 +204,7 @@ def test_a_broken_rule_stops_the_start_and_names_its_place() -> None:
 def test_a_directory_that_is_gone_is_told_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A branch was switched in another window, and the shell still stands in its directory."""
+    """After a branch switch in another window, the shell may still be in its directory."""
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -228,7 +228,7 @@ def test_a_directory_that_is_gone_is_told_in_a_sentence(
 def test_an_address_without_encryption_is_warned_about(
     url: str, warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key goes over it; on this machine nobody is on the way."""
+    """The key is sent over it; on the loopback interface there is no one in between."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
 
     notices = start(Arguments(), may_ask=False).notices

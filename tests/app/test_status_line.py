@@ -26,7 +26,7 @@ def settings(command: str, more: str = "") -> None:
 
 
 async def line_of(command: str, more: str = "", *arguments: str) -> str:
-    """Return the line the command makes here."""
+    """Return the line that the command prints here."""
     settings(command, more)
     made = status_line(start(parse_arguments(arguments), may_ask=False))
     assert made is not None
@@ -34,7 +34,7 @@ async def line_of(command: str, more: str = "", *arguments: str) -> str:
 
 
 def test_a_status_line_of_claude_code_works_as_it_is() -> None:
-    """Its names on stdin, its line below the prompt, after each turn; colours and no controls."""
+    """Its names on stdin, its line below the prompt, after each turn; colours but no controls."""
     script = Path.home() / "status.sh"
     script.write_text(
         textwrap.dedent(
@@ -81,7 +81,7 @@ def test_a_status_line_of_claude_code_works_as_it_is() -> None:
 
 
 def test_a_slow_command_delays_no_key_and_no_exit() -> None:
-    """It runs beside everything else, and dies with the program."""
+    """It runs in the background, and ends with the program."""
     settings("echo started >&2; touch here; exec sleep 4711")
     with (
         serve_in_thread(reply("Hello.")) as api,
@@ -98,7 +98,7 @@ def test_a_slow_command_delays_no_key_and_no_exit() -> None:
 
 
 async def test_its_limit_is_a_setting_and_is_told() -> None:
-    """What took too long is over: the next turn starts it anew."""
+    """A command over the limit is killed; the next turn starts it again."""
     began_s = time.monotonic()
 
     line = await line_of("sleep 4712", "timeout_s = 0.1\n")
@@ -118,19 +118,19 @@ async def test_its_limit_is_a_setting_and_is_told() -> None:
     ],
 )
 async def test_a_fault_is_told_in_the_line(command: str, told: str) -> None:
-    """Nothing is printed above the prompt: it would come after each turn."""
+    """Nothing is printed above the prompt: the message would repeat after each turn."""
     assert await line_of(command) == told
 
 
 def test_it_runs_again_every_so_many_seconds_where_that_is_set() -> None:
-    """For a clock, or what other programs change."""
+    """For a clock, or for values that other programs change."""
     settings("echo x >>count; wc -l <count", "refresh_s = 0.3\n")
     with serve_in_thread() as api, Terminal(AGENT_CLI, **environment(api, {})) as terminal:
         terminal.until(lambda: Path("count").exists() and len(Path("count").read_text()) > 6)
 
 
 def test_no_project_sets_it() -> None:
-    """Not even a trusted one: it runs with everything the user may do."""
+    """Not even a trusted one: it runs with all permissions of the user."""
     Path("appsettings.toml").write_text('[status_line]\ncommand = "touch pwned"\n')
 
     shown = agent_cli("--trust", "config", "show")
@@ -140,7 +140,7 @@ def test_no_project_sets_it() -> None:
 
 
 async def test_a_script_of_a_workspace_nobody_trusts_is_not_run() -> None:
-    """The command is the user's, the file is somebody else's."""
+    """The command is the user's, but the file is a stranger's."""
     Path("status.sh").write_text("echo owned\n")
 
     assert "is not trusted" in await line_of("sh ./status.sh")
@@ -148,7 +148,7 @@ async def test_a_script_of_a_workspace_nobody_trusts_is_not_run() -> None:
 
 
 def test_nobody_rewrites_a_script_of_it_unasked() -> None:
-    """No sandbox holds what the status line runs: a command that changes it would be free."""
+    """No sandbox confines the status line: a command that changes its script would escape."""
     Path("status.sh").write_text("echo mine\n")
     settings("sh ./status.sh")
     change = tool_use("write", {"path": "status.sh", "content": "echo theirs\n"})
