@@ -7,7 +7,7 @@ from agent_cli.cli.batch import worker_options
 
 
 def test_options_are_handed_on_with_absolute_paths() -> None:
-    """A run works in another folder; the same words mean the same there."""
+    """A run works in another folder, where relative paths would mean other files."""
     here = Path.cwd()
     words = (
         "batch t.jsonl --jobs 3 --budget 2 --output-dir o --settings s.toml --add-dir a --add-dir b"

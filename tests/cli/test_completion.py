@@ -44,7 +44,7 @@ def _shows(terminal: Terminal, row: str) -> bool:
 
 
 def completed(script: str, *words: str) -> Sequence[str]:
-    """Return what bash offers for the last of *words*, the program's name left out."""
+    """Return bash's completions for the last of *words*, without the program's name."""
     typed = " ".join(map(shlex.quote, ("agent-cli", *words)))
     asked = (
         f"{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words)}; _agent_cli\n"
@@ -64,7 +64,7 @@ def completed(script: str, *words: str) -> Sequence[str]:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_completes_commands_options_and_their_values(script: str) -> None:
-    """Made from the table that reads the command line, so nothing is forgotten."""
+    """Generated from the table that the command line parser uses, so nothing is missing."""
     first = {name.split()[0] for name in COMMANDS}
 
     assert set(completed(script, "")) == first
@@ -77,15 +77,15 @@ def test_bash_completes_commands_options_and_their_values(script: str) -> None:
     assert completed(script, "--permission-mode", "=") == ["ask", "auto-edit", "plan", "yolo"]
     assert completed(script, "mcp", "exe") == ["exercise"]
     assert completed(script, "completion", "") == ["bash", "zsh", "fish"]
-    # What takes a value is no command.
+    # Options with a value are no commands.
     assert completed(script, "--model", "sessions", "do") == ["doctor"]
-    # Files are left to the shell.
+    # File names are left to the shell.
     assert completed(script, "--settings", "") == []
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_tab_completes_in_a_bash_that_somebody_types_into(script: str) -> None:
-    """readline splits words at "=" and asks on its own: as installed from docs/install.md."""
+    """readline splits words at "=" and completes by itself: as installed from docs/install.md."""
     conversation = Conversation()
     session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
     conversation.publish = session.record
@@ -110,7 +110,7 @@ def test_tab_completes_in_a_bash_that_somebody_types_into(script: str) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_offers_a_commands_own_switches_behind_it_only(script: str) -> None:
-    """--revoke means something to `trust` alone."""
+    """--revoke has a meaning for `trust` alone."""
     assert completed(script, "trust", "--re") == ["--revoke", "--resume", "--record", "--replay"]
     assert completed(script, "--rev") == []
     assert completed(script, "sessions", "list", "--js") == ["--json", "--json-schema"]
@@ -118,7 +118,7 @@ def test_bash_offers_a_commands_own_switches_behind_it_only(script: str) -> None
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_completes_the_sessions_there_are_now(script: str) -> None:
-    """Asked for at the key: a session made after the script was printed is there."""
+    """Listed when the key is pressed: sessions newer than the script are included."""
     assert completed(script, "--resume", "") == []
     conversation = Conversation()
     session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
@@ -147,7 +147,7 @@ def test_a_models_name_is_never_run_by_the_shell(script: str) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_each_shells_script_names_every_option_and_command(shell: str) -> None:
-    """In a shell that is installed it is read without an error as well."""
+    """If the shell is installed, it also parses the script without errors."""
     printed = agent_cli("completion", shell)
 
     names = [name[2:] for name in OPTIONS] + [word for name in COMMANDS for word in name.split()]
@@ -166,7 +166,7 @@ def test_the_levels_of_effort_are_those_of_the_settings() -> None:
 
 
 def test_a_shell_nobody_knows_is_refused() -> None:
-    """One sentence with those there are."""
+    """One sentence that lists the supported shells."""
     refused = agent_cli("completion", "tcsh")
 
     assert (refused.code, refused.stdout) == (2, "")

@@ -8,7 +8,7 @@ from tests.repl.terminal import Terminal
 
 
 def test_what_is_piped_in_is_one_prompt() -> None:
-    """`cat log | agent-cli`: every line of the log was a prompt of its own, and was paid for."""
+    """`cat log | agent-cli`: every line of the log was a separate prompt, and was paid for."""
     log = "error: one\n/exit\nerror: two\n"
     with serve_in_thread(reply("A log."), reply("Two errors.")) as api:
         alone = agent_cli(api=api, stdin=log)
@@ -22,7 +22,7 @@ def test_what_is_piped_in_is_one_prompt() -> None:
 
 
 def test_nothing_piped_in_is_a_usage_error() -> None:
-    """As for `-p -`: exit code 2, and nobody is asked."""
+    """As for `-p -`: exit code 2, and no request."""
     ended = agent_cli(stdin="\n")
 
     assert ended.code == 2
@@ -30,7 +30,7 @@ def test_nothing_piped_in_is_a_usage_error() -> None:
 
 
 def test_a_script_of_prompts_is_asked_for_by_name() -> None:
-    """From a file or from stdin, a prompt or a command a line."""
+    """From a file or from stdin, one prompt or command a line."""
     Path("prompts.txt").write_text("one\n/usage\ntwo\\\nlines\n")
     with serve_in_thread(*[reply("ok")] * 3) as api:
         from_file = agent_cli("--prompts-from", "prompts.txt", api=api)
@@ -46,7 +46,7 @@ def test_a_script_of_prompts_is_asked_for_by_name() -> None:
 
 
 def test_a_prompt_on_the_command_line_opens_a_session() -> None:
-    """It stays open afterwards, and -c goes on with it."""
+    """It stays open afterwards, and -c continues it."""
     with serve_in_thread(reply("Hello to you."), reply("Again.")) as api:
         with Terminal(AGENT_CLI, "say hello", **environment(api, {})) as terminal:
             terminal.until("Hello to you.")
@@ -62,7 +62,7 @@ def test_a_prompt_on_the_command_line_opens_a_session() -> None:
 
 
 def test_without_a_key_the_first_start_offers_the_demo() -> None:
-    """It says where a key is to be had, and a no is the exit code of a missing setting."""
+    """It says where to get a key, and declining gives the exit code of a missing setting."""
     nothing = {**environment(None, {}), "ANTHROPIC_API_KEY": ""}
     with Terminal(AGENT_CLI, **nothing) as terminal:
         terminal.until("Play the demo now? [Y/n]")
@@ -70,7 +70,7 @@ def test_without_a_key_the_first_start_offers_the_demo() -> None:
         terminal.send("n\r")
         assert terminal.exit_code() == 2
         assert terminal.text.count("is not set") == 1
-        assert "then export it" in terminal.text.replace("\n", " ")  # no word is broken
+        assert "then export it" in terminal.text.replace("\n", " ")  # no word is split
     with Terminal(AGENT_CLI, **nothing) as terminal:
         terminal.until("Play the demo now? [Y/n]")
         terminal.send("\r")

@@ -18,7 +18,7 @@ from agent_cli.system import stop_signals
 def test_a_reader_that_went_away_is_no_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`agent-cli --help | true` ended in a traceback."""
+    """`agent-cli --help | true` used to end in a traceback."""
     reading, writing = os.pipe()
     os.close(reading)
 
@@ -33,7 +33,7 @@ def test_a_reader_that_went_away_is_no_error(
 def test_a_home_directory_out_of_reach_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As after `sudo -u`, where it ended in a traceback. Root may look everywhere."""
+    """As after `sudo -u`, where it used to end in a traceback. Root may look everywhere."""
 
     def refuse(path: Path) -> bool:
         raise PermissionError(13, "Permission denied", str(path))
@@ -57,7 +57,7 @@ def test_a_home_directory_out_of_reach_is_a_sentence(
 def test_a_signal_before_there_is_a_run_ends_with_a_result(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int, output_format: str
 ) -> None:
-    """S1-30: on a busy machine the start takes seconds, and a reader of JSON waits for its end."""
+    """S1-30: on a busy machine the start takes seconds, and a reader of JSON waits for a result."""
 
     def starting(_arguments: Arguments) -> int:
         signal.raise_signal(number)

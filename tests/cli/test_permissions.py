@@ -23,7 +23,7 @@ def explained(*words: str) -> dict[str, str]:
 
 
 def test_the_verdict_names_the_rule_with_its_line_and_every_command() -> None:
-    """Of a script, the part that decides is one of several."""
+    """In a script, one of several commands decides."""
     rules = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "permissions.toml")
     rules.parent.mkdir(parents=True)
     rules.write_text('ask = []\ndeny = ["bash(git push *)"]\n')
@@ -63,7 +63,7 @@ def test_the_verdict_names_the_rule_with_its_line_and_every_command() -> None:
 def test_what_is_explained_is_what_would_be_decided(
     words: tuple[str, ...], verdict: str, why: str
 ) -> None:
-    """Commands and paths may stand alone; JSON says everything."""
+    """Plain commands and paths are accepted; JSON has all details."""
     Path(".env").write_text("KEY=x")
     Path("notes.txt").hardlink_to(".env")
     told = explained(*words)
@@ -89,7 +89,7 @@ def test_what_cannot_be_explained_is_one_sentence(words: tuple[str, ...], compla
 
 
 def test_what_is_explained_is_shown_and_never_obeyed() -> None:
-    """Threats 7 and 8: a command from somewhere may hold escape sequences."""
+    """Threats 7 and 8: a pasted command may hold escape sequences."""
     run = agent_cli("permissions", "explain", "bash", json.dumps({"command": "ls \x1b[2J\u202e"}))
 
     assert run.code == 0
@@ -98,7 +98,7 @@ def test_what_is_explained_is_shown_and_never_obeyed() -> None:
 
 
 def test_a_tool_of_a_server_that_was_approved_as_reading_runs_unasked() -> None:
-    """Without starting the server; another program of that name was not approved."""
+    """The server is not started; another program of that name was not approved."""
     server = ServerConfig(name="docs", transport="stdio", command="docs-server")
     settings = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "appsettings.toml")
     settings.parent.mkdir(parents=True)

@@ -32,13 +32,13 @@ LOOK = tool_use("glob", {"pattern": "*.md"}, id="toolu_look")
 
 @contextmanager
 def dumb_terminal(api: FakeMessagesApi, *arguments: str) -> Generator[Terminal]:
-    """Run the REPL without a screen, on a terminal, so that somebody can be asked."""
+    """Run the REPL without a screen, on a terminal, so that it can ask questions."""
     with Terminal(AGENT_CLI, *arguments, **environment(api, {"TERM": "dumb"})) as terminal:
         yield terminal
 
 
 def answer(terminal: Terminal, word: str) -> None:
-    """Answer the question on the screen, not faster than a person could have read it."""
+    """Answer the question on the screen, no faster than a person could read it."""
     terminal.until("allow?")
     time.sleep(UNREAD_S)
     terminal.send(f"{word}\n")
@@ -51,7 +51,7 @@ def asked_and_ended(
     term: str = "dumb",
     prompt: str = "make a file",
 ) -> str:
-    """Bring a session to its question, end the program there, and return the session's id."""
+    """Run a session up to its question, end the program there, and return the session's id."""
     with Terminal(AGENT_CLI, *arguments, **environment(api, {"TERM": term})) as terminal:
         terminal.until("? or /help")
         terminal.send(f"{prompt}\r")
@@ -66,12 +66,12 @@ def session_id() -> str:
 
 
 def shown(id: str) -> str:
-    """Return the transcript, which tells nothing that differs from one time to the next."""
+    """Return the transcript without the parts that differ between runs."""
     return agent_cli("sessions", "show", id).stdout
 
 
 def decided_without_restart() -> tuple[str, list[object]]:
-    """Return what the session comes to, and what was sent, when nobody kills the program."""
+    """Return the session's transcript and requests when the program is not killed."""
     with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
         with dumb_terminal(api) as terminal:
             terminal.until("you>")
@@ -86,7 +86,7 @@ def decided_without_restart() -> tuple[str, list[object]]:
 
 
 def test_a_question_outlives_a_kill() -> None:
-    """S2-31: the file, the transcript and the requests are those of a program nobody killed."""
+    """S2-31: the file, the transcript and the requests equal those without a kill."""
     expected = decided_without_restart()
 
     with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
@@ -124,7 +124,7 @@ def test_a_prompt_with_a_model_of_its_own_keeps_it_over_a_restart(
 def test_calls_around_a_question_run_once_and_answer_in_order(
     order: str, before: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S2-35, C4: what stands behind the question waits with it, over a kill too."""
+    """S2-35, C4: calls after the question wait with it, across a kill too."""
     monkeypatch.setenv("AGENT_CLI_APPROVAL", order)
     around = [
         tool_use("bash", {"command": f"mktemp {name}.XXXX"}, id=f"toolu_{name}")
@@ -147,7 +147,7 @@ def test_calls_around_a_question_run_once_and_answer_in_order(
 
 
 def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:
-    """S2-31: a closed window decides nothing; `--resume` without an id lists what waits."""
+    """S2-31: a closed window decides nothing; `--resume` without an id lists waiting sessions."""
     with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
         id = asked_and_ended(api, signal.SIGHUP, term="xterm-256color")
         with Terminal(AGENT_CLI, "--resume", **environment(api, {})) as terminal:
@@ -166,7 +166,7 @@ def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:
 
 
 def test_the_repl_without_a_screen_asks_at_once_too() -> None:
-    """S2-31: before anything is typed; the new prompt comes after what the old one had to do."""
+    """S2-31: before anything is typed; the new prompt comes after the old one's calls."""
     answers = reply("I write.", WRITE, LOOK), reply("It is made."), reply("Well.")
     with serve_in_thread(*answers) as api:
         id = asked_and_ended(api, signal.SIGTERM)
@@ -184,7 +184,7 @@ def test_the_repl_without_a_screen_asks_at_once_too() -> None:
 
 
 def waiting_session() -> str:
-    """Leave a session of this directory that waits, as a killed program does; return its id."""
+    """Leave a waiting session of this directory, as a killed program does; return its id."""
     conversation = Conversation()
     session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
     conversation.publish = session.record
@@ -196,14 +196,14 @@ def waiting_session() -> str:
 
 
 def decided(*arguments: str, answers: tuple[str, ...] = ("Done.",)) -> tuple[Finished, list[str]]:
-    """Run `agent-cli sessions ...` against a server of its own; return the results it was sent."""
+    """Run `agent-cli sessions ...` against a new server; return the results it received."""
     with serve_in_thread(*map(reply, answers)) as api:
         run = agent_cli("sessions", *arguments, api=api)
     return run, [str(result) for request in api.requests for result in results_in(request.body)]
 
 
 def test_a_no_is_an_answer_with_its_reason() -> None:
-    """S2-33: the model reads it, and the run goes on."""
+    """S2-33: the model reads it, and the run continues."""
     id = waiting_session()
 
     run, results = decided("reject", id, "toolu_write", "not on a Friday")
@@ -230,7 +230,7 @@ def test_a_second_decision_changes_nothing() -> None:
 
 
 def test_what_cannot_be_decided_is_told() -> None:
-    """A wrong call, no call, a wrong session: a sentence each, and nothing runs."""
+    """A wrong call, no call, a wrong session: one sentence each, and nothing runs."""
     id = waiting_session()
 
     run, _ = decided("approve", id, "toolu_other", answers=())
@@ -244,7 +244,7 @@ def test_what_cannot_be_decided_is_told() -> None:
 
 
 def test_a_call_runs_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative path means another file in another directory."""
+    """In another directory, a relative path would mean another file."""
     id = waiting_session()
     elsewhere = Path("elsewhere").resolve()
     elsewhere.mkdir()
@@ -259,7 +259,7 @@ def test_a_call_runs_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_next_question_waits_too() -> None:
-    """S2-34: a run that nobody watches leaves it to the next decision, and says how."""
+    """S2-34: an unattended run leaves it to the next decision, and names the command."""
     id = waiting_session()
     again = tool_use("write", {"path": "second.txt", "content": "2"}, id="toolu_second")
 
@@ -274,7 +274,7 @@ def test_the_next_question_waits_too() -> None:
 
 
 def test_a_prompt_does_not_answer_the_question() -> None:
-    """S2-31: `-p` on a session that waits keeps the question and says who must answer it."""
+    """S2-31: `-p` on a waiting session keeps the question and names the command to answer it."""
     id = waiting_session()
 
     with serve_in_thread() as api:

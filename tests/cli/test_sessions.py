@@ -47,7 +47,7 @@ def test_a_session_is_replayed_byte_for_byte(session: Session) -> None:
 
 
 def test_a_recording_is_told_from_a_session() -> None:
-    """S2-44: `--record` keeps what the model sent, not what happened."""
+    """S2-44: `--record` keeps the model's replies, not the session."""
     with serve_in_thread(reply("Hello.")) as api:
         agent_cli("--record", "said.jsonl", "--no-session", "-p", "Hi", api=api)
 
@@ -72,7 +72,7 @@ def test_what_is_no_session_is_told_so(content: bytes | None) -> None:
 
 @pytest.mark.parametrize("to", ["md", "html", "json", "atif"])
 def test_an_export_takes_the_secrets_out(session: Session, to: str) -> None:
-    """The record has to replay exactly; what is handed on need not."""
+    """The record must replay exactly; an export for others need not."""
     exported = agent_cli("sessions", "export", session.id, to)
 
     assert exported.code == 0
@@ -82,7 +82,7 @@ def test_an_export_takes_the_secrets_out(session: Session, to: str) -> None:
 
 
 def test_damage_is_named_and_counted(session: Session) -> None:
-    """A line that a killed program was writing is told as well, but nothing is lost with it."""
+    """A line cut off by a kill is reported as well, but counts as no loss."""
     whole = agent_cli("sessions", "verify")
     data = session.path.read_bytes()
     session.path.write_bytes(data[:-1])
@@ -101,7 +101,7 @@ def test_damage_is_named_and_counted(session: Session) -> None:
 
 
 def test_lists_and_checks_are_json_on_request(session: Session) -> None:
-    """A script reads what a person reads."""
+    """Scripts read the same facts as people."""
     listed = json.loads(agent_cli("sessions", "list", "--json").stdout)
     checked = json.loads(agent_cli("sessions", "verify", "--json").stdout)
 
@@ -110,7 +110,7 @@ def test_lists_and_checks_are_json_on_request(session: Session) -> None:
 
 
 def test_words_are_searched_in_all_sessions(session: Session) -> None:
-    """Lines for people and scripts, JSON for programs; the key a tool printed is in neither."""
+    """Lines for people and scripts, JSON for programs; a key in a tool's output is in neither."""
     shown = agent_cli("sessions", "search", "anthropic_api_key")
     as_json = agent_cli("sessions", "search", "I print", "--json")
     none = agent_cli("sessions", "search", "canary")

@@ -40,7 +40,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_changed_is_kept_and_told_how_to_merge(repository: Path) -> None:
-    """Files and commits are in the worktree alone; the commands that are told work as they are."""
+    """Files and commits are in the worktree alone; the commands in the message work as printed."""
     with serve_in_thread(reply(WRITE), reply(COMMIT), reply("Done.")) as api:
         ended = agent_cli("-p", "go", "--worktree", "fix", *YOLO, api=api)
     path = repository.parent / ".agent-cli-worktrees" / "project" / "fix"
@@ -57,7 +57,7 @@ def test_what_is_changed_is_kept_and_told_how_to_merge(repository: Path) -> None
 
 
 def test_one_without_changes_is_removed(repository: Path) -> None:
-    """With its branch; the name is made up where none is given."""
+    """With its branch; without a name one is generated."""
     with serve_in_thread(reply("Nothing to do.")) as api:
         ended = agent_cli("-p", "go", "--worktree", api=api)
 
@@ -68,7 +68,7 @@ def test_one_without_changes_is_removed(repository: Path) -> None:
 
 
 def test_a_name_again_goes_on_in_the_same_worktree(repository: Path) -> None:
-    """`-c` finds its session; the files named on the command line are where they were typed."""
+    """`-c` finds its session; files on the command line are relative to the shell's directory."""
     Path("prompt.txt").write_text("and now?")
     with serve_in_thread(reply(WRITE), reply("Done."), reply("As I said.")) as api:
         agent_cli("-p", "go", "--worktree=fix", *YOLO, api=api)
@@ -85,7 +85,7 @@ def test_a_name_again_goes_on_in_the_same_worktree(repository: Path) -> None:
 
 
 def test_the_repl_works_in_it_too(repository: Path) -> None:
-    """Commands of the person's own included, and it is told after the last prompt."""
+    """Shell escapes included, and the message comes after the last prompt."""
     with (
         serve_in_thread(reply("Hello.")) as api,
         Terminal(AGENT_CLI, "--worktree", "fix", "--trust", **environment(api, {})) as terminal,
@@ -101,7 +101,7 @@ def test_the_repl_works_in_it_too(repository: Path) -> None:
 
 
 def test_trust_follows_where_the_same_acts(repository: Path) -> None:
-    """And ends with the worktree; a commit that acts differently has to be trusted itself."""
+    """It ends with the worktree; a commit with other effects needs trust of its own."""
     store = TrustStore.of_user()
     store.trust(repository / "sub")
     Path("appsettings.toml").write_text("max_rounds = 7\n")
@@ -119,7 +119,7 @@ def test_trust_follows_where_the_same_acts(repository: Path) -> None:
 
 @pytest.mark.parametrize("name", ["fix it", "../up", "a..b", "-x", "a.lock", "x" * 80])
 def test_a_name_that_git_or_a_folder_would_not_take_is_refused(repository: Path, name: str) -> None:
-    """A prompt behind the option is one too."""
+    """A prompt after the option is such a name, too."""
     ended = agent_cli("-p", "go", f"--worktree={name}")
 
     assert ended.code == 2
@@ -140,7 +140,7 @@ def test_it_says_why_there_can_be_none(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_worktree_another_session_works_in_is_not_removed(repository: Path) -> None:
-    """The one that made it ends first, and nothing has changed yet."""
+    """The session that created it ends first, and nothing has changed yet."""
     command = (AGENT_CLI, "--worktree", "fix")
     with (
         serve_in_thread() as api,

@@ -32,7 +32,7 @@ HOSTILE = "evil\x1b[2J\x1b]0;owned\x07\u202e"
 
 
 def hostile_server() -> None:
-    """Configure a server whose name commands the terminal and whose arguments hold a token."""
+    """Configure a server with control sequences in its name and a token in its arguments."""
     user_file().parent.mkdir(parents=True, exist_ok=True)
     entry = {"command": "no-such-program", "args": ["--token", "${TOKEN_OF_MINE}", "-v"]}
     user_file().write_text(json.dumps({"mcpServers": {HOSTILE: entry}}))
@@ -40,7 +40,7 @@ def hostile_server() -> None:
 
 @pytest.mark.parametrize("words", [("mcp", "list"), ("mcp", "test"), ("doctor",)], ids=" ".join)
 def test_a_servers_name_does_not_command_the_terminal(words: tuple[str, ...]) -> None:
-    """Threat 7: a file that somebody else wrote names the servers; a token is not shown."""
+    """Threat 7: a file by a stranger names the servers; a token is not shown."""
     hostile_server()
 
     ran = agent_cli(*words, TOKEN_OF_MINE="CANARY-token")
@@ -124,7 +124,7 @@ def test_a_server_is_added_tested_listed_and_removed() -> None:
     ],
 )
 def test_options_of_a_command_are_its_own(words: str, entry: dict[str, object]) -> None:
-    """As people copy it from a server's page; those of an address are ours."""
+    """As users copy it from a server's page; our options come before the command."""
     assert agent_cli("mcp", "add", "new", *words.split()).code == 0
 
     assert json.loads(user_file().read_text())["mcpServers"]["new"] == entry
@@ -143,7 +143,7 @@ def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
 
 
 def test_what_a_server_printed_before_its_end_is_shown_whole() -> None:
-    """The reason may stand far above the end: package runners close with where their log is."""
+    """The reason may be far above the end: package runners end with the path of their log."""
     configure(bad=["-c", "import sys; sys.exit('no such package\\n1\\n2\\n\\x1b[1m3\\x1b[0m')"])
 
     code, tested = mcp("test", "bad")
@@ -157,7 +157,7 @@ def test_what_a_server_printed_before_its_end_is_shown_whole() -> None:
 
 
 def test_a_program_of_the_workspace_is_not_taken_for_a_server() -> None:
-    """Threat 13: here, too, PATH may lead into a stranger's repository."""
+    """Threat 13: PATH may lead into a stranger's repository here, too."""
     add = mcp("add", "own", "own-server")
     Path("own-server").write_text("#!/bin/sh\ntouch CANARY\n")
     Path("own-server").chmod(0o755)
@@ -204,7 +204,7 @@ def test_a_wrong_command_is_exit_code_2() -> None:
 
 
 def test_changed_tools_are_shown_and_approved() -> None:
-    """What a person would be asked in the REPL; a hidden character is no hidden change."""
+    """As in the REPL's question; a hidden character is shown as a change."""
     Path("description").write_text("Replies")
     configure(raw=["-I", "-S", RAW_SERVER, '{"describe": "description"}'])
     unchanged = mcp("approve", "raw")
@@ -222,7 +222,7 @@ def test_changed_tools_are_shown_and_approved() -> None:
 
 
 def test_a_sign_in_is_kept_until_the_sign_out() -> None:
-    """With the user's own browser, which here is a program that asks for the page."""
+    """With the user's own browser, played by a program that requests the page."""
     Path("browser.py").write_text(
         "import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n"
     )
@@ -245,7 +245,7 @@ def test_a_sign_in_is_kept_until_the_sign_out() -> None:
 async def test_a_browser_elsewhere_ends_at_an_address_that_can_be_pasted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Over SSH the way back to us leads to the wrong machine."""
+    """Over SSH the redirect leads to the wrong machine."""
     monkeypatch.setenv("BROWSER", "true %s")
     said: list[str] = []
     ours, theirs = os.openpty()
@@ -259,7 +259,7 @@ async def test_a_browser_elsewhere_ends_at_an_address_that_can_be_pasted(
 
 
 def test_servers_of_other_programs_are_taken_over_once() -> None:
-    """Ours of the same name stay as they are."""
+    """Our servers of the same name stay unchanged."""
     configure(fs=[RAW_SERVER, "{}"])
     home = user_file().parents[2]
     entries = {"fs": {"command": "theirs"}, "new": {"url": "https://x/mcp"}}
@@ -280,7 +280,7 @@ def test_servers_of_other_programs_are_taken_over_once() -> None:
 
 
 def test_what_cannot_be_used_is_not_imported() -> None:
-    """It would warn at every start; the sentence says which and why."""
+    """It would warn at every start; the message names the server and the reason."""
     Path("theirs.json").write_text(
         json.dumps(
             {
@@ -308,7 +308,7 @@ def test_what_cannot_be_used_is_not_imported() -> None:
 
 
 def test_a_strangers_servers_are_not_taken_over() -> None:
-    """Threat 10: they would run in every directory. Whoever names the file has looked at it."""
+    """Threat 10: they would run in every directory. A file named by the user has been reviewed."""
     Path(".vscode").mkdir()
     file = Path(".vscode", "mcp.json").absolute()
     file.write_text(json.dumps({"servers": {"evil": {"command": "evil"}}}))
@@ -324,7 +324,7 @@ def test_a_strangers_servers_are_not_taken_over() -> None:
 
 
 def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
-    """What the public conformance suite and `/mcp doctor` drive."""
+    """The public conformance suite and `/mcp doctor` rely on it."""
     configure(full=[FULL_SERVER, "stdio"])
 
     code, said = mcp(
@@ -338,7 +338,7 @@ def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
 
 
 def test_exercise_calls_only_what_says_that_it_only_reads() -> None:
-    """A tool with made-up arguments may delete a file or end a process; nobody is asked here."""
+    """A tool with made-up arguments may delete a file or end a process, and no one is asked."""
     configure(fix=[SDK_SERVER, "stdio"])
 
     careful = mcp("exercise", "fix", "--call-all")
@@ -353,7 +353,7 @@ def test_exercise_calls_only_what_says_that_it_only_reads() -> None:
 
 
 def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
-    """An error of a tool is an answer; a lost connection is none. It is not started again."""
+    """A tool's error is an answer, a lost connection is not. The server is not started again."""
     configure(fix=[SDK_SERVER, "stdio"])
 
     everything = ("--call-all", "--destructive", "--yes")
@@ -367,7 +367,7 @@ def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
 
 
 def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
-    """S1c-1: exit 0 means that it survived; its end takes a moment to be known. It may be off."""
+    """S1c-1: exit 0 means that it survived, although its end is noticed late. It may be off."""
     configure(disabled=True, raw=["-I", "-S", RAW_SERVER, '{"stderr": "out of memory\\n"}'])
 
     code, said = mcp("exercise", "raw", "--call", 'reply={"reply": "die"}')
@@ -380,7 +380,7 @@ def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
 
 
 def test_servers_are_tables_on_a_terminal() -> None:
-    """The reason of a failure stands below the table, over its whole width."""
+    """The reason of a failure is shown below the table, over its whole width."""
     configure(bad=["-c", "import sys; sys.exit('no key')"], fix=[SDK_SERVER, "stdio"])
     broken = json.loads(user_file().read_text())
     broken["mcpServers"]["odd"] = {"args": []}
@@ -398,7 +398,7 @@ def test_servers_are_tables_on_a_terminal() -> None:
 
 
 def test_an_exercise_ends_in_a_table_on_a_terminal() -> None:
-    """While the tools are called, a bar counts them; nothing of it stays."""
+    """During the calls a progress bar counts them; nothing of it remains."""
     configure(fix=[SDK_SERVER, "stdio"])
 
     shown = on_terminal("exercise", "fix", "--call-all")
@@ -409,7 +409,7 @@ def test_an_exercise_ends_in_a_table_on_a_terminal() -> None:
 
 
 def test_scripts_get_json() -> None:
-    """What `list`, `test` and `exercise` find, whole; a secret is none of it."""
+    """The complete results of `list`, `test` and `exercise`, without secrets."""
     configure(bad=["-c", "import sys; sys.exit('no key')", "--token", "CANARY"])
     broken = json.loads(user_file().read_text())
     broken["mcpServers"]["odd"] = {"args": []}
@@ -447,7 +447,7 @@ def test_scripts_get_json() -> None:
 
 
 def test_exercise_takes_an_address(http_server: "HttpServer") -> None:
-    """S1c-1: a tool that fails is survived; the end of a server that nobody tells of is not."""
+    """S1c-1: a failing tool is accepted; an unannounced end of the server is not."""
     add = ("exercise", http_server.url, "--call", 'add={"a": 2, "b": 3}')
     code, said = mcp(*add, "--call", "explode={}")
     dead, last_words = mcp(*add, "--call", "die={}")
