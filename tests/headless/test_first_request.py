@@ -42,7 +42,7 @@ LATER = {
 
 
 def test_a_one_shot_imports_nothing_its_first_request_does_not_need(tmp_path: Path) -> None:
-    """C17: scripts call `-p` in a loop; each of these is 3 to 50 ms that they would wait for."""
+    """C17: scripts call `-p` in a loop; each of these imports would cost 3 to 50 ms."""
     with serve_in_thread(reply("done")) as api:
         run = subprocess.run(
             [sys.executable, "-P", "-c", UNTIL_SENT],
@@ -64,5 +64,5 @@ def test_a_one_shot_imports_nothing_its_first_request_does_not_need(tmp_path: Pa
 
 
 def _is_a_package(name: str) -> bool:
-    """Whether pip installed *name*; a virtual environment has start-up files of its own."""
+    """Whether pip installed *name*; a virtual environment has its own start-up files."""
     return not name.startswith(("_", "agent_cli", "sitecustomize", "usercustomize"))

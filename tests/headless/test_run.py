@@ -46,18 +46,18 @@ def run(output_format: str, prompt: str, stdin: str = "", **env: str) -> tuple[i
         return process.wait(), out, err
 
 
-def last_line(out: str) -> dict[str, Any]:  # Any: it is JSON
+def last_line(out: str) -> dict[str, Any]:  # Any: parsed JSON
     shown: dict[str, Any] = json.loads(out.splitlines()[-1])
     return shown
 
 
 def test_text_is_the_final_answer_and_nothing_else() -> None:
-    """S1-05: what was said on the way to a tool is not the answer."""
+    """S1-05: text before a tool call is not the answer."""
     assert run("text", "notes good") == (0, "The tool said: noted\n", "")
 
 
 def test_what_is_piped_in_is_appended_to_the_prompt() -> None:
-    """`git diff | agent-cli -p review`, and `-p -` for all of it."""
+    """`git diff | agent-cli -p review`, and `-p -` if all of it is piped."""
     _, appended, _ = run("text", "review", "the diff\n")
     _, alone, _ = run("text", "-", "  the whole prompt\n")
 
@@ -74,7 +74,7 @@ def test_a_prompt_that_is_nowhere_is_a_usage_error() -> None:
 
 
 def test_a_terminal_on_stdin_is_not_read() -> None:
-    """Nobody has to press Ctrl-D for `-p`."""
+    """`-p` needs no Ctrl-D."""
 
     class Keyboard(io.StringIO):
         def isatty(self) -> bool:
@@ -105,7 +105,7 @@ def test_a_pipe_that_stays_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_json_is_one_object() -> None:
-    """The fields of `app.result`, whole."""
+    """All fields of `app.result`."""
     code, out, _ = run("json", "hello")
 
     assert (code, json.loads(out)) == (
@@ -124,7 +124,7 @@ def test_json_is_one_object() -> None:
 
 
 def test_stream_json_tells_every_event_and_ends_with_the_result() -> None:
-    """S4-25: the same events a renderer sees, one a line, `type` first; a run is a bracket."""
+    """S4-25: the same events as for a renderer, one a line, `type` first, in run brackets."""
     code, out, _ = run("stream-json", "notes good")
 
     lines = out.splitlines()
@@ -170,7 +170,7 @@ def test_stream_json_is_flushed_line_by_line() -> None:
 def test_the_exit_code_says_how_it_went(
     prompt: str, environment: dict[str, str], code: int, stop_reason: str, told: str
 ) -> None:
-    """S1-30: the table of interface.md; the last line comes whatever happened."""
+    """S1-30: the table of interface.md; the result line comes in every case."""
     exit_code, out, err = run("stream-json", prompt, **environment)
 
     result = last_line(out)
@@ -186,7 +186,7 @@ def test_the_exit_code_says_how_it_went(
 
 
 def test_a_refused_call_is_an_answer_to_the_model_and_the_run_goes_on() -> None:
-    """S2-33: it can say what was left out; the exit code tells the script."""
+    """S2-33: it can report the omission; the exit code tells the script."""
     code, out, _ = run("text", "bash touch made")
 
     assert code == 3
@@ -200,7 +200,7 @@ def test_a_refused_call_is_an_answer_to_the_model_and_the_run_goes_on() -> None:
 def test_a_signal_ends_the_run_with_its_result(
     number: signal.Signals, code: int, prompt: str
 ) -> None:
-    """C18: aborted, closed, last line written; also while the program still loads."""
+    """C18: aborted, closed, last line written; also during loading."""
     waits = {"loading": "AWAIT_BUILT", "entering": "AWAIT_ENTERED"}
     environment = {waits[prompt]: "1"} if prompt in waits else {}
     with started("stream-json", prompt, **environment) as process:
@@ -218,14 +218,14 @@ def test_a_signal_ends_the_run_with_its_result(
 
 
 class NoChanges:
-    """No file was changed."""
+    """A program that changed no files."""
 
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         return ()
 
 
 class Program:
-    """The least that a headless run asks of a program."""
+    """The minimum that a headless run needs of a program."""
 
     session_id = None
     session_path = None
@@ -249,7 +249,7 @@ class Program:
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
-        """Nothing was opened."""
+        """Do nothing: there is nothing to close."""
 
 
 def test_a_full_disk_ends_the_run_and_is_told_once(
@@ -257,7 +257,7 @@ def test_a_full_disk_ends_the_run_and_is_told_once(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nobody gets the events; going on would cost money and change files unseen."""
+    """The events have no reader; continuing would cost money and change files unseen."""
     program = Program()
     with Path(os.devnull).open() as nothing, Path("/dev/full").open("wb", buffering=0) as full:
         monkeypatch.setattr(sys, "stdin", nothing)
@@ -274,7 +274,7 @@ def test_a_full_disk_ends_the_run_and_is_told_once(
 def test_what_a_tool_hands_over_is_shown_beside_the_answer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Widgets as their text and files with their place: with -p they were shown nowhere."""
+    """Widgets as their text and files with their path: `-p` used to drop them."""
 
     async def execute(_id: str, _params: object, _cancel: object, context: ToolContext) -> str:
         context.display_widget("table", {"columns": ["a"], "rows": []}, "a\n1")
@@ -311,7 +311,7 @@ def test_an_answer_that_was_cut_off_is_not_a_success(
 def test_the_usage_is_that_of_this_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """S2-41: as the rounds are; who adds up the runs of a session would count the first twice."""
+    """S2-41: as with rounds; a sum over the runs of a session would count the first twice."""
     program = Program()
     earlier = program.agent.conversation
     earlier.begin(UserMessage.of("earlier"))
@@ -333,7 +333,7 @@ def wait_for(path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:
-    """`agent-cli -p … | head -1`: no traceback, and nobody works on for nobody."""
+    """`agent-cli -p … | head -1`: no traceback, and no work without a reader."""
     with started("stream-json", "gated 2") as process:
         process.stdin.close()
         process.stdout.readline()

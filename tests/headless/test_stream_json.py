@@ -46,7 +46,7 @@ def no_snapshot() -> AssistantMessage:
 
 
 def test_a_growing_reply_is_written_piece_by_piece() -> None:
-    """The whole of it each time would be quadratic."""
+    """Repeating the whole text each time would be quadratic."""
     assert to_json(events.MessageUpdate(no_snapshot, TextDelta(0, "Hel"))) == {
         "type": "message_update",
         "event": {"type": "text_delta", "index": 0, "delta": "Hel"},
@@ -117,7 +117,7 @@ def test_a_growing_reply_is_written_piece_by_piece() -> None:
 def test_an_event_is_its_fields_with_the_type_first(
     event: events.Event, shown: dict[str, object]
 ) -> None:
-    """Whole values; readers look at the first key to know what follows."""
+    """Complete values; readers look at the first key to identify the event."""
     written = to_json(event)
 
     assert written == shown
@@ -134,7 +134,7 @@ SAMPLES: dict[type, object] = {
 
 @pytest.mark.parametrize("kind", typing.get_args(events.Event), ids=lambda kind: str(kind.type))
 def test_every_event_has_a_json_form(kind: type) -> None:
-    """A new event with a field nobody can write fails here and not in a run."""
+    """A new event with a field that has no JSON form fails here and not in a run."""
     made = {
         "messages": (USER, REPLY, RESULT),
         "message": REPLY,
@@ -165,7 +165,7 @@ def test_every_event_has_a_json_form(kind: type) -> None:
 
 
 async def test_the_record_can_be_rebuilt_from_the_lines() -> None:
-    """S2-10, S2-45: a success, an error and a question look different to who reads JSON alone."""
+    """S2-10, S2-45: success, error and question differ in JSON alone."""
     script = calls(*(tool_use(name, {}, f"t_{name}") for name in ("look", "missing", "write")))
     agent, _, told = scripted_agent(
         script,
@@ -192,7 +192,7 @@ async def test_the_record_can_be_rebuilt_from_the_lines() -> None:
 
 
 def test_a_line_is_one_line_whatever_it_holds() -> None:
-    """Readers that split at U+2028, at a carriage return or choke on half a surrogate pair."""
+    """Some readers split at U+2028 or a carriage return, or fail on half a surrogate pair."""
     line = to_line(to_json(events.Notice("info", "a\nb\r\u2028\ud800\x1b\x7f é")))
 
     assert line.isascii()

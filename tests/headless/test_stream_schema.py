@@ -19,7 +19,7 @@ VALIDATOR = Draft202012Validator(schema())
 
 
 def test_the_file_is_made_from_the_types() -> None:
-    """`python -m docs.stream_json > docs/stream-json.schema.json` renews it."""
+    """`python -m docs.stream_json > docs/stream-json.schema.json` regenerates it."""
     assert json.loads(FILE.read_text(encoding="utf-8")) == schema()
     Draft202012Validator.check_schema(schema())
 
