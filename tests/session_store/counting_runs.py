@@ -31,7 +31,7 @@ from agent_cli.session_store import SessionStore
 
 
 class Run:
-    """Prompts without end; every third call needs a yes, and gets it after the pause."""
+    """Endless prompts; every third call needs approval, and gets it after the pause."""
 
     def __init__(self, folder: Path, id: str, ran: Path) -> None:
         store = SessionStore(folder)

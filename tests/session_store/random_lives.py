@@ -88,7 +88,7 @@ Deeds: TypeAlias = Mapping[tuple[str, int], Deed]
 
 @dataclass
 class Turn:
-    """One thing the person does, and what happens meanwhile, by kind and number of the event."""
+    """One action of the user, and the concurrent ones, by kind and number of the event."""
 
     act: Act
     deeds: Deeds
@@ -98,7 +98,7 @@ class Turn:
 
 @dataclass
 class Life:
-    """Everything that is drawn."""
+    """All values drawn for one life."""
 
     turns: Sequence[Turn]
     script: Sequence[Step]
@@ -159,7 +159,7 @@ lives = st.builds(
 
 
 class Played:
-    """One life, played; each method checks what it changed."""
+    """One life, executed; each method checks its own changes."""
 
     def __init__(self, life: Life, folder: Path) -> None:
         self._life = life
@@ -181,7 +181,7 @@ class Played:
         self._begin(self._session, conversation)
 
     async def play(self) -> None:
-        """Do one turn after the other, and at the end ask something that must be answered."""
+        """Execute one turn after the other, and finally ask a question that must be answered."""
         for turn in self._life.turns:
             await self._do(turn)
         while self._agent.conversation.waiting:
@@ -200,7 +200,7 @@ class Played:
         agent = self._agent
         match turn.act:
             case "say" | "trigger" | "continue" if agent.conversation.waiting:
-                await self._decide(turn)  # which is due first
+                await self._decide(turn)  # decisions come first
             case "say":
                 await self._run(agent.prompt(self._text("said")), turn.deeds)
             case "trigger":
@@ -239,12 +239,12 @@ class Played:
             await self._compaction.compact_now(agent.conversation, MODEL, emit=agent.publish)
 
     def _change_session(self, turn: Turn) -> None:
-        """Close the session and go on with it, a copy, an earlier state or another one."""
+        """Close the session and continue it, a copy, an earlier state or another one."""
         prompts = self._agent.conversation.prompts
         if not self._session.path.exists() or not prompts:
             return
         if turn.act == "rewind":
-            self._queued.clear()  # what was delivered may be taken back with its prompt
+            self._queued.clear()  # delivered messages may be rewound with their prompt
             self._agent.adopt(
                 self._session.rewind(prompts[int(turn.where * (len(prompts) - 1))].id)
             )
@@ -300,7 +300,7 @@ class Played:
         self._agent.subscribe(self._listen)
 
     async def _run(self, running: Awaitable[RunResult], deeds: Deeds) -> RunResult:
-        """Wait for a run with a limit; after a kill, go on with what the file held then."""
+        """Wait for a run with a limit; after a kill, continue with the file as of then."""
         self._events, self._deeds, self._file = [], deeds, None
         result = RunResult((), None, 0, "")
         with contextlib.suppress(NothingToContinue):
@@ -312,7 +312,7 @@ class Played:
         return result
 
     def _resume_if_killed(self) -> None:
-        """Go on with what the file held at the kill; what was told by then must be there."""
+        """Continue with the file as of the kill; every event reported by then must be in it."""
         if self._file is None:
             return
         self._session.close()
@@ -370,7 +370,7 @@ class Played:
         return UserMessage.of(text)
 
     def _waiting(self) -> list[str]:
-        """Return what is queued; it stays queued."""
+        """Return the queued messages, which stay queued."""
         steering = self._agent.clear_steering_queue()
         follow_ups = self._agent.clear_follow_up_queue()
         for message in steering:
@@ -380,7 +380,7 @@ class Played:
         return users([*steering, *follow_ups])
 
     def _check(self) -> list[str]:
-        """Return what is wrong between two runs."""
+        """Return the faults found between two runs."""
         agent, conversation = self._agent, self._agent.conversation
         found = faults(conversation)
         found += [f"call {number} ran twice" for number, times in self._ran.items() if times > 1]
@@ -428,7 +428,7 @@ class Played:
     ) -> str:
         number = params["n"]
         assert isinstance(number, int)
-        if self._file is None:  # after a kill there is no process that could do anything
+        if self._file is None:  # after a kill there is no process to act
             self._ran[number] += 1
         await misbehave(str(params["do"]))
         context("half")
@@ -436,7 +436,7 @@ class Played:
         return "done " * (200 if params["do"] == "much" else 1)
 
     async def _finish(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        await asyncio.sleep(0)  # as a hook behind the call would
+        await asyncio.sleep(0)  # as a hook after the call would
         return Truncation(lambda _notice: None, limit_chars=200)(call, result)
 
     async def _authorize(self, call: ToolCall, _tool: Tool, _params: object) -> Verdict:
@@ -451,7 +451,7 @@ class Played:
 
 
 def _numbered(step: Step, number: Callable[[], int]) -> Step:
-    """Give each call of a reply a number of its own, by which its effect is known."""
+    """Give each call of a reply a unique number, by which its effect is known."""
     if not isinstance(step, Reply):
         return step
     content = tuple(

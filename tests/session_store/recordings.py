@@ -54,7 +54,7 @@ WORKSPACE = Path("/somewhere/project")
 
 
 def recorded(store: SessionStore, conversation: Conversation | None = None) -> Session:
-    """Return a new session that hears *conversation*, or an empty one, at first hand."""
+    """Return a new session that listens first to *conversation*, or to an empty one."""
     conversation = conversation or Conversation()
     session = store.create(conversation, WORKSPACE)
     conversation.publish = session.record
@@ -62,7 +62,7 @@ def recorded(store: SessionStore, conversation: Conversation | None = None) -> S
 
 
 def faults(conversation: Conversation) -> list[str]:
-    """Return why the API would refuse what *conversation* sends once its questions are answered."""
+    """Return the API's reasons to refuse *conversation* once its questions are answered."""
     prompts = [replace(prompt, output=[*prompt.output]) for prompt in conversation.prompts]
     answered = Conversation(prompts)
     answered.settle_open_calls("answered")
@@ -71,7 +71,7 @@ def faults(conversation: Conversation) -> list[str]:
 
 
 def ask_about(name: str) -> Callable[[ToolCall, Tool, object], Verdict]:
-    """Return a policy that wants a person to decide about one tool."""
+    """Return a policy that asks a person about one tool."""
 
     def authorize(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
         return Ask(f"{name} needs a yes") if call.name == name else Allow()
@@ -82,7 +82,7 @@ def ask_about(name: str) -> Callable[[ToolCall, Tool, object], Verdict]:
 def agent_with(
     conversation: Conversation, session: Session, *script: Reply, tools: list[Tool] | None = None
 ) -> Agent:
-    """Return an agent on a script that has *session* hear everything first."""
+    """Return an agent on a script, with *session* as its first listener."""
     config = LoopConfig(
         model=MODEL,
         stream_fn=ScriptedModel(*script),
@@ -106,7 +106,7 @@ _draw = does(_show)
 
 
 async def a_long_talk(store: SessionStore) -> tuple[Session, Conversation]:
-    """Return a session with every kind of entry in it, and a question nobody has answered."""
+    """Return a session with every kind of entry in it, and an open question."""
     conversation = Conversation(user_id="ada")
     session = store.create(conversation, WORKSPACE)
     agent = agent_with(

@@ -16,7 +16,7 @@ from tests.session_store.trajectories import trajectory_faults
 
 
 async def test_a_session_with_every_kind_of_entry_keeps_the_rules(tmp_path: Path) -> None:
-    """Files and widgets of a call, which stand before its reply's mark, come behind it."""
+    """A call's files and widgets, recorded before the end of its reply, come after it."""
     store = SessionStore(tmp_path)
     session, conversation = await a_long_talk(store)
     session.close()
@@ -31,7 +31,7 @@ async def test_a_session_with_every_kind_of_entry_keeps_the_rules(tmp_path: Path
 
 
 def test_a_reply_is_a_step_with_its_calls_results_and_tokens(tmp_path: Path) -> None:
-    """The prompt's tokens include the cached ones; arguments that are no object become one."""
+    """The prompt's tokens include the cached ones; non-object arguments become an object."""
     store = SessionStore(tmp_path)
     session = recorded(store, conversation := Conversation())
     conversation.begin(UserMessage.of("go"))

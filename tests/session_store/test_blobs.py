@@ -34,7 +34,7 @@ def test_data_that_looks_like_a_reference_is_not_taken_for_one(value: Json) -> N
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "x" * 64, "", "A" * 64])
 def test_a_reference_cannot_name_another_file(tmp_path: Path, name: str) -> None:
-    """A session may come from somebody else."""
+    """A session may come from a stranger."""
     (tmp_path / "secret").write_text("sesame")
 
     back = Blobs(tmp_path / "blobs").bring_back({"packed": True, "data": {"$blob": name}})

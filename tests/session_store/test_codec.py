@@ -19,7 +19,7 @@ from tests.session_store.recordings import WORKSPACE, agent_with, faults, output
 
 @dataclass(frozen=True, slots=True)
 class ProgressOutput(WidgetOutput):
-    """A kind of somebody else's."""
+    """A kind defined outside the program."""
 
     kind: ClassVar[str] = "progress"
     percent: int
@@ -35,7 +35,7 @@ def test_every_kind_of_entry_comes_back_as_it_was(output: Output) -> None:
 
 
 def test_every_kind_of_the_timeline_is_registered() -> None:
-    """S2-43: a kind that is added and forgotten here would come back unread."""
+    """S2-43: a kind missing from the registry would come back unread."""
     declared = {value for value in vars(timeline).values() if isinstance(value, type)}
     ours = {cls for cls in declared if issubclass(cls, Output)} - {Output}
 
@@ -74,7 +74,7 @@ def test_a_kind_that_lacks_a_field_is_kept_unread() -> None:
 
 
 async def test_a_registered_kind_goes_through_a_run_and_a_restart(tmp_path: Path) -> None:
-    """S2-04: the loop never heard of `progress`; without the plugin it survives a session too."""
+    """S2-04: the loop does not know `progress`; it survives a session without the plugin too."""
     progress = ProgressOutput("p1", 3, "t1", "bar", None, "42 %", 42)
 
     async def work(context: ToolContext) -> ToolResult:

@@ -29,7 +29,7 @@ async def a_talk(folder: Path) -> bytes:
 
 
 def check_cut(folder: Path, data: bytes, size: int) -> None:
-    """Resume a session of which only *size* bytes were written; what it says must hold."""
+    """Resume a session of which only *size* bytes were written, and check its content."""
     path = folder / "cut.jsonl"
     path.write_bytes(data[:size])
     whole = read_log(path).records
@@ -56,7 +56,7 @@ def is_open(call: ToolOutput) -> bool:
 
 
 async def test_a_session_cut_at_any_record_can_be_gone_on_with(folder: Path) -> None:
-    """Every end of a record, the byte before and behind it, and a hundred bytes in between."""
+    """Every end of a record, one byte before and after it, and a hundred bytes in between."""
     data = await a_talk(folder)
     ends = [end for end, byte in enumerate(data) if byte == ord("\n")]
     sample = random.Random(1).sample(range(len(data)), 100)
@@ -74,7 +74,7 @@ async def test_a_session_cut_at_every_byte_can_be_gone_on_with(folder: Path) -> 
 
 
 async def test_a_session_with_any_flipped_byte_is_read_up_to_it(folder: Path) -> None:
-    """Never an exception when it is shown, and nothing from behind the damage."""
+    """It never raises when shown, and reads nothing after the damage."""
     store = SessionStore(folder)
     data = await a_talk(folder)
     lines = data.splitlines(keepends=True)
@@ -92,7 +92,7 @@ async def test_a_session_with_any_flipped_byte_is_read_up_to_it(folder: Path) ->
 
 
 async def started_then_cut(folder: Path, *, at: str) -> Conversation:
-    """Resume a session of two calls, cut behind the record that *at* tells."""
+    """Resume a session of two calls, cut after the record that *at* names."""
     store = SessionStore(folder)
     conversation = Conversation()
     session = store.create(conversation, folder)
@@ -108,7 +108,7 @@ async def started_then_cut(folder: Path, *, at: str) -> Conversation:
 
 
 def answers(conversation: Conversation) -> dict[str, str]:
-    """Return call id → what the model will read."""
+    """Return call id → text for the model."""
     return {
         call.tool_call_id: text_of(call.result.content)
         for call in tool_calls(conversation)
@@ -117,7 +117,7 @@ def answers(conversation: Conversation) -> dict[str, str]:
 
 
 async def test_a_call_that_had_started_has_an_unknown_outcome(folder: Path) -> None:
-    """It may have done its work: only the model, or the user, can look."""
+    """It may have had its effect: only the model, or the user, can check."""
     conversation = await started_then_cut(folder, at='"replaced"')
 
     assert answers(conversation) == {"t1": UNKNOWN_OUTCOME, "t2": NEVER_STARTED}
@@ -131,7 +131,7 @@ async def test_a_call_that_had_not_started_is_told_so(folder: Path) -> None:
 
 
 async def test_a_reply_without_its_end_never_existed(folder: Path) -> None:
-    """A half reply would be a tool call nobody can answer."""
+    """An incomplete reply would be a tool call that cannot be answered."""
     conversation = await started_then_cut(folder, at='"id":"t2"')
 
     assert [prompt.output for prompt in conversation.prompts] == [[]]
@@ -139,7 +139,7 @@ async def test_a_reply_without_its_end_never_existed(folder: Path) -> None:
 
 
 async def test_the_mending_is_recorded_and_done_once(folder: Path) -> None:
-    """The file tells what happened; a second restart finds nothing left to mend."""
+    """The repair is in the file; a second restart finds nothing to repair."""
     conversation = await started_then_cut(folder, at='"replaced"')
     path = folder / f"{conversation.id}.jsonl"
     before = path.read_bytes()
@@ -161,7 +161,7 @@ async def approved(folder: Path, *, restart: bool) -> Sequence[object]:
     agent = agent_with(conversation, session, calls(*uses), says("Done."))
     await agent.prompt("Write")
     if restart:
-        # A copy of the file as it is while the process waits, as kill -9 would leave it.
+        # A copy of the file while the process waits, as kill -9 would leave it.
         shutil.copy(session.path, folder / "killed.jsonl")
         session, conversation = store.resume("killed")
         agent = agent_with(conversation, session, says("Done."))
@@ -179,7 +179,7 @@ async def test_a_question_outlives_the_process(folder: Path, tmp_path: Path) -> 
 
 
 async def test_a_pause_that_was_recorded_in_part_still_asks(folder: Path) -> None:
-    """S2-28: the question is on disk before the pause is; in between it must not get lost."""
+    """S2-28: the question is written before the pause; a kill in between must not lose it."""
     store = SessionStore(folder)
     conversation = Conversation()
     session = store.create(conversation, folder)
@@ -197,7 +197,7 @@ async def test_a_pause_that_was_recorded_in_part_still_asks(folder: Path) -> Non
 
 
 async def test_a_decision_that_was_not_acted_on_does_not_block(folder: Path) -> None:
-    """Cut between the yes and the run: the call is answered, and nobody waits for anything."""
+    """Cut between the approval and the run: the call is answered, and nothing waits for ever."""
     store = SessionStore(folder)
     conversation = Conversation()
     session = store.create(conversation, folder)

@@ -25,7 +25,7 @@ def unchanged(text: str) -> str:
 
 
 async def a_history(folder: Path) -> History:
-    """Return what a long session holds."""
+    """Return the content of a long session."""
     store = SessionStore(folder)
     session, _ = await a_long_talk(store)
     session.close()
@@ -33,7 +33,7 @@ async def a_history(folder: Path) -> History:
 
 
 def saying(folder: Path, text: str) -> History:
-    """Return a session in which everybody says *text*."""
+    """Return a session in which every message says *text*."""
     store = SessionStore(folder)
     session = recorded(store, conversation := Conversation())
     conversation.begin(UserMessage.of(text))
@@ -44,7 +44,7 @@ def saying(folder: Path, text: str) -> History:
 
 
 async def test_json_has_everything_and_refers_by_id(tmp_path: Path) -> None:
-    """S2-13, S2-49, S2-50: prompts once, by id; hidden ones and what plugins share are in it."""
+    """S2-13, S2-49, S2-50: prompts once, by id; hidden prompts and plugins' shared state, too."""
     history = await a_history(tmp_path)
 
     document = json.loads(export(history, "json", redact=unchanged))
@@ -79,7 +79,7 @@ async def test_markdown_reads_like_the_talk(tmp_path: Path) -> None:
 
 
 def test_a_fence_in_a_result_does_not_end_the_block(tmp_path: Path) -> None:
-    """What stands behind it would become Markdown: links, images."""
+    """The text after it would become Markdown: links, images."""
     shown = export(saying(tmp_path, "````\n![x](http://x)"), "md", redact=unchanged)
 
     assert re.search(r"^`````text\nlook .*?^`````$", shown, re.DOTALL | re.MULTILINE)
@@ -127,7 +127,7 @@ async def test_a_page_has_every_visible_entry(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_secrets_stay_at_home(tmp_path: Path, to: Format) -> None:
-    """The record keeps them, to replay exactly; what is handed on does not."""
+    """The record keeps them, to replay exactly; an export does not."""
     history = saying(tmp_path, "the key is open-sesame-1234 ok")
 
     shown = export(history, to, redact=Redactor(["open-sesame-1234"]).text)
@@ -139,7 +139,7 @@ def test_secrets_stay_at_home(tmp_path: Path, to: Format) -> None:
 
 
 def test_a_secret_hidden_by_an_escape_sequence_is_found(tmp_path: Path) -> None:
-    """Without the sequence, which is taken out, it would stand there whole."""
+    """Once the escape sequence is removed, the secret would be readable."""
     store = SessionStore(tmp_path)
     session = recorded(store, conversation := Conversation())
     conversation.begin(UserMessage.of("the key is open-\x1b[1msesame-1234"))

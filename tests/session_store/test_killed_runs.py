@@ -23,14 +23,14 @@ ROOT = PROGRAM.parents[2]
 
 @dataclass
 class Runs:
-    """The program that forks runs, and the one session they all go on with."""
+    """The program that forks runs, and the one session they all continue."""
 
     folder: Path
     ran: Path
     process: subprocess.Popen[str]
 
     def kill_one(self, after: int) -> int:
-        """Start a run, kill it once it told *after* things; return the bytes it vouched for."""
+        """Start a run, kill it after *after* reports; return the bytes it vouched for."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
@@ -58,7 +58,7 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 
 
 def kill_and_check(runs: Runs, *, times: int) -> None:
-    """Kill runs of one session again and again; after each, look at what is left."""
+    """Kill runs of one session again and again; after each, check the file."""
     chance = random.Random(times)
     ran: Counter[str] = Counter()
     for _ in range(times):
@@ -81,7 +81,7 @@ def kill_and_check(runs: Runs, *, times: int) -> None:
 
 
 def test_twenty_killed_runs_lose_nothing_and_repeat_nothing(runs: Runs) -> None:
-    """S2-31: the session goes through all of them; calls that waited are approved by the next."""
+    """S2-31: one session goes through all of them; each run approves the calls left waiting."""
     kill_and_check(runs, times=20)
 
 

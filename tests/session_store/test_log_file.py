@@ -38,7 +38,7 @@ def test_the_format_of_a_line_is_fixed(path: Path) -> None:
 
 
 def test_appending_writes_only_what_is_new(path: Path) -> None:
-    """O(new): the bytes that were there are the first bytes of what is there."""
+    """O(new): the old bytes are a prefix of the new file."""
     before = written(path)
 
     log, _ = LogFile.open(path)
@@ -64,7 +64,7 @@ def test_a_torn_last_line_is_cut_off_before_the_next_append(path: Path) -> None:
 
 
 def test_a_damaged_line_is_neither_read_nor_overwritten(path: Path) -> None:
-    """What is behind the damage may still be saved by hand."""
+    """Data after the damage may still be rescued by hand."""
     damaged = written(path).replace(b"one", b"two")
     path.write_bytes(damaged)
 
@@ -75,7 +75,7 @@ def test_a_damaged_line_is_neither_read_nor_overwritten(path: Path) -> None:
 
 
 def test_one_process_at_a_time_writes(path: Path) -> None:
-    """A second one would tear the chain; it learns what it can do instead."""
+    """A second writer would break the chain; it gets an error that names the options."""
     log = LogFile.create(path)
 
     with pytest.raises(SessionError, match=r"open in another agent-cli.*--fork s"):
@@ -129,7 +129,7 @@ def test_a_line_that_is_not_json_is_damage_though_its_checksum_fits(path: Path) 
 def test_a_folder_that_cannot_be_synced_leaves_no_empty_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next attempt would take it for somebody else's session."""
+    """The next attempt would take it for another program's session."""
 
     def refuse(_descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")

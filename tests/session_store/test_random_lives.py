@@ -29,5 +29,5 @@ def test_a_session_keeps_its_promises(life: Life) -> None:
 @settings(_COMMON, max_examples=4_000)
 @given(lives)
 def test_thousands_of_sessions_keep_their_promises(life: Life) -> None:
-    """The same, another sample with each seed."""
+    """The same test, with another sample for each seed."""
     _live(life)

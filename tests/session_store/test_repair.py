@@ -6,7 +6,7 @@ from tests.fakes import tool_use
 
 
 def test_a_persons_no_that_the_model_has_not_read_is_what_it_reads() -> None:
-    """S2-33, S2-51: decided, and the program ended before the run went on."""
+    """S2-33, S2-51: the program ended after the decision and before the run continued."""
     refused = ToolOutput(
         "1", 1, "r", tool_use("bash", {}, "t1"), Pending("queued", "use yarn"), decision="rejected"
     )

@@ -46,7 +46,7 @@ def found(store: SessionStore, *words: str) -> Sequence[SessionMatch]:
 
 
 def test_all_words_must_stand_in_one_entry(store: SessionStore) -> None:
-    """In any case and order; of several entries the last is shown, and how many there are."""
+    """In any case and order; of several entries the last is shown, with their count."""
     one = keep(store, "Fix the RACE in the queue", "The queue had a race, and now has none.")
     keep(store, "The queue is slow", "There is no such race")
 
@@ -62,14 +62,14 @@ def test_all_words_must_stand_in_one_entry(store: SessionStore) -> None:
     "word", ["größe", "GRÖSSE", 'say "hi"', r"C:\temp", "a\tb", "日本", "$1.2*"]
 )
 def test_words_are_found_however_the_file_writes_them(store: SessionStore, word: str) -> None:
-    """Records are escaped ASCII; what a regular expression would take for more is only itself."""
+    """Records are escaped ASCII; special characters of regular expressions match literally."""
     id = keep(store, f"look: {word.lower()}", "ok")
 
     assert [match.session.id for match in found(store, word)] == [id]
 
 
 def test_long_output_beside_the_record_is_found(store: SessionStore) -> None:
-    """It lies in a file of its own, whose name the record has; agents' sessions count too."""
+    """It is in a separate file that the record names; subagents' sessions are searched too."""
     long = keep(store, "go", "done", "needle " + "x" * BLOB_CHARS_MIN)
     of_agent = keep(store.of_agents(long), "look for it", "the needle is there")
 
@@ -83,7 +83,7 @@ def test_long_output_beside_the_record_is_found(store: SessionStore) -> None:
 
 
 def test_secrets_hidden_prompts_and_what_was_taken_back_are_not_found(store: SessionStore) -> None:
-    """As in an export: nothing that is shown holds a key, and nobody can guess one by searching."""
+    """As in an export: no output holds a key, and a search cannot be used to guess one."""
     shown = keep(store, "go", "done", f"TOKEN={KEY} here")
     keep(store, "a hidden thing", "hidden indeed", visible=False)
     session, conversation = store.resume(keep(store, "taken back", "taken back"))
@@ -101,7 +101,7 @@ def test_secrets_hidden_prompts_and_what_was_taken_back_are_not_found(store: Ses
 def test_without_ripgrep_every_session_is_read(
     store: SessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slower, and the same."""
+    """Slower, with the same result."""
     id = keep(store, "find me", "ok")
     monkeypatch.setattr(programs, "_SYSTEM", frozenset())
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -111,7 +111,7 @@ def test_without_ripgrep_every_session_is_read(
 
 
 def test_a_damaged_session_hides_no_other(store: SessionStore, tmp_path: Path) -> None:
-    """`sessions verify` says what is wrong with it."""
+    """`sessions verify` names its fault."""
     id = keep(store, "find me", "ok")
     (tmp_path / "sessions" / "broken.jsonl").write_text("find me\n")
 

@@ -30,7 +30,7 @@ def saved(session: Session) -> list[JsonObject]:
 
 
 def resumed(session: Session) -> Conversation:
-    """Return what another process would go on with."""
+    """Return the conversation that another process would resume."""
     again, conversation = SessionStore(session.path.parent).resume(session.id)
     again.close()
     return conversation
@@ -50,7 +50,7 @@ async def test_the_state_is_rebuilt_from_the_events_alone(tmp_path: Path) -> Non
 
 
 async def test_a_tool_runs_only_after_its_start_is_on_disk(tmp_path: Path) -> None:
-    """The tool itself looks: after a crash from here on its outcome is unknown, not "not run"."""
+    """The tool itself checks: after a crash from here on its outcome is unknown, not "not run"."""
     session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
     seen: list[JsonObject] = []
 
@@ -70,7 +70,7 @@ async def test_a_tool_runs_only_after_its_start_is_on_disk(tmp_path: Path) -> No
 async def test_the_disk_is_waited_for_where_something_outside_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tool starts, a tool ended, a person is asked, a prompt is done; nowhere else."""
+    """At a tool's start and end, at a question, and at a prompt's end; nowhere else."""
     synced: list[JsonObject] = []
     sync = os.fsync
 
@@ -107,7 +107,7 @@ def _short(record: JsonObject) -> str:
 
 
 async def test_the_pause_is_saved_before_anybody_is_asked(tmp_path: Path) -> None:
-    """S2-28: whoever sees the question can already be answered by another process."""
+    """S2-28: once the question is shown, another process can already answer it."""
     session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
     agent = agent_with(conversation, session, calls(tool_use("write", {}, "t1")))
     at_question: list[JsonObject] = []
@@ -125,7 +125,7 @@ async def test_the_pause_is_saved_before_anybody_is_asked(tmp_path: Path) -> Non
 
 
 async def test_the_record_holds_ids_and_not_copies(tmp_path: Path) -> None:
-    """S2-13: a prompt is written once; what follows refers to it."""
+    """S2-13: a prompt is written once; later records refer to it."""
     session, conversation = await a_long_talk(SessionStore(tmp_path))
     session.close()
 
@@ -138,7 +138,7 @@ async def test_the_record_holds_ids_and_not_copies(tmp_path: Path) -> None:
 
 
 def test_nothing_is_created_before_there_is_something_to_save(tmp_path: Path) -> None:
-    """Starting the program and leaving it again makes no session."""
+    """Starting and leaving the program creates no session."""
     session = recorded(SessionStore(tmp_path / "sessions"))
     session.close()
 
@@ -146,7 +146,7 @@ def test_nothing_is_created_before_there_is_something_to_save(tmp_path: Path) ->
 
 
 def test_long_strings_are_kept_beside_the_record(tmp_path: Path) -> None:
-    """An image is stored once however often it is shown, and the record stays small."""
+    """An image is stored once however often it is used, and the record stays small."""
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     image = {"type": "image", "source": {"type": "base64", "data": "QUJD" * 20_000}}
     conversation.begin(UserMessage((image, image)))  # type: ignore[arg-type]  # nested JSON
@@ -162,7 +162,7 @@ def test_long_strings_are_kept_beside_the_record(tmp_path: Path) -> None:
 
 
 def test_data_that_json_does_not_know_is_kept_as_text(tmp_path: Path) -> None:
-    """A plugin without types must not end the record for everybody."""
+    """An untyped plugin must not end the record for everything else."""
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     conversation.begin(UserMessage.of("Hi"))
     conversation.add_reply(calls(tool_use("look", {}, "t1")))
@@ -183,7 +183,7 @@ def three_prompts(session: Session, conversation: Conversation) -> None:
 
 
 def test_rewinding_goes_back_and_keeps_everything(tmp_path: Path) -> None:
-    """S2-53: the conversation is as before the prompt; the record still has what was said."""
+    """S2-53: the conversation is as before the prompt; the record keeps the messages."""
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     three_prompts(session, conversation)
     second = conversation.prompts[1].id
@@ -201,7 +201,7 @@ def test_rewinding_goes_back_and_keeps_everything(tmp_path: Path) -> None:
 
 
 def test_what_was_gone_back_from_has_been_paid_for(tmp_path: Path) -> None:
-    """S2-41: going back twice, and across a restart; a list of sessions says the same."""
+    """S2-41: also after two rewinds, and across a restart; a list of sessions agrees."""
     store = SessionStore(tmp_path)
     session = recorded(store, conversation := Conversation())
     three_prompts(session, conversation)
@@ -226,7 +226,7 @@ def test_rewinding_to_a_prompt_that_is_not_there_is_an_error(tmp_path: Path) -> 
 
 @contextmanager
 def full_disk(path: Path, *, free: int) -> Generator[None]:
-    """Let files grow to *free* bytes more than *path* has: a write beyond is cut, then refused."""
+    """Limit files to *free* more bytes than *path* has: a write beyond is cut, then refused."""
     old, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + free, hard))
     try:
@@ -237,7 +237,7 @@ def full_disk(path: Path, *, free: int) -> Generator[None]:
 
 @pytest.mark.parametrize("free", [0, 1, 150, 700])
 def test_a_full_disk_is_told_once_and_damages_nothing(tmp_path: Path, free: int) -> None:
-    """The run goes on; when there is room again, all that was missing is saved in order."""
+    """The run continues; once there is space again, all missing records are saved in order."""
     told: list[str] = []
     session = recorded(SessionStore(tmp_path, tell=told.append), conversation := Conversation())
     conversation.begin(UserMessage.of("before"))

@@ -61,7 +61,7 @@ def short_session(store: SessionStore, text: str, *, at: Path = WORKSPACE) -> Se
 
 
 def used_in_this_order(*sessions: Session) -> None:
-    """Set the times of the files: a fast machine writes several in one tick."""
+    """Set the times of the files in order: a fast machine writes several in one tick."""
     for second, session in enumerate(sessions, start=1_000_000):
         os.utime(session.path, (second, second))
 
@@ -82,7 +82,7 @@ def test_sessions_are_listed_the_last_used_first(store: SessionStore) -> None:
 
 
 def test_what_is_no_file_is_no_session(store: SessionStore) -> None:
-    """A link to a session that was moved away ended every list in a traceback."""
+    """A link to a moved session used to end every list in a traceback."""
     session = short_session(store, "hello")
     session.path.with_name("link.jsonl").symlink_to("moved-away.jsonl")
     session.path.with_name("folder.jsonl").mkdir()
@@ -96,7 +96,7 @@ def test_what_is_no_file_is_no_session(store: SessionStore) -> None:
 def test_a_session_that_did_not_change_is_not_read_again_to_be_listed(
     store: SessionStore,
 ) -> None:
-    """The list is made anew at each key that completes an id."""
+    """The list is made again at each key that completes an id."""
     old, used = short_session(store, "old"), short_session(store, "used")
     before = {info.id: info for info in store.list()}
     session, conversation = store.resume(used.id)
@@ -122,7 +122,7 @@ async def test_a_list_says_what_waits_and_counts_only_what_is_shown(store: Sessi
 
 
 def test_a_list_names_what_cannot_be_opened(store: SessionStore) -> None:
-    """One bad file must not hide the others, nor itself."""
+    """One bad file must not hide the others, nor be hidden."""
     damaged, newer, fine = (short_session(store, text) for text in ("damaged", "newer", "fine"))
     damaged.path.write_bytes(damaged.path.read_bytes().replace(b'"ok"', b'"no"'))
     log = LogFile.create(newer.path.with_name("later.jsonl"))
@@ -169,7 +169,7 @@ def test_a_list_for_people_says_what_matters(store: SessionStore) -> None:
     ],
 )
 def test_a_record_that_makes_no_sense_is_an_error(store: SessionStore, record: JsonObject) -> None:
-    """S2-01: a checksum tells damage, not authors: a session may come from somebody else."""
+    """S2-01: a checksum detects damage, not forgery: a session may come from a stranger."""
     session = short_session(store, "a")
     [prompt] = store.read(session.id).prompts
     log, _ = LogFile.open(session.path)
@@ -208,7 +208,7 @@ def test_an_id_that_begins_another_is_still_its_own(store: SessionStore) -> None
 
 
 def test_the_latest_session_is_that_of_this_workspace(store: SessionStore) -> None:
-    """`--continue` in one project must not open the talk about another."""
+    """`--continue` in one project must not open another project's session."""
     here = [short_session(store, text, at=Path("/here")) for text in ("old", "new")]
     there = short_session(store, "elsewhere", at=Path("/there"))
     used_in_this_order(*here, there)
@@ -245,7 +245,7 @@ async def test_going_on_appends_to_the_same_file(store: SessionStore) -> None:
 
 
 async def test_the_array_alone_tells_who_was_asked_what_and_why(store: SessionStore) -> None:
-    """S2-51: asked, approved and rejected, with times; one that is open; across a restart."""
+    """S2-51: asked, approved and rejected, with times; open ones; across a restart."""
     session = store.create(conversation := Conversation(user_id="ada"), WORKSPACE)
     script = [calls(tool_use("write", {}, f"t{number}")) for number in (1, 2, 3)]
     agent = agent_with(conversation, session, *script)
@@ -285,7 +285,7 @@ def test_files_are_private(store: SessionStore, tmp_path: Path) -> None:
 
 
 async def test_a_fork_at_any_entry_is_a_valid_history(store: SessionStore) -> None:
-    """S2-53: prompts too; the original is not touched, the copy says where it is from."""
+    """S2-53: also at prompts; the original is unchanged, and the copy names its origin."""
     session, conversation = await a_long_talk(store)
     session.close()
     before = session.path.read_bytes()
@@ -307,7 +307,7 @@ async def test_a_fork_at_any_entry_is_a_valid_history(store: SessionStore) -> No
 
 
 async def test_a_fork_before_a_compaction_has_what_it_replaced(store: SessionStore) -> None:
-    """S2-53, S2-45: the summary is an entry of its own, and behind it only the summary is sent."""
+    """S2-53, S2-45: the summary is a separate entry, and after it only the summary is sent."""
     session = recorded(store, conversation := Conversation())
     for said in ("one", "two", "three"):
         conversation.begin(UserMessage.of(said))
@@ -332,7 +332,7 @@ async def test_a_fork_before_a_compaction_has_what_it_replaced(store: SessionSto
 
 
 async def test_a_fork_takes_everything_but_the_open_question(store: SessionStore) -> None:
-    """Approved in both, a call would run twice."""
+    """Approved in both sessions, a call would run twice."""
     session, conversation = await a_long_talk(store)
 
     copy, forked = store.fork(session.id)
@@ -382,7 +382,7 @@ def test_a_conversation_that_exists_already_is_saved_whole(store: SessionStore) 
 
 
 def test_a_record_of_a_kind_nobody_knows_is_passed_over(store: SessionStore) -> None:
-    """A newer version of the same format may say more than this one reads."""
+    """A newer version of the same format may write records that this one does not know."""
     session = short_session(store, "a")
     log, _ = LogFile.open(session.path)
     log.append([{"kind": "mood", "at": 1, "text": "good"}], sync=False)
@@ -406,7 +406,7 @@ def test_a_file_that_is_no_session_is_refused(store: SessionStore, tmp_path: Pat
         store.read_file(tmp_path / "none")
 
 
-# What a person, a model and the program may do, one letter each; what does not fit is left out.
+# Actions of a user, a model and the program, one letter each; impossible ones are skipped.
 Step = Callable[[Conversation], object]
 STEPS: dict[str, Step] = {
     "say": lambda c: c.begin(UserMessage.of("hello")),
@@ -446,13 +446,13 @@ def _widget(conversation: Conversation) -> WidgetOutput:
 
 
 def _some_entry(conversation: Conversation, *, back: int = 1) -> Output:
-    """Return an entry a cut may begin with: what a user said, the last one or one before it."""
+    """Return an entry at which a cut may begin: a user message, the last entry or one before it."""
     said = [out for out in entries(conversation.prompts) if out.kind == "user"]
     return said[-min(back, len(said))]
 
 
 def fits(conversation: Conversation, step: str) -> bool:
-    """Whether the loop could do *step* now."""
+    """Whether the loop could perform *step* now."""
     if not conversation.prompts:
         return step == "say"
     state, is_open = conversation.prompts[-1].state, bool(conversation.open_calls())
@@ -472,7 +472,7 @@ def fits(conversation: Conversation, step: str) -> bool:
 
 
 def reopened(store: SessionStore, id: str, step: str) -> tuple[Session, Conversation]:
-    """Do "reload", "fork", or "fork at" (an entry in the middle)."""
+    """Perform "reload", "fork", or "fork at" (an entry in the middle)."""
     if step == "reload":
         return store.resume(id)
     said = [out.id for prompt in store.read(id).prompts for out in prompt.output]
@@ -480,7 +480,7 @@ def reopened(store: SessionStore, id: str, step: str) -> tuple[Session, Conversa
 
 
 class Rebuilt:
-    """What a listener knows of a conversation: prompts rebuilt from its events, nothing else."""
+    """A listener's view of a conversation: prompts rebuilt from its events, nothing else."""
 
     def __init__(self, session: Session, conversation: Conversation) -> None:
         self._session = session

@@ -92,7 +92,7 @@ def prompt_of(*outputs: Output) -> Prompt:
 
 
 def test_a_terminal_obeys_nothing_of_it() -> None:
-    """A page that was fetched months ago could still write the clipboard."""
+    """Output fetched months ago could still write the clipboard."""
     evil = "\x1b]52;c;aGk=\x07he\x1b[2Jllo"
     call = ToolOutput("t", 0, "r", {"type": "tool_use", "id": "1", "name": evil, "input": evil})
 

@@ -26,7 +26,7 @@ async def test_an_intact_session_has_no_findings(talk: Path) -> None:
 
 
 async def test_a_flipped_bit_is_found_in_its_line(talk: Path) -> None:
-    """Every line once, at a random place, ends of lines too; the first finding names the line."""
+    """Every line once, at a random place, line ends included; the first finding names the line."""
     chance = random.Random(4)
     data = talk.read_bytes()
     end = 0
@@ -57,7 +57,7 @@ async def test_a_line_that_was_put_in_is_found(talk: Path) -> None:
 
 
 def test_a_file_that_does_not_say_which_session_it_is_is_no_session(tmp_path: Path) -> None:
-    """Its checksums are right, but its beginning is gone."""
+    """Its checksums are right, but its beginning is missing."""
     log = LogFile.create(tmp_path / "headless.jsonl")
     log.append([{"kind": "state", "prompt": "p", "state": "completed"}], sync=False)
     log.close()

@@ -22,7 +22,7 @@ _TOTALS = {
 
 
 def trajectory_faults(given: dict[str, Any]) -> list[str]:  # Any: JSON
-    """Return what breaks a rule of the format; [] when nothing does."""
+    """Return the violations of the format's rules; [] if there are none."""
     return [*_faults(given)]
 
 
