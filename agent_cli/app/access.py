@@ -1,4 +1,4 @@
-"""Whether the model can be asked at all, as far as can be told before the first prompt."""
+"""Check before the first prompt that the model's platform has everything it needs."""
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.settings import check_credentials
@@ -6,11 +6,11 @@ from agent_cli.settings.platform import chosen_platform, switches_on
 
 
 def check_access(startup: StartupContext) -> None:
-    """Make sure that nothing is missing which the chosen platform always needs.
+    """Check that the chosen platform has its credentials, variables and packages.
 
     Raises:
         NoCredentials: A key or a variable is not set, or a package is not installed.
-        SettingsError: Two platforms are chosen.
+        SettingsError: The variables choose two platforms.
     """
     name = chosen_platform(startup.loaded.settings, startup.environment)
     if name == "anthropic":
@@ -22,7 +22,7 @@ def check_access(startup: StartupContext) -> None:
 
 
 def why_chosen(startup: StartupContext) -> str:
-    """Return what chose the platform: variables, or the place of the setting."""
+    """Return the source of the platform choice: variables, or the origin of the setting."""
     if startup.loaded.settings.provider.platform == "auto":
         return ", ".join(switches_on(startup.environment))
     return startup.loaded.origins["provider.platform"]

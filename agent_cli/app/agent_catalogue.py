@@ -1,4 +1,4 @@
-"""The agents that can be started here: those of the user, of a trusted workspace, of plugins."""
+"""The subagents available here: those of the user, of a trusted workspace, built-in ones."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +14,7 @@ _CHANGED: Final = "what acts in this workspace changed; `agent-cli trust` trusts
 
 
 def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCatalogue:
-    """Return the defined agents; those of a workspace only if it is trusted."""
+    """Return the available agents; those of a workspace only if it is trusted."""
 
     def objection() -> str:
         try:

@@ -1,4 +1,4 @@
-"""What one agent is told of its background commands."""
+"""Keep an agent informed about its background commands."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -23,19 +23,19 @@ _STATE = "jobs"
 class AgentJobs:
     """A `prepare` contributor and a source of follow-ups.
 
-    A conversation hears of the jobs it started, each match and end once. In a conversation that is
-    resumed by another program, the model is told that its jobs are gone.
+    A conversation is told of the jobs it started, of each match and end once. After another program
+    has resumed the conversation, the model is told that its earlier jobs have ended.
     """
 
     def __init__(
         self, workspace: Workspace, announce: Announcements, agent: Callable[[], Agent]
     ) -> None:
-        """Tell nothing yet.
+        """Report nothing yet.
 
         Args:
-            workspace: Where the agent's commands run.
-            announce: Gets a line about each match and end, for the person.
-            agent: Who is told; made later than this.
+            workspace: The workspace that runs the agent's commands.
+            announce: Receives a line about each match and end, for the user.
+            agent: Returns the agent, which is built later.
         """
         self._jobs = workspace.jobs
         self._announce = announce
@@ -43,7 +43,7 @@ class AgentJobs:
         self._tool = job_output_tool(workspace)
 
     async def __call__(self, turn: Turn) -> None:
-        """Offer `job_output` where there are jobs, and tell what became of them."""
+        """Offer `job_output` if there are jobs, and report their matches and ends."""
         turn.tools += self.tools()
         if not turn.conversation.open_calls():
             for text in chain(self._lost(turn), await self._news()):
@@ -51,19 +51,19 @@ class AgentJobs:
             self._remember(turn)
 
     async def follow_ups(self) -> Sequence[UserMessage]:
-        """Return what happened while the last reply was made."""
+        """Return the news since the last request."""
         return [UserMessage.of(text) for text in await self._news()]
 
     def tools(self) -> Sequence[Tool]:
-        """Return the tool that reads output, where the conversation has started a job."""
+        """Return the tool that reads output, if the conversation has started a job."""
         return [self._tool] if self.started() else []
 
     def started(self) -> list[Job]:
-        """Return the jobs that the conversation started."""
+        """Return the jobs started by the conversation."""
         return [job for job in self._jobs.all if self.has_started(job.tool_call_id)]
 
     def has_started(self, tool_call_id: str) -> bool:
-        """Return whether the call of a job is one of the conversation."""
+        """Return whether the call *tool_call_id* belongs to the conversation."""
         return _knows(self._agent().conversation, tool_call_id)
 
     async def end(self) -> str:
@@ -84,7 +84,7 @@ class AgentJobs:
         return [each.text for each in news]
 
     def _lost(self, turn: Turn) -> list[str]:
-        """Return what the model should know of jobs of an earlier program."""
+        """Return what the model is told about the jobs of an earlier program."""
         known = {job.tool_call_id for job in self._jobs.all}
         lost = [each for each in _remembered(turn) if each.get("call") not in known]
         if not lost:
@@ -95,7 +95,7 @@ class AgentJobs:
         return [f"[agent-cli: these jobs ended with the program that ran them: {listed}]"]
 
     def _remember(self, turn: Turn) -> None:
-        """Keep in the conversation which jobs of it run."""
+        """Record the running jobs in the conversation."""
         now: list[Json] = [
             {"call": job.tool_call_id, "id": job.id, "command": job.shown}
             for job in self.started()
@@ -113,6 +113,6 @@ def _remembered(turn: Turn) -> list[dict[str, Json]]:
 def _knows(conversation: Conversation, tool_call_id: str) -> bool:
     try:
         conversation.call(tool_call_id)
-    except ConversationError:  # of another conversation, or gone back from
+    except ConversationError:  # of another conversation, or rewound
         return False
     return True

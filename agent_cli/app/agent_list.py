@@ -1,4 +1,4 @@
-"""The agents of a session as a person sees them: listed, read while they work, and stopped."""
+"""The agents of a session as shown to the user: listed, read while they work, and stopped."""
 
 import time
 from collections.abc import Generator, Sequence
@@ -43,7 +43,7 @@ class AgentList:
     """Agents at work, and the last that ended, by number."""
 
     def __init__(self) -> None:
-        """List none yet."""
+        """List no agents yet."""
         self._listed: list[_Listed] = []
         self._last = 0
 
@@ -64,7 +64,7 @@ class AgentList:
 
     @property
     def is_any_working(self) -> bool:
-        """Whether an agent works."""
+        """Whether any agent is working."""
         return any(each.ended_s is None for each in self._listed)
 
     def all(self) -> Sequence[AgentInfo]:
@@ -72,11 +72,11 @@ class AgentList:
         return [each.info() for each in self._listed]
 
     def transcript(self, number: int) -> str:
-        """Return what one was told and did so far; raises `UsageError` if there is none."""
+        """Return an agent's transcript so far; raises `UsageError` if there is no such agent."""
         return transcript(self._named(number).agent.conversation.prompts)
 
     def stop(self, number: int) -> AgentInfo:
-        """Stop one, and all that it started; raises `UsageError` if there is none."""
+        """Stop an agent and all its subagents; raises `UsageError` if there is no such agent."""
         listed = self._named(number)
         if listed.ended_s is None:
             listed.agent.abort()

@@ -1,4 +1,4 @@
-"""Where a subagent works: in the place of its parent, or in a git worktree of its own."""
+"""The workspace of a subagent: its parent's, or a git worktree of its own."""
 
 import asyncio
 import secrets
@@ -46,9 +46,9 @@ class AgentPlace:
     """A workspace with its sandbox and permissions.
 
     Attributes:
-        startup: The session's, with the workspace of this place.
+        startup: The session's startup, with the workspace of this place.
         worktree: None in the session's workspace.
-        is_owned: Whether the worktree is this agent's, and not that of its parent.
+        is_owned: Whether the worktree belongs to this agent, not to its parent.
     """
 
     bench: "Workbench"
@@ -65,7 +65,7 @@ class AgentPlace:
         return cls(bench, startup, bench.workspace, bench.sandbox, bench.permissions)
 
     def shared(self) -> "AgentPlace":
-        """Return this place for one more agent, which closes nothing of it."""
+        """Return this place for another agent, which must not close it."""
         workspace = self.workspace.for_another_agent()
         return AgentPlace(
             self.bench, self.startup, workspace, self.sandbox, self.permissions, self.worktree
@@ -75,7 +75,7 @@ class AgentPlace:
         """Return a place in a new worktree of the repository; `close` it.
 
         Raises:
-            ToolError: It cannot be made; says why.
+            ToolError: The worktree cannot be made; says why.
         """
         made = await _made(self.startup.workspace)
         repository = made.repository
@@ -87,16 +87,16 @@ class AgentPlace:
         workspace = self.workspace.for_another_agent(startup.workspace)
         sandbox = parts.sandbox(startup, self.bench.announce.warn)
         permissions = parts.permissions(startup, sandbox)
-        permissions.mode = "yolo"  # the session's, which may change, is asked with each call
+        permissions.mode = "yolo"  # each call also respects the session's mode, which may change
         return AgentPlace(self.bench, startup, workspace, sandbox, permissions, made, is_owned=True)
 
     @property
     def note(self) -> str:
-        """What the agent has to know of it, or ""."""
+        """A note about the worktree for the agent's system prompt, or ""."""
         return _IN_WORKTREE.format(root=self.workspace.root) if self.worktree else ""
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object, *, mode: Mode) -> Verdict:
-        """Decide about a call of an agent with *mode*."""
+        """Decide about a call of an agent in permission mode *mode*."""
         session = self.bench.permissions
         verdict = await self.permissions(call, tool, params, mode=stricter(mode, session.mode))
         if self.worktree and isinstance(verdict, Ask):
@@ -105,7 +105,7 @@ class AgentPlace:
         return verdict
 
     async def close(self) -> str:
-        """Remove a worktree that nobody touched; return how to merge another one, or ""."""
+        """Remove an unchanged worktree; for a changed one return how to merge it, else ""."""
         if self.worktree is None or not self.is_owned:
             return ""
         self.is_owned = False
@@ -113,7 +113,7 @@ class AgentPlace:
         return await asyncio.to_thread(self._ended, self.worktree)
 
     async def leave(self) -> None:
-        """Close it, if nobody did; the person is told then how to merge what was changed."""
+        """Close the place, unless it is closed, and tell the user how to merge changes."""
         if said := await self.close():
             self.bench.announce.warn(said)
 
@@ -137,7 +137,7 @@ class AgentPlace:
 
 
 async def _made(workspace: Path) -> Worktree:
-    """Return a new worktree; none is left when this is cancelled."""
+    """Return a new worktree; a cancelled call leaves none behind."""
     making = _Making(workspace)
     try:
         return await asyncio.to_thread(making.run)
@@ -149,7 +149,7 @@ async def _made(workspace: Path) -> Worktree:
 
 
 class _Making:
-    """Work in a thread, which nothing interrupts: whoever is last removes what nobody wants."""
+    """A worktree made in a thread, which cannot be interrupted; removed again once abandoned."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace

@@ -1,4 +1,4 @@
-"""A subagent at work: what its run needs of the session."""
+"""Connect a subagent's run with the session."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ _KEEPS_ASKING: Final = (
 
 
 class AgentWorker:
-    """An agent with its task, as `Children` needs it."""
+    """An agent with its task; see `Worker`."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class AgentWorker:
         jobs: AgentJobs,
         place: AgentPlace,
     ) -> None:
-        """Do nothing yet; *jobs* and *place* are the agent's."""
+        """Do nothing yet; *jobs* and *place* belong to the agent."""
         self.agent = agent
         self._bench = bench
         self._assignment = assignment
@@ -41,10 +41,10 @@ class AgentWorker:
         self._refusals = 0
 
     async def decide(self) -> RunResult:
-        """Have the person decide the waiting calls, and continue the run.
+        """Ask the user about the waiting calls, and continue the run.
 
         Raises:
-            ToolError: Nobody is there, and it has been told so often enough.
+            ToolError: Nobody can be asked, and the agent kept asking after several refusals.
         """
         if not self._bench.person.can_decide:
             if self._refusals == REFUSALS_MAX:
@@ -58,7 +58,7 @@ class AgentWorker:
         return result
 
     async def send_back(self, text: str) -> str:
-        """Return why SubagentStop hooks do not let the agent end, "" after a few times."""
+        """Return why SubagentStop hooks do not let the agent end; "" after a few times."""
         if self._sent_back == _SENT_BACK_MAX:
             return ""
         again, self._sent_back = self._sent_back > 0, self._sent_back + 1
@@ -69,6 +69,6 @@ class AgentWorker:
         return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
 
     async def end(self) -> str:
-        """End what it left running; return what else the model has to be told."""
+        """End the agent's jobs and close its place; return more text for the model."""
         said = await self._jobs.end(), await self._place.close()
         return "\n".join(filter(None, said))

@@ -41,11 +41,11 @@ class _Rank:
     """The rights and limits of an agent, which those of its children never exceed.
 
     Attributes:
-        allows: Returns whether it may have the tool of that name.
+        allows: Returns whether it may use the tool of that name.
         mode: Its own permission mode; the session's applies as well.
         depth: The depth of its children.
         place: The holder of its place among the running agents; the session's agent needs none.
-        where: Where it works; its children do so too, unless they are isolated.
+        where: Returns its place; its children share that unless they are isolated.
     """
 
     agent: Callable[[], Agent]
@@ -188,7 +188,7 @@ class AgentTree:
 
 
 def _allows(definition: AgentDefinition, name: str) -> bool:
-    """Return whether *definition* lets its agent have the tool *name*."""
+    """Return whether *definition* allows its agent the tool *name*."""
     server = name.split("__")[1] if name.startswith("mcp__") else ""
     if server and definition.servers is not None and server not in definition.servers:
         return False

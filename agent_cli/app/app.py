@@ -29,7 +29,7 @@ from agent_cli.providers.models import doubt_about
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor, secrets_in
 
-# Somebody who typed /model waits for the list.
+# The user waits for the list after typing /model.
 _OFFERED_WITHIN_S: Final = 3.0
 
 
@@ -114,7 +114,7 @@ class App:
 
     @property
     def held_microdollars(self) -> int:
-        """What model calls of this prompt may have cost whose replies broke off."""
+        """The possible cost of this prompt's interrupted replies, reserved from the limit."""
         return self._bench.ledger.account.lost
 
     @property
@@ -137,7 +137,7 @@ class App:
         return self._command_files.commands()
 
     async def written_out(self, prompt: str) -> tuple[str, Model | None]:
-        """Expand *prompt* where it begins with a command defined by a prompt file."""
+        """Expand *prompt* if it begins with a command defined by a prompt file."""
         written = await written_out(prompt, self._command_files.commands())
         return written.text, self.find_model(written.model) if written.model else None
 
@@ -157,7 +157,7 @@ class App:
         return model
 
     async def offered_models(self) -> Sequence[OfferedModel]:
-        """Return the models the server offers; none where it does not say so soon."""
+        """Return the models the server offers; none if it does not answer soon."""
         if not self._offered:
             from agent_cli.providers.model_list import offered_models  # noqa: PLC0415 - rare
 

@@ -1,7 +1,7 @@
 """The command line as one frozen value.
 
 Options that are settings are passed on as text with the option's name, and validated with all other
-settings. Written by hand: importing argparse takes half as long as starting Python, and its
+settings. The parser is our own: importing argparse takes half as long as starting Python, and its
 messages do not follow our style.
 """
 
@@ -121,7 +121,7 @@ def asks_for_json(argv: Sequence[str]) -> bool:
 
 
 def help_text() -> str:
-    """Return what `--help` prints."""
+    """Return the output of `--help`."""
     return (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""An agent as a job: a task of the session's, with its steps in the job's log."""
+"""A subagent as a background job: a task of the session, with its steps in the job's log."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,22 +10,22 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.system.logger import logger
 from agent_cli_tools.output import OutputBuffer
 
-# Of more, the model reads the beginning; all of it is in the log.
+# The model reads only this much of the reply; the log has all of it.
 REPLY_CHARS_MAX: Final = 20_000
 _STOP_LIMIT_S: Final = 10.0
 _log = logger(__name__)
 
 
 class BackgroundAgent:
-    """See `job.JobWork`.
+    """The work of a job that is an agent; see `job.JobWork`.
 
     Attributes:
-        reply: What it answered, or why it failed.
-        outcome: `done` or `failed`; "" while it runs, or was stopped.
+        reply: Its answer, or the reason it failed.
+        outcome: `done` or `failed`; "" while it runs, or after it was stopped.
     """
 
     def __init__(self, output: OutputBuffer) -> None:
-        """Do nothing yet; *output* gets a line for each step, and the reply."""
+        """Do nothing yet; *output* receives a line for each step, and the reply."""
         self._task: asyncio.Task[None] | None = None
         self.reply = ""
         self.outcome = ""
@@ -34,12 +34,12 @@ class BackgroundAgent:
         self._last = ""
 
     def follow(self, task: asyncio.Task[None]) -> None:
-        """Take note of the *task* in which `run` runs; its end closes the output."""
+        """Store the *task* that executes `run`; its end closes the output."""
         self._task = task
         task.add_done_callback(lambda _task: self._output.close())
 
     async def run(self, work: Callable[[Tell], Awaitable[ToolResult]]) -> None:
-        """Do *work*; whatever it raises is the answer."""
+        """Run *work* and store its result; an exception becomes the reply."""
         try:
             answer, self.outcome = (await work(self._note)).text, "done"
         except AgentCliError as error:
@@ -53,27 +53,27 @@ class BackgroundAgent:
         self.reply = answer[:REPLY_CHARS_MAX] + cut
 
     def has_ended(self) -> bool:
-        """Whether its task is over."""
+        """Whether its task has ended."""
         return self._task is None or self._task.done()
 
     async def drain(self) -> None:
-        """Do nothing: all of its output is there when it ends."""
+        """Do nothing: all output is complete when the task ends."""
 
     async def finish(self) -> None:
-        """Do nothing: its output is closed."""
+        """Do nothing: the output is closed already."""
 
     async def stop(self) -> None:
-        """End it, and the commands it runs."""
+        """End the task, and the commands it runs."""
         self.kill()
         if self._task:
             await asyncio.wait([self._task], timeout=_STOP_LIMIT_S)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Cancel the task."""
         self.kill()
 
     def kill(self) -> None:
-        """Tell it to end."""
+        """Cancel the task."""
         if self._task:
             self._task.cancel()
 

@@ -16,7 +16,7 @@ _STYLES = {True: "", False: "red", None: "dim"}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the report; `ok` None is neither good nor bad."""
+    """One line of the report; `ok` is None if the check neither passed nor failed."""
 
     name: str
     ok: bool | None
@@ -31,11 +31,11 @@ class CheckReport:
 
     @property
     def has_failures(self) -> bool:
-        """Whether a check found a fault."""
+        """Whether a check failed."""
         return any(check.ok is False for check in self.checks)
 
     def drawn(self) -> "Drawn":
-        """Return a table for a terminal, faults in red."""
+        """Return a table for a terminal, failures in red."""
         from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
 
         columns = [Column("", whole=True), Column(f"agent-cli {__version__}"), Column("result")]
