@@ -20,7 +20,7 @@ KEY = "sk-ant-canary-5d1f7c"
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a run left: exit code and both streams."""
+    """The outcome of a run: exit code and both streams."""
 
     code: int
     stdout: str
@@ -28,19 +28,19 @@ class Finished:
 
     @property
     def lines(self) -> list[Any]:  # Any: JSON
-        """What was printed, one JSON value a line."""
+        """Return the output, one JSON value a line."""
         return [json.loads(line) for line in self.stdout.splitlines()]
 
     @property
     def result(self) -> Payload:
-        """The last line of the JSON formats."""
+        """Return the last line of the JSON formats."""
         last: Payload = self.lines[-1]
         assert last["type"] == "app.result"
         return last
 
 
 def environment(api: FakeMessagesApi | None, more: dict[str, str | None]) -> dict[str, str]:
-    """Return the environment of a run: waits between attempts are short, *more* comes last."""
+    """Return the environment of a run: short waits between attempts, *more* applied last."""
     where = {"ANTHROPIC_BASE_URL": api.base_url} if api else {}
     waits = {"AGENT_CLI_RETRY__BASE_S": "0.01", "AGENT_CLI_RETRY__OTHER_BASE_S": "0.01"}
     wanted = {**os.environ, "ANTHROPIC_API_KEY": KEY, **where, **waits, **more}
@@ -58,10 +58,10 @@ def agent_cli(
 
     Args:
         arguments: The command line.
-        api: Who answers.
-        stdin: What is piped in: one prompt.
-        script: What is piped in instead: a prompt a line.
-        more: Variables of its environment; None is not set.
+        api: The server.
+        stdin: Piped input: one prompt.
+        script: Piped input instead: one prompt a line.
+        more: Additional environment variables; None unsets one.
     """
     arguments = (*arguments, *(("--prompts-from", "-") if script else ()))
     return _run(arguments, environment(api, more), stdin or script, fresh=False)
@@ -70,7 +70,7 @@ def agent_cli(
 def new_agent_cli(
     *arguments: str, api: FakeMessagesApi | None = None, stdin: str = "", **more: str | None
 ) -> Finished:
-    """Run it in an interpreter of its own, which takes two seconds more: see tests/forked.py."""
+    """Run it in a new interpreter, which takes two seconds more: see tests/forked.py."""
     return _run(arguments, environment(api, more), stdin, fresh=True)
 
 
@@ -86,7 +86,7 @@ def _run(
 def started(
     *arguments: str, api: FakeMessagesApi | None = None, **more: str | None
 ) -> Generator[PipedProgram]:
-    """Start the program with nothing to read; it is killed at the end if it still runs."""
+    """Start the program without input; it is killed at the end if it still runs."""
     with start(AGENT_CLI, *arguments, environment=environment(api, more)) as program:
         program.stdin.close()
         yield program
@@ -102,7 +102,7 @@ def started_for(limit_s: float, *arguments: str, api: FakeMessagesApi) -> Genera
 
 
 def finished(process: PipedProgram) -> Finished:
-    """Wait for a started program's end."""
+    """Wait for the end of a started program."""
     stdout, stderr = process.communicate()
     return Finished(process.wait(), stdout, stderr)
 

@@ -33,13 +33,13 @@ def peer(transport: str, api: FakeMessagesApi) -> Generator[Payload]:
 
 
 def session_of(request: Any) -> str:
-    """Return the session that the other agent's answer names."""
+    """Return the session named in the other agent's answer."""
     return str(json.loads(text_of(results_in(request.body)[0]))["session"])
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_an_agent_asks_another_and_its_user_approves(transport: str) -> None:
-    """The question of the inner agent comes to the outer one's prompt; both know the session."""
+    """The inner agent's question appears at the outer one's prompt; both know the session."""
     with (
         serve_in_thread(reply(WRITE), reply("Inner wrote."), reply("Inner replied.")) as inner,
         peer(transport, inner) as entry,

@@ -42,7 +42,7 @@ def test_a_program_killed_with_agents_at_work_goes_on() -> None:
 
 
 def test_a_call_that_an_agent_may_not_make_is_told_and_ends_in_exit_3() -> None:
-    """The answer is there; what was left out of it would be missed."""
+    """The answer is printed, but it misses the denied part."""
     ask = {"description": "write it", "prompt": "write it"}
 
     def answer(request: ReceivedRequest) -> Reply:

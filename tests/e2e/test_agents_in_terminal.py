@@ -24,7 +24,7 @@ def in_terminal(api: FakeMessagesApi) -> Terminal:
 
 @pytest.mark.parametrize("columns", [80, 32])
 def test_one_agent_is_looked_at_and_stopped_while_another_works_on(columns: int) -> None:
-    """The model reads that one was stopped; the rest goes on."""
+    """The model reads that one was stopped; the others continue."""
     gate = Gate()
 
     def answer(request: ReceivedRequest) -> Reply:
@@ -79,7 +79,7 @@ def test_ctrl_o_opens_the_transcript_of_the_agent_at_work() -> None:
 
 
 def test_eight_agents_at_once_draw_no_more_than_twenty_frames_a_second() -> None:
-    """However much happens: what is drawn is what there is to see, and not each event."""
+    """However many events: the screen shows the current state, not each event."""
     turns: Counter[str] = Counter()
     lock = threading.Lock()
     names = [f"task {number}" for number in range(AGENTS)]

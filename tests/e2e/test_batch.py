@@ -28,7 +28,7 @@ def write_tasks(*tasks: dict[str, Any]) -> None:
 
 
 def results() -> dict[str, dict[str, Any]]:
-    """Return the results by id; each stands there once."""
+    """Return the results by id, each listed once."""
     lines = Path("tasks.batch/RESULTS.jsonl").read_text().splitlines()
     found = {each["id"]: each for each in map(json.loads, lines)}
     assert len(found) == len(lines)
@@ -55,7 +55,7 @@ def repository() -> Path:
 
 
 def writing(request: ReceivedRequest) -> Answer:
-    """Answer as a model that writes a file, and then says so."""
+    """Answer as a model that writes a file, and then reports it."""
     if request.body["messages"][-1]["content"][-1]["type"] == "tool_result":
         return reply("Written.")
     return reply(use("write", {"path": "new.txt", "content": "new\n"}))
@@ -76,7 +76,7 @@ def test_what_cannot_be_done_is_told_before_anything_starts() -> None:
 
 
 def test_a_run_that_is_killed_is_done_again_on_a_clean_worktree(repository: Path) -> None:
-    """Its changes are a patch and a worktree that is kept; the folder stays as it was."""
+    """Its changes are a patch and a kept worktree; the folder stays unchanged."""
     write_tasks({"id": "a", "prompt": "go", "cwd": "repository/sub", "ref": "HEAD"})
     gate = Gate()
     script = [reply(use("write", {"path": "lost.txt", "content": "x"})), reply("x", gate=gate)]
@@ -111,7 +111,7 @@ def test_a_run_that_is_killed_is_done_again_on_a_clean_worktree(repository: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_batch_that_is_stopped_goes_on_where_it_was(number: signal.Signals) -> None:
-    """Its runs end with it, and none that is done is done again."""
+    """Its runs end with it, and finished ones are not repeated."""
     write_tasks(*({"id": id, "prompt": f"go {id}", "cwd": id} for id in "abc"))
     for id in "abc":
         Path(id).mkdir()
@@ -143,7 +143,7 @@ TASKS, KILLS = 200, 20
 
 @pytest.mark.slow
 def test_two_hundred_tasks_have_one_result_each_while_runs_and_batches_are_killed() -> None:
-    """Twenty runs and two batches get SIGKILL at random; the budget holds all the same."""
+    """Twenty runs and two batches get SIGKILL at random; the budget still holds."""
     chance = random.Random(18)
     for number in range(TASKS):
         Path(f"t{number}").mkdir()
@@ -169,7 +169,7 @@ def test_two_hundred_tasks_have_one_result_each_while_runs_and_batches_are_kille
     assert {each["status"] for each in found.values()} == {"done"}
     assert len(attempts) >= TASKS + KILLS
     assert sum(each["attempts"] for each in found.values()) == len(attempts)
-    # What was lost counts as if all of its limit had been spent.
+    # A lost run counts as if its whole limit had been spent.
     lost = len(attempts) - TASKS
     assert lost * 1.0 + sum(each["cost_usd"] for each in found.values()) <= budget_usd
     assert _asked(api) >= TASKS
@@ -192,7 +192,7 @@ def _asked(api: FakeMessagesApi) -> int:
 
 @contextmanager
 def _killing(chance: random.Random, number: int) -> Generator[list[int]]:
-    """Kill *number* runs at random while the body runs, of each task one at most."""
+    """Kill *number* runs at random while the body runs, at most one of each task."""
     killed: list[int] = []
     done = threading.Event()
 

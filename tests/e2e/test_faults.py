@@ -38,7 +38,7 @@ def session(*script: Answer, prompts: list[str]) -> tuple[Finished, FakeMessages
 
 
 def test_every_fault_of_the_stream_is_repaired_by_asking_again() -> None:
-    """S1-22, S1-31: half a reply is never in the history; the next request is the same again."""
+    """S1-22, S1-31: an incomplete reply is never in the history; the same request is sent again."""
     faults = [*RETRIED, *RETRIED_JUNK]
     script = [
         answer
@@ -65,12 +65,12 @@ def test_every_fault_of_the_stream_is_repaired_by_asking_again() -> None:
 
 
 def held(fault: str) -> Gate | None:
-    """A stall stands at the reply's gate; nothing else needs one."""
+    """A stall waits at the reply's gate; other faults need none."""
     return Gate() if fault == "stall" else None
 
 
 def test_no_fault_is_forgotten_here() -> None:
-    """A fault the server learns belongs into this file."""
+    """Every fault that the server supports has a test in this file."""
     assert {*RETRIED, *RETRIED_JUNK, "invalid"} == set(FAULTS)
 
 
@@ -95,7 +95,7 @@ def test_no_fault_is_forgotten_here() -> None:
 def test_what_asking_again_cannot_repair_is_one_line_and_exit_code_1(
     answer: Answer, words: str
 ) -> None:
-    """S1-20, S1-46: asked once; the sentence says what to do."""
+    """S1-20, S1-46: one request; the message says what to do."""
     with serve_in_thread(answer, reply("never asked")) as api:
         run = agent_cli("-p", "go", api=api)
 
@@ -107,7 +107,7 @@ def test_what_asking_again_cannot_repair_is_one_line_and_exit_code_1(
 
 
 def test_after_errors_that_end_a_run_the_prompt_returns_and_the_history_is_valid() -> None:
-    """S1-30, S1-31: also when the error comes between a tool's result and the reply to it."""
+    """S1-30, S1-31: also if the error comes between a tool's result and the next reply."""
     read = reply("Let me look.", tool_use("glob", {"pattern": "*"}))
     run, api = session(
         error(400, "invalid_request_error", "bad"),
@@ -126,7 +126,7 @@ def test_after_errors_that_end_a_run_the_prompt_returns_and_the_history_is_valid
 
 
 def test_a_rate_limit_is_waited_out_and_told_on_stderr_only() -> None:
-    """S1-19, S1-21, C17: the table's waits scaled by base_s; the sixth failure ends it."""
+    """S1-19, S1-21, C17: the table's waits scaled by base_s; the sixth failure is final."""
     limited = error(429, "rate_limit_error", "slow down")
     with serve_in_thread(*[limited] * 6, reply("never asked")) as api:
         run = agent_cli("-p", "go", api=api, AGENT_CLI_RETRY__BASE_S="0.01")
@@ -141,7 +141,7 @@ def test_a_rate_limit_is_waited_out_and_told_on_stderr_only() -> None:
 
 
 def test_a_server_that_is_not_there_is_one_clear_line() -> None:
-    """C15: connection errors are tried again; then one sentence, and exit code 1."""
+    """C15: connection errors are retried; then one sentence, and exit code 1."""
     run = agent_cli("-p", "go", ANTHROPIC_BASE_URL="http://127.0.0.1:9", AGENT_CLI_RETRY__MAX="1")
 
     assert run.code == 1
@@ -152,7 +152,7 @@ def test_a_server_that_is_not_there_is_one_clear_line() -> None:
 
 
 def test_a_base_url_that_ends_in_v1_works() -> None:
-    """Other programs want it so; the version is not put in twice."""
+    """Other programs require the version there; it is not added twice."""
     with serve_in_thread(reply("Here.")) as api:
         run = agent_cli("-p", "go", api=api, ANTHROPIC_BASE_URL=f"{api.base_url}/v1")
 
@@ -160,7 +160,7 @@ def test_a_base_url_that_ends_in_v1_works() -> None:
 
 
 def test_stop_reasons_each_have_a_path() -> None:
-    """A cut-off call is not run and asked for once more; a refused exchange is taken back."""
+    """A cut-off call is not run but requested again; a refused exchange is left out."""
     run, api = session(
         reply("Cut", tool_use("bash", {"command": "touch ran"}), stop_reason="max_tokens"),
         reply("Smaller."),
@@ -189,7 +189,7 @@ def test_stop_reasons_each_have_a_path() -> None:
 def test_a_full_disk_and_closed_streams_are_no_traceback(
     streams: str, code: int, complaint: str
 ) -> None:
-    """Started by cron or a service, or with its output sent to a file."""
+    """Started by cron or a service, or with its output redirected to a file."""
     run = subprocess.run(
         ["/bin/sh", "-c", f"{AGENT_CLI} --help {streams}"],
         capture_output=True,

@@ -35,7 +35,7 @@ def bash(command: str) -> dict[str, Any]:
 
 
 def test_stdout_carries_only_the_answer() -> None:
-    """The final answer and a line's end; what was said on the way to a tool is not it."""
+    """The final answer and a newline; text before a tool call is not part of it."""
     with serve_in_thread(reply("Looking.", bash("echo hi >&2")), reply("Done.")) as api:
         run = new_agent_cli("-p", "go", *YOLO, api=api)
 
@@ -43,7 +43,7 @@ def test_stdout_carries_only_the_answer() -> None:
 
 
 def test_json_is_one_object_at_the_end() -> None:
-    """The `app.result` object alone, with everything a script wants to know."""
+    """The `app.result` object alone, with all fields a script needs."""
     with serve_in_thread(reply(bash("true")), reply("Done.")) as api:
         run = agent_cli("-p", "go", *YOLO, *JSON, api=api)
 
@@ -91,7 +91,7 @@ def test_stream_json_is_one_event_a_line_and_a_result() -> None:
 def test_the_last_line_is_the_result_however_the_run_ends(
     arguments: tuple[str, ...], answers: list[Answer], code: int, stop_reason: str
 ) -> None:
-    """Exit codes as documented; the object says the same as the process."""
+    """Exit codes as documented; the object and the process agree."""
     with serve_in_thread(*answers) as api:
         run = agent_cli("-p", "go", *arguments, *STREAM, api=api)
 
@@ -123,7 +123,7 @@ def test_a_signal_in_mid_stream_ends_with_a_result(number: signal.Signals, code:
 
 
 def test_a_signal_while_a_tool_runs_ends_the_tool() -> None:
-    """130, and the command does not go on in the background."""
+    """130, and the command does not continue in the background."""
     with (
         serve_in_thread(reply(bash("touch begun; sleep 60; touch ended"))) as api,
         started("-p", "go", *YOLO, *JSON, api=api) as process,
@@ -219,7 +219,7 @@ def test_a_recorded_run_is_played_again_without_server_and_key() -> None:
 
 
 def test_no_reader_is_no_disaster() -> None:
-    """`agent-cli -p ... | head -1`: it stops, and no traceback fills the terminal."""
+    """`agent-cli -p ... | head -1`: it stops without a traceback on the terminal."""
     with (
         serve_in_thread(reply("word " * 20_000, chunk_chars=1_000)) as api,
         started("-p", "go", *STREAM, api=api) as process,
@@ -264,7 +264,7 @@ def test_version_and_help() -> None:
 
 
 def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
-    """A broken installation stands for any bug: one line, exit code 1, no traceback."""
+    """A broken installation serves as the bug: one line, exit code 1, no traceback."""
     Path("broken").mkdir()
     Path("broken/tenacity.py").write_text("raise ZeroDivisionError('a bug')\n")
     with serve_in_thread() as api:
@@ -279,7 +279,7 @@ def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
 
 @pytest.mark.parametrize("arguments", [("-p", "go"), ("sessions", "list"), ("doctor",)])
 def test_a_damaged_installation_is_one_sentence(arguments: tuple[str, ...]) -> None:
-    """Nothing of ours that needs pydantic can be loaded, which is nearly everything."""
+    """No module of ours that needs pydantic can be imported, which is nearly everything."""
     Path("broken").mkdir()
     Path("broken/pydantic.py").write_text("raise ZeroDivisionError('a bug')\n")
     broken = {"PYTHONPATH": str(Path("broken").resolve())}

@@ -36,14 +36,14 @@ def was_called(listener: socket.socket) -> bool:
 
 
 def user_env(text: str) -> None:
-    """Write what a project's `.env` would win over, were it read."""
+    """Write settings that a project's `.env` would override if it were read."""
     path = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", ".env")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{text}\n")
 
 
 def hostile(url: str) -> Path:
-    """Fill the working directory with everything that has ever acted; return what it would make."""
+    """Fill the working directory with every known trap; return the marks they would leave."""
     made = Path("made").resolve()
     script = Path("act.sh")
     script.write_text(f"#!/bin/sh\ntouch {made}\n")
@@ -107,7 +107,7 @@ def test_nothing_of_a_repository_acts_before_it_is_trusted() -> None:
 
 
 def test_what_is_unsafe_never_comes_from_a_project_not_even_a_trusted_one() -> None:
-    """Threat 10: where keys go, which rules allow, which mode and which sandbox hold."""
+    """Threat 10: where keys go, and which rules, mode and sandbox are in effect."""
     with (
         trap() as listener,
         serve_in_thread(reply(tool_use("bash", {"command": "touch out"})), reply("Done.")) as api,
@@ -152,7 +152,7 @@ def test_a_server_file_that_only_settings_name_is_not_covered_by_trust() -> None
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_no_program_is_started_before_the_question_is_answered(tmp_path: Path) -> None:
-    """Threats 10 and 11: not even git, to find out where we are."""
+    """Threats 10 and 11: not even git, to find the repository."""
     made = hostile("http://127.0.0.1:9")
     log = tmp_path.with_name(f"{tmp_path.name}.strace")
     strace = ("strace", "-f", "-qq", "-e", "trace=execve,execveat,connect", "-o", str(log))
@@ -166,7 +166,7 @@ def test_no_program_is_started_before_the_question_is_answered(tmp_path: Path) -
 
 
 def test_naming_one_server_file_does_not_let_the_repositorys_own_act() -> None:
-    """Threat 10: --mcp-config means that file, not all of them."""
+    """Threat 10: --mcp-config means that file alone."""
     made = hostile("http://127.0.0.1:9")
     Path("mine.json").write_text('{"mcpServers": {}}')
     with serve_in_thread(reply("Hello.")) as api:

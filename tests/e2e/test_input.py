@@ -27,7 +27,7 @@ def picture(width: int, height: int) -> bytes:
 def program_on_path(folder: Path, name: str, script: str) -> str:
     """Write a shell script called *name* into *folder* and return the PATH that finds it first.
 
-    The folder is not one of the workspace: no program of ours is taken from there.
+    The folder is outside the workspace, where we would start no program.
     """
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
@@ -50,7 +50,7 @@ def sizes(content: list[Block]) -> list[tuple[int, int]]:
 def test_pictures_are_dropped_pasted_and_named(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """S6: a mark in the input, an image in the request, small enough; and what completes."""
+    """S6: a mark in the input, an image in the request, small enough; and completions."""
     Path("My shot.png").write_bytes(picture(8, 6))
     Path("large.png").write_bytes(picture(4_000, 1_000))
     Path("clip.png").write_bytes(picture(5, 5))
@@ -90,7 +90,7 @@ def test_pictures_are_dropped_pasted_and_named(
 
 
 def test_a_draft_outlives_the_window_it_was_typed_in() -> None:
-    """S6: also while a question stands in its place; the next session offers it with Arrow-up."""
+    """S6: also while a question takes its place; the next session offers it with Arrow-up."""
     with serve_in_thread() as api:
         with Terminal(AGENT_CLI, **environment(api, {})) as terminal:
             terminal.until("? or /help")

@@ -34,7 +34,7 @@ def typed(api: FakeMessagesApi, *lines: str) -> Finished:
 
 
 def news(api: FakeMessagesApi) -> list[str]:
-    """Return what the last request says about jobs."""
+    """Return the notices about jobs in the last request."""
     texts = said_by_user(api.requests[-1].body)
     return [text for text in texts if text.startswith("[agent-cli: ") and "job" in text]
 
@@ -45,7 +45,7 @@ def waits() -> Any:  # Any: JSON
 
 
 def test_the_model_is_told_once_that_a_job_has_ended() -> None:
-    """It need not look again and again."""
+    """It need not poll."""
     with serve_in_thread(
         reply(JOB), reply(GO), reply(waits()), *map(reply, ["Seen.", "Again."])
     ) as api:
@@ -59,7 +59,7 @@ def test_the_model_is_told_once_that_a_job_has_ended() -> None:
 
 
 def test_another_conversation_is_not_told() -> None:
-    """Nothing of a job gets into a conversation that did not start it."""
+    """A notice of a job never enters a conversation that did not start it."""
     with serve_in_thread(
         reply(JOB), reply("Started."), reply(GO), reply(waits()), reply("New.")
     ) as api:
@@ -93,7 +93,7 @@ def test_the_tool_that_reads_output_comes_with_the_first_job() -> None:
 
 
 def test_without_a_person_a_job_ends_with_the_run_and_is_named() -> None:
-    """The model was told that it does, and how to wait."""
+    """The model was told so in advance, and how to wait."""
     with serve_in_thread(reply(SERVER), reply("Up.")) as api:
         run = agent_cli("-p", "go", *YOLO, api=api)
 
@@ -105,7 +105,7 @@ def test_without_a_person_a_job_ends_with_the_run_and_is_named() -> None:
 
 
 def test_a_job_of_a_killed_program_is_gone_and_the_next_one_says_so() -> None:
-    """S1-42: kill -9; the conversation goes on without what it believes to run."""
+    """S1-42: kill -9; the conversation must not continue with jobs that are gone."""
     with serve_in_thread(reply(SERVER), reply(waits()), reply(SERVER), reply("Again.")) as api:
         with started("-p", "go", *YOLO, api=api) as program:
             until(lambda: len(api.requests) == 2, "the job is there")

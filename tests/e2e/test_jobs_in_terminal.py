@@ -28,7 +28,7 @@ def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
 
 @pytest.mark.parametrize("columns", [80, 32])
 def test_ctrl_b_lets_the_command_go_on_and_its_end_begins_a_run(columns: int) -> None:
-    """The model works on with what was printed; nobody has to ask it about the rest."""
+    """The model continues with the output so far; no prompt is needed for the rest."""
     script = (reply(RUN), reply("Working on."), reply("It ended."))
     with serve_in_thread(*script) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
@@ -52,7 +52,7 @@ def test_ctrl_b_lets_the_command_go_on_and_its_end_begins_a_run(columns: int) ->
 
 
 def test_ctrl_b_moves_the_cursor_while_a_draft_is_edited() -> None:
-    """As it always did there; and where no command runs."""
+    """There, and without a running command, it keeps its usual meaning."""
     with (
         serve_in_thread(reply(RUN), reply("Done.")) as api,
         in_terminal(api, *YOLO) as terminal,
@@ -73,7 +73,7 @@ def test_ctrl_b_moves_the_cursor_while_a_draft_is_edited() -> None:
 
 
 def test_jobs_are_listed_looked_at_and_stopped_during_a_run() -> None:
-    """What the person stopped begins no run; the model hears of it with the next prompt."""
+    """A job stopped by the user begins no run; the model is told with the next prompt."""
     script = (reply(JOB), reply(RUN), reply("Done."), reply("I see."))
     with serve_in_thread(*script) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
@@ -96,7 +96,7 @@ def test_jobs_are_listed_looked_at_and_stopped_during_a_run() -> None:
 
 
 def test_a_run_that_begins_by_itself_asks_as_any_other() -> None:
-    """Nothing is approved because nobody typed the prompt; the draft stays."""
+    """The lack of a typed prompt approves nothing; the draft stays."""
     write = reply(tool_use("write", {"path": "note.txt", "content": "x"}))
     script = (reply(JOB), reply("Up."), write, reply("Left out."))
     with serve_in_thread(*script) as api, in_terminal(api) as terminal:
@@ -118,7 +118,7 @@ def test_a_run_that_begins_by_itself_asks_as_any_other() -> None:
 
 
 def test_a_stopped_run_is_not_begun_again_by_a_job() -> None:
-    """Ctrl-C means stop: what ends later waits for the next prompt."""
+    """Ctrl-C means stop: jobs that end later wait for the next prompt."""
     script = (reply(JOB), reply(RUN), reply("Later."))
     with serve_in_thread(*script) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()

@@ -37,7 +37,7 @@ def compacting(
 
 
 def counted(text: str, tokens: int) -> Answer:
-    """A reply after which prompt and reply together were *tokens* long."""
+    """A reply after which prompt and reply together count *tokens*."""
     return reply(text, usage={"input_tokens": tokens - 10, "output_tokens": 10})
 
 
@@ -85,7 +85,7 @@ def test_old_messages_are_left_out_by_count_with_a_warning() -> None:
 
 
 def test_at_the_threshold_nothing_is_compacted() -> None:
-    """S1-39: not above means not; "go" is too short to count as a token."""
+    """S1-39: only above it; "go" is too short to count as a token."""
     _, api = compacting(
         *[counted("ok", 1_000)] * 2,
         counted("ok", THRESHOLD),
@@ -151,7 +151,7 @@ def test_a_huge_result_triggers_compaction_before_the_next_request_then_trimming
 
 
 def test_a_compaction_that_fails_falls_back_to_trimming_and_stops_trying() -> None:
-    """S1c-6: a warning each time, the turn goes on, and three failures are enough."""
+    """S1c-6: a warning each time, the turn continues, and three failures are the limit."""
     full = counted("ok", THRESHOLD + 1_000)
     broken = error(400, "invalid_request_error", "no summary today")
     calls = 0
@@ -190,7 +190,7 @@ def test_compaction_can_be_switched_off() -> None:
 
 
 def test_compact_by_command_and_usage_say_what_they_did() -> None:
-    """The slash commands work through the program; /compact takes what to keep."""
+    """The slash commands work through the program; /compact takes text to keep."""
     run, api = compacting(
         *[reply("ok")] * 3,
         reply(SUMMARY),

@@ -12,13 +12,13 @@ FIRST_REQUEST_TOKENS_MAX = 2_000
 
 
 def prompt_bytes(request: ReceivedRequest) -> bytes:
-    """Return what the model reads, in cache order, without markers and closing brackets."""
+    """Return the model's input, in cache order, without markers and closing brackets."""
     parts = [request.body[name] for name in ("tools", "system", "messages")]
     return canonical(parts).removesuffix(b"]]")
 
 
 def test_each_request_begins_with_the_one_before_and_is_read_from_the_cache() -> None:
-    """S1-18: byte for byte; at least 95 % of what was sent before is a cache read."""
+    """S1-18: byte for byte; at least 95 % of the earlier content is a cache read."""
     Path("text.txt").write_text("a line of text\n" * 50)
     calls = [
         tool_use("read", {"path": "text.txt", "limit": 20}),
@@ -59,7 +59,7 @@ def test_each_request_begins_with_the_one_before_and_is_read_from_the_cache() ->
 
 
 def test_the_fixed_part_of_a_request_is_small() -> None:
-    """System prompt and tools, all of them on: at most 2,000 tokens, by bytes / 4."""
+    """System prompt and all tools: at most 2,000 tokens, by bytes / 4."""
     with serve_in_thread(reply("Hi.")) as api:
         agent_cli(api=api, script="hi\n", AGENT_CLI_PLUGINS__REMINDERS="true")
 

@@ -63,7 +63,7 @@ def test_the_tools_of_one_reply_run_side_by_side_and_answer_in_call_order() -> N
 
 
 def test_an_unknown_tool_wrong_input_and_a_failing_tool_are_answers_to_the_model() -> None:
-    """S1-12, S1-13, S1-14, S2-40: each is an error that says what is wrong; the loop goes on."""
+    """S1-12, S1-13, S1-14, S2-40: each is an error with its cause; the loop continues."""
     with serve_in_thread(
         reply(
             tool_use("lok", {}),
@@ -82,7 +82,7 @@ def test_an_unknown_tool_wrong_input_and_a_failing_tool_are_answers_to_the_model
 
 
 def test_a_prompt_whose_request_failed_stays_in_the_history() -> None:
-    """S1-03, S1-30, S1-46: one line with the request's id, `you>` again, and nothing is lost."""
+    """S1-03, S1-30, S1-46: one line with the request's id, `you>` again, and no message is lost."""
     with serve_in_thread(
         reply("One."),
         error(400, "invalid_request_error", "no such thing", request_id="req_four_hundred"),
@@ -100,7 +100,7 @@ def test_a_prompt_whose_request_failed_stays_in_the_history() -> None:
 
 
 def test_one_client_serves_the_whole_session() -> None:
-    """S1-15: made once; its connection is kept between the prompts."""
+    """S1-15: created once; its connection is kept between the prompts."""
     with serve_in_thread(reply("1"), reply("2"), reply("3")) as api:
         agent_cli(api=api, script="a\nb\nc\n")
 

@@ -59,7 +59,7 @@ def test_a_servers_tools_stand_beside_the_built_in_ones_and_can_be_called() -> N
 
 
 def test_a_server_cannot_let_its_own_tool_run_unasked() -> None:
-    """Threat 6: it says that it only reads; with nobody there to ask, it is not called."""
+    """Threat 6: it claims to be read-only; without a person to ask, it is not called."""
     reading = {
         "name": "reply",
         "inputSchema": {"type": "object"},
@@ -77,7 +77,7 @@ def test_a_server_cannot_let_its_own_tool_run_unasked() -> None:
 
 
 def test_a_server_that_hangs_costs_four_seconds_and_one_line() -> None:
-    """`-p` waits once for all; whoever is given up on is named, and the others are there."""
+    """`-p` waits once for all; skipped servers are named, and the others are available."""
     hanging = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, '{"hang": true}']}
     raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
     with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
@@ -115,7 +115,7 @@ def test_a_projects_env_never_reaches_the_users_own_servers() -> None:
 
 
 def test_a_failing_server_is_one_warning_and_not_the_end() -> None:
-    """S1-42: with the tail of its stderr; the others' tools are there."""
+    """S1-42: with the tail of its stderr; the others' tools are available."""
     with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
         servers = configured(bad=BAD, raw={"command": sys.executable, "args": [RAW_SERVER, "{}"]})
         print_run = agent_cli("-p", "hi", *servers, api=api)
@@ -133,7 +133,7 @@ def test_a_failing_server_is_one_warning_and_not_the_end() -> None:
 
 
 def test_servers_of_an_untrusted_workspace_are_not_started() -> None:
-    """Its `.mcp.json` runs programs; one line says what was left out, and how to change that."""
+    """Its `.mcp.json` runs programs; one line names the servers left out, and the remedy."""
     spy = {"command": "sh", "args": ["-c", "touch started"]}
     Path(".mcp.json").write_text(json.dumps({"mcpServers": {"spy": spy}}))
     with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
@@ -148,10 +148,10 @@ def test_servers_of_an_untrusted_workspace_are_not_started() -> None:
 
 
 def test_twenty_servers_of_which_ten_are_bad() -> None:
-    """S1-42: ten can be used, the screen says what is wrong with the others, and all end with us.
+    """S1-42: ten can be used, the screen names the others' faults, and all end with us.
 
-    One dies in mid-call and one is cancelled: each costs its call, and the run or the session goes
-    on. Kill -9 leaves none of them.
+    One dies in mid-call and one is cancelled: each costs its call, and the run or the session
+    continues. None survives our kill -9.
     """
     marker = f"twenty-{os.getpid()}"
     quiet = {"progress": "half way", "reply": None}

@@ -15,7 +15,7 @@ FULL_SERVER = str(Path(__file__).parents[1] / "mcp_client" / "full_server.py")
 
 
 def answer(terminal: Terminal, question: str, keys: str) -> None:
-    """Type *keys* once *question* stands at the prompt for as long as a person needs to see it."""
+    """Type *keys* once *question* has been shown long enough for a person to read it."""
     terminal.until(lambda: terminal.last_row == question)
     seen_at_s = time.monotonic()
     terminal.until(lambda: time.monotonic() - seen_at_s > SILENCE_S + 0.1)
@@ -23,7 +23,7 @@ def answer(terminal: Terminal, question: str, keys: str) -> None:
 
 
 def test_a_server_asks_and_offers_at_the_prompt() -> None:
-    """A form with a default and a slip, a page, a prompt with an argument asked for, a resource."""
+    """A form with a default and an invalid value, a page, a prompt with an argument, a resource."""
     full = {"command": sys.executable, "args": [FULL_SERVER, "stdio"]}
     Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
     options = ("--mcp-config", "servers.json", "--permission-mode", "yolo")

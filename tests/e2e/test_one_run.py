@@ -44,7 +44,7 @@ def kept(directory: Path) -> dict[str, Any]:
 
 
 def test_a_prompt_can_come_from_a_file(tmp_path: Path) -> None:
-    """A file that says "-" is that prompt, and not stdin."""
+    """A file with the text "-" is that prompt, and not stdin."""
     file = tmp_path / "task.md"
     file.write_text("-", encoding="utf-8")
 
@@ -68,7 +68,7 @@ def test_a_prompt_can_come_from_a_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_used_is_one_sentence_and_a_result(
     tmp_path: Path, option: str, content: str | None, sentence: str
 ) -> None:
-    """Nothing is asked; whoever reads the output directory learns it there."""
+    """No request is sent; the output directory holds the result for its readers."""
     file, out = tmp_path / "given", tmp_path / "out"
     if content is not None:
         file.write_text(content, encoding="utf-8")
@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_used_is_one_sentence_and_a_result(
 
 
 def test_the_time_limit_stops_a_run_in_mid_stream(tmp_path: Path) -> None:
-    """The stream is closed, the result says why, and the session can go on."""
+    """The stream is closed, the result names the limit, and the session can be continued."""
     out = tmp_path / "out"
     with serve_in_thread(reply("A long answer", gate=Gate(), hold_at=5)) as api:
         run = agent_cli(
@@ -99,7 +99,7 @@ def test_the_time_limit_stops_a_run_in_mid_stream(tmp_path: Path) -> None:
 
 
 def test_a_run_that_used_its_tokens_starts_no_further_call(tmp_path: Path) -> None:
-    """The call that was asked for does not run, and the model is not asked again."""
+    """The requested call does not run, and no further request is sent."""
     target = tmp_path / "made"
     with serve_in_thread(reply(bash(f"touch {target}"))) as api:
         run = agent_cli("-p", "go", *YOLO, *JSON, "--max-tokens-total", "1", api=api)
@@ -119,7 +119,7 @@ def test_an_answer_that_reaches_the_limit_of_tokens_is_kept() -> None:
 def test_the_output_directory_has_the_result_the_session_and_a_patch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The patch makes the same files elsewhere; files of an earlier run are gone."""
+    """The patch makes the same files elsewhere; files of an earlier run are removed."""
     work, out, other = tmp_path / "work", tmp_path / "out", tmp_path / "other"
     for folder in (work, out, other):
         folder.mkdir()
@@ -145,7 +145,7 @@ def test_the_output_directory_has_the_result_the_session_and_a_patch(
 
 
 def test_sigterm_leaves_the_output_directory_complete(tmp_path: Path) -> None:
-    """What was done until then is in it."""
+    """It holds the results up to then."""
     out, gate = tmp_path / "out", Gate()
     with (
         serve_in_thread(
@@ -177,7 +177,7 @@ def test_an_answer_that_fits_is_the_output(schema: str, answer: str) -> None:
 
 
 def test_an_answer_that_does_not_fit_is_asked_for_once_more(schema: str) -> None:
-    """In the same prompt, so that its limit of cost holds for both."""
+    """In the same prompt, so that its cost limit holds for both."""
     run, requests = answered(schema, '{"n": "three"}', '{"n": 3}')
 
     assert (run.code, run.result["output"], requests) == (0, {"n": 3}, 2)

@@ -55,7 +55,7 @@ def last_message(api: FakeMessagesApi) -> str:
     ],
 )
 def test_a_question_is_answered_at_the_prompt(keys: str, told: str) -> None:
-    """In plan mode too: it changes nothing."""
+    """Also in plan mode: it changes nothing."""
     with (
         serve_in_thread(reply(QUESTION), reply("Thanks.")) as api,
         in_terminal(api, "--permission-mode", "plan") as terminal,
@@ -92,7 +92,7 @@ def test_an_approved_plan_is_carried_out_in_the_mode_chosen() -> None:
 
 
 def test_a_plan_is_edited_in_the_persons_editor() -> None:
-    """The model reads the plan that holds."""
+    """The model reads the edited plan."""
     with (
         serve_in_thread(reply(PLAN), reply("Begun.")) as api,
         in_terminal(api, "--permission-mode", "plan", EDITOR="sed -i s/note/other/") as terminal,
@@ -131,7 +131,7 @@ def test_a_plan_goes_back_with_what_to_change() -> None:
 
 
 def test_nobody_answers_in_one_run() -> None:
-    """`-p` says so to the model at once and never waits."""
+    """With `-p` the model is told so at once, without a wait."""
     with serve_in_thread(reply(QUESTION), reply(PLAN), reply("Done.")) as api:
         run = agent_cli("-p", "go", "--permission-mode", "plan", api=api)
 
@@ -147,7 +147,7 @@ def test_nobody_answers_in_one_run() -> None:
 
 
 def test_a_plan_outside_plan_mode_needs_no_approval() -> None:
-    """The model goes on."""
+    """The model continues."""
     with serve_in_thread(reply(PLAN), reply("Done.")) as api:
         agent_cli("-p", "go", api=api)
 
@@ -156,7 +156,7 @@ def test_a_plan_outside_plan_mode_needs_no_approval() -> None:
 
 @pytest.mark.parametrize("columns", [80, 30])
 def test_several_answers_are_picked_with_the_arrows(columns: int) -> None:
-    """Enter picks, and once something is picked, Enter alone is done."""
+    """Enter selects, and after a selection Enter alone confirms."""
     with (
         serve_in_thread(reply(SEVERAL), reply("Thanks.")) as api,
         in_terminal(api) as terminal,
@@ -177,7 +177,7 @@ def test_several_answers_are_picked_with_the_arrows(columns: int) -> None:
 
 
 def test_nobody_answers_a_question_of_several() -> None:
-    """With -p the model is told so, at once."""
+    """With `-p` the model is told so at once."""
     with serve_in_thread(reply(SEVERAL), reply("I chose.")) as api:
         agent_cli("-p", "go", api=api)
 

@@ -21,7 +21,7 @@ from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 
-# Found again in any process's command line, even one that lost its parent.
+# Searched for in every process's command line, even that of an orphan.
 SLEEP = f"sleep 1000.{os.getpid()}"
 COMMAND = tool_use("bash", {"command": f"({SLEEP} &) ; touch begun; {SLEEP}", "timeout": 600})
 YOLO = ("--permission-mode", "yolo", "--mcp-config", "servers.json")
@@ -30,7 +30,7 @@ GONE_WITHIN_S = 2.0
 
 @pytest.fixture
 def server() -> str:
-    """Configure an MCP server whose child ignores SIGTERM; return what its command line holds."""
+    """Configure an MCP server whose child ignores SIGTERM; return a text of its command line."""
     marker = f"pids-{os.getpid()}"
     options = json.dumps({"pids": marker})
     server = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, options]}
@@ -39,7 +39,7 @@ def server() -> str:
 
 
 def everything_runs(server: str) -> None:
-    """Wait until the command, what it put into the background, and the server are there."""
+    """Wait until the command, its background process, and the server are running."""
     until(Path("begun").exists, "the command has begun")
     until(Path(server).exists, "the server has begun")
     assert processes_with(SLEEP)
@@ -47,7 +47,7 @@ def everything_runs(server: str) -> None:
 
 
 def nothing_runs(server: str) -> None:
-    """Wait until nothing of it is left, grandchildren included."""
+    """Wait until none of them is left, grandchildren included."""
     pids = [Path("/proc", pid) for pid in Path(server).read_text().split()]
 
     def gone() -> bool:
@@ -59,7 +59,7 @@ def nothing_runs(server: str) -> None:
 
 def _lives(process: Path) -> bool:
     try:
-        return bool((process / "cmdline").read_bytes())  # one that has ended has none
+        return bool((process / "cmdline").read_bytes())  # a zombie has none
     except OSError:
         return False
 
@@ -72,8 +72,8 @@ def test_a_killed_run_leaves_nothing(
 ) -> None:
     """S1-42: kill -9 in the middle of a command, with a server up; gone within two seconds.
 
-    So is what the sandbox put into the workspace. Of its temporary files a killed run can remove
-    none; the next one does.
+    So are the sandbox's files in the workspace. A killed run cannot remove its temporary files; the
+    next one does.
     """
     temporary = tmp_path_factory.mktemp("tmp")
     with (
@@ -94,7 +94,7 @@ def test_a_killed_run_leaves_nothing(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_terminated_session_leaves_nothing(number: signal.Signals, server: str) -> None:
-    """C18: 128 + the signal's number, at the prompt's place in the middle of a command."""
+    """C18: 128 + the signal's number, at the prompt and in the middle of a command."""
     with serve_in_thread(reply(COMMAND)) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
         terminal.send("go\r")
@@ -131,7 +131,7 @@ def test_a_session_that_is_left_leaves_nothing(server: str) -> None:
 
 
 def test_an_end_of_input_in_mid_session_leaves_nothing(server: str) -> None:
-    """A pipe that closes is a person who leaves: exit code 0, no server left."""
+    """A closed pipe counts as leaving: exit code 0, no server left."""
     with serve_in_thread(reply("Hi.")) as api:
         ended = agent_cli(*YOLO, api=api, script="hi\n")
 

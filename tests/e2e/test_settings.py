@@ -42,7 +42,7 @@ def test_one_key_in_a_file_changes_only_that_and_an_unknown_one_is_a_warning() -
 
 
 def test_a_wrong_value_names_file_key_and_what_is_allowed() -> None:
-    """Exit code 2 and one sentence, before anything is asked."""
+    """Exit code 2 and one sentence, before any request."""
     path = user_config("appsettings.toml", 'max_tokens = "many"\n')
     run = agent_cli("-p", "a")
 
@@ -137,7 +137,7 @@ def test_no_secret_is_written_anywhere_or_shown() -> None:
 
 
 def test_a_key_that_the_server_repeats_is_not_shown() -> None:
-    """The error's own words pass through to stderr."""
+    """The text of the error is printed on stderr."""
     with serve_in_thread(error(401, "authentication_error", f"invalid x-api-key: {KEY}")) as api:
         run = agent_cli("-p", "go", api=api)
 
@@ -145,7 +145,7 @@ def test_a_key_that_the_server_repeats_is_not_shown() -> None:
 
 
 def test_a_recording_holds_no_key() -> None:
-    """Not even when a gateway repeats it in its error."""
+    """Not even if a gateway repeats it in its error."""
     with serve_in_thread(error(401, "authentication_error", f"invalid x-api-key: {KEY}")) as api:
         agent_cli("-p", "go", "--record", "run.jsonl", api=api)
 
@@ -163,13 +163,13 @@ def test_doctor_says_what_is_ready_and_what_is_not() -> None:
     assert (good.code, good.stderr) == (0, "")
     assert lines[0].startswith("agent-cli ")
     assert all(line[:4] in ("ok  ", "--  ") for line in lines[1:])
-    assert not any("gmail" in line for line in lines)  # of what is not there nothing is said
+    assert not any("gmail" in line for line in lines)  # absent servers are not mentioned
     assert bad.code == 1
     assert any(line.startswith("FAIL  endpoint") for line in bad.stdout.splitlines())
 
 
 def test_the_demo_mends_its_project_offline() -> None:
-    """Neither key nor network; the banner says that the words are scripted."""
+    """Neither key nor network; the banner says that the replies are scripted."""
     run = agent_cli("demo", ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
 
     assert run.code == 0

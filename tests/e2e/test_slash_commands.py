@@ -10,7 +10,7 @@ from tests.repl.terminal import Terminal
 
 
 def test_a_session_is_written_for_others_without_secrets() -> None:
-    """S2-53: into the workspace; a link that lies there is replaced, not followed."""
+    """S2-53: into the workspace; a link in its place is replaced, not followed."""
     with serve_in_thread(reply(text(f"Your key is {KEY}."))) as api:
         first = agent_cli(script="hello\n/export\n", api=api)
         [written] = Path.cwd().glob("session-*.md")
@@ -28,7 +28,7 @@ def test_a_session_is_written_for_others_without_secrets() -> None:
 
 
 def test_a_command_the_user_wrote_is_sent_as_a_prompt_from_scripts_too() -> None:
-    """One that a stranger's repository brings says why it is not, in both."""
+    """A command from an untrusted repository is refused with the reason, in both."""
     mine, theirs = paths.config_dir() / "commands/hi.md", Path(".claude/commands/evil.md")
     for path in (mine, theirs):
         path.parent.mkdir(parents=True)
@@ -49,7 +49,7 @@ def test_a_command_the_user_wrote_is_sent_as_a_prompt_from_scripts_too() -> None
 
 
 def test_a_command_chooses_the_model_of_its_prompt_and_of_no_other() -> None:
-    """S2-54: in scripts too, and through the call it makes; an unknown id is told in a sentence."""
+    """S2-54: in scripts too, and through the call it makes; an unknown id is an error."""
     mine = paths.config_dir() / "commands"
     mine.mkdir(parents=True)
     (mine / "deep.md").write_text("---\nmodel: opus\n---\nThink about $1.")
@@ -69,7 +69,7 @@ def test_a_command_chooses_the_model_of_its_prompt_and_of_no_other() -> None:
 
 
 def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
-    """Each part has a size; the mode that was set is the mode that holds."""
+    """Each part has a size; the mode shown is the mode in effect."""
     lines = "hello\n/context\n/mode plan\n/permissions\n/effort low\n/uncompact\nagain\n"
     with serve_in_thread(reply(text("A")), reply(text("B"))) as api:
         ended = agent_cli("--deny", "bash(rm *)", script=lines, api=api)
@@ -80,12 +80,12 @@ def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
     assert "effort: low" in ended.stderr
     assert "nothing is left out" in ended.stderr
     assert "write" in names[0]
-    assert names[1] == names[0]  # another list would cost the prompt cache
+    assert names[1] == names[0]  # a different list would cost the prompt cache
     assert "plan mode is on" in str(api.requests[1].body["messages"][-1])
 
 
 def test_an_edit_is_shown_in_its_place_and_waits_for_whoever_comes_back() -> None:
-    """S4-26: with line numbers; after `--continue` the same question is put at once."""
+    """S4-26: with line numbers; after `--continue` the same question is asked at once."""
     Path("a.txt").write_text("one\ntwo\nthree\n")
     call = tool_use("edit", {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]})
     variables = {"TERM": "xterm-256color"}
@@ -108,7 +108,7 @@ def test_an_edit_is_shown_in_its_place_and_waits_for_whoever_comes_back() -> Non
 
 
 def test_a_directory_is_added_during_a_session() -> None:
-    """What lies in it is refused before, and read afterwards without a question."""
+    """Files in it are refused before, and read afterwards without a question."""
     other = Path.cwd().parent / f"{Path.cwd().name}-other"
     other.mkdir()
     (other / "notes.txt").write_text("found it")

@@ -48,7 +48,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_tool_that_does_not_end_does_not_hold_the_programs_end(
     tool: str, installed: str, tmp_path: Path
 ) -> None:
-    """S0-18: the run goes on, the answer is printed, and the exit code is that of the run."""
+    """S0-18: the run continues, the answer is printed, and the exit code is the run's."""
     with serve_in_thread(reply(tool_use(tool, {}, id="t1")), reply("Done.")) as api:
         run = new_agent_cli("-p", "go", "--permission-mode", "yolo", api=api, PYTHONPATH=installed)
 

@@ -25,7 +25,7 @@ def in_terminal(api: FakeMessagesApi, *arguments: str, **more: str | None) -> Te
 
 
 def test_a_session_from_the_first_prompt_to_the_last() -> None:
-    """S1-05, S1-29, S1-30, S1c-9: streams as it arrives, survives an error, lists what is there."""
+    """S1-05, S1-29, S1-30, S1c-9: streams as it arrives, survives an error, lists its commands."""
     gate = Gate()
     with (
         serve_in_thread(
@@ -79,7 +79,7 @@ def test_ctrl_c_in_mid_stream_keeps_the_conversation() -> None:
 
 
 def test_ctrl_c_ends_the_wait_before_another_attempt() -> None:
-    """A wait of minutes must not hold the terminal."""
+    """A wait of minutes must not block the terminal."""
     with (
         serve_in_thread(error(429, "rate_limit_error", "slow"), reply("Now.")) as api,
         in_terminal(api, AGENT_CLI_RETRY__BASE_S="50") as terminal,
@@ -96,7 +96,7 @@ def test_ctrl_c_ends_the_wait_before_another_attempt() -> None:
 
 
 def test_a_write_asks_first_and_the_answer_counts() -> None:
-    """No leaves the file alone and the model knows; yes writes it."""
+    """No leaves the file alone and tells the model; yes writes it."""
     write = tool_use("write", {"path": "a.txt", "content": "text\n"})
     with (
         serve_in_thread(reply(write), reply("Understood."), reply(write), reply("Written.")) as api,
@@ -118,13 +118,13 @@ def test_a_write_asks_first_and_the_answer_counts() -> None:
 
 
 def answer(terminal: Terminal, line: str) -> None:
-    """Type *line* once the list shows that Enter answers."""
+    """Type *line* once the list of answers accepts Enter."""
     terminal.until("❯ ")
     terminal.send(line)
 
 
 def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:
-    """S1-22, C16: the person knows which half answer does not count."""
+    """S1-22, C16: the user can tell which partial answer is void."""
     with (
         serve_in_thread(
             broken(reply("Half an answer"), "drop", after=4), reply("A whole answer.")
@@ -153,7 +153,7 @@ def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:
     ],
 )
 def test_a_command_that_looks_draws_its_answer_on_a_terminal(command: str, seen: str) -> None:
-    """A spinner or a table may not get in the way of what is looked at."""
+    """A spinner or a table must not hide the output."""
     with serve_in_thread(*[reply("ok")] * 2) as api:
         assert agent_cli("-p", "good morning", api=api).code == 0
         with in_terminal(api, *command.split()) as terminal:

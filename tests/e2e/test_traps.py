@@ -26,7 +26,7 @@ COMMANDS = (
 
 @pytest.fixture
 def traps() -> Path:
-    """Fill the folder with a trap for every program of this machine; return what they write to."""
+    """Fill the folder with a trap for every program of this machine; return their log."""
     marks = Path("marks").resolve()
     trap = Path("trap").resolve()
     trap.write_text(f'#!/bin/sh\necho "$0" >> {marks}\nexit 1\n')
@@ -55,20 +55,20 @@ def sprung(marks: Path) -> list[str]:
 def test_no_command_runs_a_program_of_the_folder_it_is_started_in(
     traps: Path, command: tuple[str, ...]
 ) -> None:
-    """Threat 13: with ., with nothing and with a folder of the repository in PATH, first."""
-    # Started by its full path, with an interpreter named in full: only what it runs is looked at.
+    """Threat 13: with ., with an empty entry and with a folder of the repository first in PATH."""
+    # Started by its full path, with a full interpreter path: only the programs it starts count.
     search_path = f".::{Path('bin').resolve()}:{os.environ['PATH']}"
 
     with serve_in_thread(reply("ok")) as api:
         ran = new_agent_cli(*command, api=api, PATH=search_path)
 
     assert sprung(traps) == []
-    if command == ("demo",):  # In its sandbox a trap can leave no mark, but its tests then fail.
+    if command == ("demo",):  # In its sandbox a trap can leave no mark, but then its tests fail.
         assert ran.code == 0
 
 
 def test_a_run_with_tools_runs_no_program_of_the_folder(traps: Path) -> None:
-    """Threat 13: searches, completion, the sandbox and what the API's library asks the machine."""
+    """Threat 13: searches, completion, the sandbox and the programs the API's library starts."""
     search_path = f".:{Path('bin').resolve()}:{os.environ['PATH']}"
 
     with serve_in_thread(
@@ -83,7 +83,7 @@ def test_a_run_with_tools_runs_no_program_of_the_folder(traps: Path) -> None:
 
 
 def test_a_command_of_the_user_finds_their_programs(traps: Path) -> None:
-    """Who has a folder of the repository in PATH wants its programs in their own commands."""
+    """Users with a folder of the repository in PATH want its programs in their own commands."""
     Path("own").mkdir()
     Path("own/greet").write_text("#!/bin/sh\necho hello\n")
     Path("own/greet").chmod(0o755)
@@ -103,7 +103,7 @@ def test_a_command_of_the_user_finds_their_programs(traps: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_the_kernel_sees_no_program_of_the_folder_started(traps: Path) -> None:
-    """Tried is as bad as run: tomorrow the name may be there."""
+    """An attempt is as bad as a start: tomorrow the file may exist."""
     log = Path("../strace.log").resolve()
     search_path = f".:{Path('bin').resolve()}:{os.environ['PATH']}"
     here = str(Path.cwd())

@@ -10,7 +10,7 @@ from tests.repl.terminal import Terminal
 
 
 def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
-    """Through the real tools; after a restart too, and not over what a person wrote."""
+    """Through the real tools; also after a restart, and never over a person's changes."""
     Path("a.txt").write_text("one\n")
     Path("mine.txt").write_text("one\n")
     edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
@@ -44,7 +44,7 @@ def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
 
 
 def test_a_copy_up_to_an_entry_goes_on_from_there() -> None:
-    """S2-53: the model is sent that part; `/undo` knows later runs; it can be resumed."""
+    """S2-53: the model gets that part; `/undo` knows later runs; it can be resumed."""
     writes = [
         reply(text("I write."), tool_use("write", {"path": f"{name}.txt", "content": f"{name}\n"}))
         for name in ("one", "two")
@@ -81,7 +81,7 @@ def test_a_copy_up_to_an_entry_goes_on_from_there() -> None:
         for each in map(" ".join, sent)
     ] == [["one", "three"], ["one", "four"], ["one", "five"]]
     assert "it ends with: you> make one" in resumed.stderr
-    assert len(api.requests[-1].body["messages"]) == 3  # the half answer, its result and the prompt
+    assert len(api.requests[-1].body["messages"]) == 3  # the partial answer, result and prompt
     assert api.refusals == []
     assert len(SessionStore(sessions_dir()).list()) == 4
 
