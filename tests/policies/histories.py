@@ -37,7 +37,7 @@ histories = st.lists(steps, max_size=25)
 
 
 def conversation_with(happened: Sequence[Step], *, last: str | None = "last") -> Conversation:
-    """Return a conversation in which all that happened, and the user has just said *last*."""
+    """Return a conversation with all kinds of entries, and the user's new message *last*."""
     conversation = Conversation()
     for index, step in enumerate(happened):
         _happen(conversation, step, f"{index} " + "word " * index)
@@ -90,7 +90,7 @@ def llm(messages: Sequence[Message]) -> list[LlmMessage]:
 
 @dataclass
 class Listener:
-    """An event sink that keeps what it hears."""
+    """An event sink that keeps its events."""
 
     events: list[Event] = field(default_factory=list[Event])
 
@@ -112,7 +112,7 @@ def turn_of(
     cancel: CancelToken | None = None,
     overflow: bool = False,
 ) -> Turn:
-    """Return a turn about to ask the model."""
+    """Return a turn just before its model call."""
     return Turn(
         config=LoopConfig(model=model, system_prompt=system, tools=tools),
         conversation=conversation,
@@ -125,7 +125,7 @@ def turn_of(
 
 @dataclass
 class FixedStrategy:
-    """A strategy of somebody else's: the same summary each time, or a failure, or nothing."""
+    """An external strategy: the same summary each time, or a failure, or nothing."""
 
     text: str = "what was"
     usage: Usage = field(default_factory=Usage)

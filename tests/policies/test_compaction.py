@@ -63,7 +63,7 @@ async def test_above_the_threshold_one_summary_is_written_and_at_it_none() -> No
 
 
 async def test_without_a_threshold_it_is_80_percent_of_the_window() -> None:
-    """S1-39: it follows the model."""
+    """S1-39: it depends on the model."""
     conversation = conversation_with(CHAT)
     tokens = estimate_tokens(conversation.context())
     strategy = FixedStrategy()
@@ -98,7 +98,7 @@ async def test_the_first_message_and_the_last_ones_stay_and_the_middle_is_summar
 
 
 async def test_nothing_is_lost_for_good() -> None:
-    """S1-40: what was left out is in the timeline and comes back when the cut is taken back."""
+    """S1-40: the omitted messages are in the timeline and come back if the cut is undone."""
     conversation = conversation_with(CHAT)
     before = conversation.context()
     await compaction(FixedStrategy(), threshold=60)(turn_of(conversation))
@@ -110,7 +110,7 @@ async def test_nothing_is_lost_for_good() -> None:
 
 
 async def test_the_next_summary_takes_in_the_one_before() -> None:
-    """S1-41: otherwise each compaction would forget what the last one kept."""
+    """S1-41: otherwise each compaction would forget the last summary."""
     conversation = conversation_with(CHAT)
     strategy = FixedStrategy()
     await compaction(strategy, tail=8, threshold=60)(turn_of(conversation))
@@ -122,7 +122,7 @@ async def test_the_next_summary_takes_in_the_one_before() -> None:
 
 
 async def test_facts_of_the_middle_are_known_after_it_is_gone() -> None:
-    """S1-41: the model reads planted facts in the summary, and the summarizer read them whole."""
+    """S1-41: the model reads planted facts in the summary, and the summarizer got them all."""
     facts = "we chose port 8443, see https://example.org/a?b=1, score 0.87"
     conversation = conversation_with(["user", 0], last=f"Remember: {facts}")
     conversation.add_reply(says("noted", usage=Usage()))
@@ -142,7 +142,7 @@ async def test_facts_of_the_middle_are_known_after_it_is_gone() -> None:
 async def test_the_strategy_is_whoever_is_given_and_none_never_compacts(
     strategy: FixedStrategy | None,
 ) -> None:
-    """S1-38: an interface with two words in the settings."""
+    """S1-38: an interface, with two named strategies in the settings."""
     conversation = conversation_with(CHAT)
     before = conversation.context()
 
@@ -186,7 +186,7 @@ async def test_nothing_is_compacted_when_the_fixed_part_alone_is_too_large(
 
 
 async def test_an_overflow_of_the_fixed_part_is_a_clear_error() -> None:
-    """S1c-3: the user must shorten something; the sentence says what."""
+    """S1c-3: the user must shorten something; the message says what."""
     turn = turn_of(conversation_with(CHAT), model=TINY, system="s" * 400, overflow=True)
 
     with pytest.raises(ContextOverflow, match=r"the first message alone exceed the window of tiny"):
@@ -194,7 +194,7 @@ async def test_an_overflow_of_the_fixed_part_is_a_clear_error() -> None:
 
 
 async def test_a_middle_too_small_to_matter_waits_until_it_has_grown() -> None:
-    """S1-39: what fills the window is in the protected end; a summary a turn would not help."""
+    """S1-39: the protected end fills the window; a summary each turn would not help."""
     conversation = conversation_with(["user", 0, 0], last="x" * 4_000)
     strategy = FixedStrategy()
 
@@ -204,7 +204,7 @@ async def test_a_middle_too_small_to_matter_waits_until_it_has_grown() -> None:
 
 
 async def test_an_overflow_forces_a_compaction_below_the_threshold() -> None:
-    """S1-39: the server knows better than any estimate."""
+    """S1-39: the server's count is more reliable than any estimate."""
     conversation = conversation_with(CHAT)
     strategy = FixedStrategy()
 
@@ -215,7 +215,7 @@ async def test_an_overflow_forces_a_compaction_below_the_threshold() -> None:
 
 @pytest.mark.parametrize("overflow", [False, True])
 async def test_the_protected_end_is_kept_whole_while_there_is_a_middle(overflow: bool) -> None:
-    """S1-40: an overflow, too, takes what is old."""
+    """S1-40: even an overflow compacts old messages first."""
     conversation = conversation_with(CHAT)
     before = conversation.context()
 
@@ -227,7 +227,7 @@ async def test_the_protected_end_is_kept_whole_while_there_is_a_middle(overflow:
 
 
 async def test_below_the_window_the_protected_end_is_never_given_up() -> None:
-    """S1-40: where it is all there is, nothing is compacted, however low the threshold is."""
+    """S1-40: if there is nothing else, nothing is compacted, however low the threshold."""
     strategy = FixedStrategy()
 
     await compaction(strategy, threshold=60, tail=99)(turn_of(conversation_with(CHAT)))
@@ -252,7 +252,7 @@ async def test_an_overflow_of_the_protected_end_protects_less_of_it() -> None:
 async def test_without_a_summary_whole_rounds_are_trimmed(
     make: Callable[[], FixedStrategy | None],
 ) -> None:
-    """S1c-6: a warning, and the turn goes on; the first message and the end stay."""
+    """S1c-6: a warning, and the turn continues; the first message and the end stay."""
     strategy = make()
     conversation = conversation_with(CHAT)
     before = conversation.context()
@@ -270,7 +270,7 @@ async def test_without_a_summary_whole_rounds_are_trimmed(
 
 
 async def test_after_three_failures_in_a_row_nobody_is_asked_again() -> None:
-    """S1c-6: a circuit breaker; sessions were seen that failed hundreds of times."""
+    """S1c-6: a circuit breaker; real sessions have failed hundreds of times."""
     strategy = FixedStrategy(failures=99)
     policy = compaction(strategy, threshold=60)
     conversation = conversation_with(CHAT)
@@ -290,7 +290,7 @@ async def test_after_three_failures_in_a_row_nobody_is_asked_again() -> None:
 
 
 async def test_a_success_closes_the_circuit() -> None:
-    """S1c-6: only failures in a row count; by hand it can be tried at any time."""
+    """S1c-6: only consecutive failures count; /compact can be tried at any time."""
     strategy = FixedStrategy(failures=2)
     policy = compaction(strategy, threshold=60)
     conversation = conversation_with(CHAT)
@@ -312,7 +312,7 @@ async def test_a_success_closes_the_circuit() -> None:
 
 
 async def test_by_hand_a_small_conversation_is_compacted_too() -> None:
-    """S1-38: the same code as in a run, below any threshold, with what the user wants kept."""
+    """S1-38: the same code as in a run, below any threshold, with the user's instructions."""
     conversation = conversation_with(CHAT)
     strategy = FixedStrategy()
     policy = compaction(strategy, threshold=99_999)
@@ -325,7 +325,7 @@ async def test_by_hand_a_small_conversation_is_compacted_too() -> None:
 
 
 async def test_by_hand_failures_are_the_callers_and_leave_everything_as_it_was() -> None:
-    """S1c-6: whoever typed it reads why it did not work."""
+    """S1c-6: the user who typed the command reads the reason."""
     conversation = conversation_with(CHAT)
     before = conversation.context()
 
@@ -371,7 +371,7 @@ async def test_whatever_happened_a_compacted_history_can_be_sent(
 
 
 def order_of(events: Sequence[Event]) -> list[str]:
-    """Return in which order messages were kept, compacted, trimmed and asked for."""
+    """Return the order in which messages were kept, compacted, trimmed and requested."""
     found: list[str] = []
     for event in events:
         match event:
@@ -395,7 +395,7 @@ def order_of(events: Sequence[Event]) -> list[str]:
 async def test_a_turn_appends_compacts_trims_and_streams_in_that_order(
     limit: int, turn: int
 ) -> None:
-    """S1-04, S1-10: for the user's message as for the tools' results."""
+    """S1-04, S1-10: for the user's message as well as the tools' results."""
     agent, _, events = scripted_agent(
         *(calls(tool_use("look", id=f"call_{number}")) for number in range(3)),
         says("done"),
@@ -438,7 +438,7 @@ async def test_a_huge_result_is_followed_by_a_compaction_before_the_next_request
 
 
 async def test_a_run_that_overflows_is_compacted_and_asked_again() -> None:
-    """S1-39: the loop says so once, and the compaction makes room."""
+    """S1-39: the loop reports it once, and the compaction makes room."""
     strategy = FixedStrategy()
     agent, model, _ = scripted_agent(
         ContextOverflow("too long"),

@@ -58,7 +58,7 @@ def test_the_fixed_part_is_the_system_prompt_and_the_tools() -> None:
 
 
 def test_a_request_is_shown_by_what_it_is_made_of() -> None:
-    """What `/context` draws."""
+    """The parts shown by `/context`."""
     history: list[Message] = [
         UserMessage.of("u" * 40),
         ToolResultMessage("t1", "read", (text_block("r" * 400),)),
@@ -73,7 +73,7 @@ def test_a_request_is_shown_by_what_it_is_made_of() -> None:
 
 
 def test_the_count_of_the_last_reply_replaces_the_estimate_of_all_before_it() -> None:
-    """S1c-2: prompt, cached parts included, and reply as counted; what came after by four."""
+    """S1c-2: prompt (with cached parts) and reply as counted; later text by four."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("u" * 9_000))
     reply = calls(tool_use("look"))
@@ -86,7 +86,7 @@ def test_the_count_of_the_last_reply_replaces_the_estimate_of_all_before_it() ->
 
 
 def test_there_is_no_count_before_a_reply_or_from_a_server_that_counts_nothing() -> None:
-    """S1c-2: then the estimate stands."""
+    """S1c-2: then the estimate is used."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("hi"))
     assert measured_tokens(conversation) is None
@@ -97,7 +97,7 @@ def test_there_is_no_count_before_a_reply_or_from_a_server_that_counts_nothing()
 
 
 def test_a_count_from_before_a_cut_is_void() -> None:
-    """S1c-2: it would call for the next compaction at once, and so on for ever."""
+    """S1c-2: it would trigger the next compaction at once, and so on for ever."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("hi"))
     conversation.add_reply(says("hello", usage=Usage(90_000, 5)))

@@ -33,27 +33,27 @@ from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_
 from tests.policies.histories import llm
 
 REQUEST = ModelRequest(model=MODEL, messages=(UserMessage.of("hello"),), max_tokens=10_000)
-# One micro-dollar for a token read or written: sums stay easy to follow.
+# One micro-dollar for a token read or written, for simple sums.
 PROMPT_COST = len(b'{"type": "text", "text": "hello"}') + OVERHEAD_TOKENS
 WORST_CASE = PROMPT_COST + 10_000
 
 
 def one_each(model_id: str, usage: Usage) -> int | None:
-    """Return a micro-dollar for each token; what a script says that it cost wins."""
+    """Return a micro-dollar for each token; a cost in the script takes precedence."""
     if model_id != MODEL.id:
         return None
     return usage.cost_microdollars or usage.prompt_tokens + usage.output_tokens
 
 
 def priced(microdollars: int | None, *, call: str | None = None) -> Reply:
-    """Return a reply that cost so much, and asks for a tool if *call* is its id."""
+    """Return a reply with this cost, which calls a tool if *call* is its id."""
     content = (text_block("so"), *([tool_use("look", id=call)] if call else []))
-    usage = Usage(cost_microdollars=microdollars)  # nothing that bounds the next prompt
+    usage = Usage(cost_microdollars=microdollars)  # no bound for the next prompt
     return Reply("msg", MODEL.id, content, "tool_use" if call else "end_turn", usage)
 
 
 class Book:
-    """An account with a conversation of its own, and a model that plays a script."""
+    """An account with a separate conversation, and a model that plays a script."""
 
     def __init__(self, *script: object, limit: int = 100_000) -> None:
         self.conversation = Conversation()
@@ -77,7 +77,7 @@ class Book:
 
 
 async def ask(ledger: Ledger, request: ModelRequest = REQUEST) -> Reply | None:
-    """Ask as a run does: the usage is in the record when the reply is."""
+    """Call the model as a run does: the usage is recorded with the reply."""
     reply = None
     async for event in ledger.stream(request):
         if isinstance(event, ReplyEnd):
@@ -88,7 +88,7 @@ async def ask(ledger: Ledger, request: ModelRequest = REQUEST) -> Reply | None:
 
 
 async def test_the_worst_case_is_held_until_the_usage_is_known() -> None:
-    """The record counts it too, and never for a moment less than was spent."""
+    """The record counts it too, and never less than was spent."""
     gate = Gate()
     book = Book([gate, *pieces(priced(300))])
 
@@ -104,7 +104,7 @@ async def test_the_worst_case_is_held_until_the_usage_is_known() -> None:
 
 
 async def test_calls_beside_each_other_cannot_exceed_the_limit_together() -> None:
-    """Of two that may cost more than there is the second waits, and gets what is left."""
+    """Of two calls that may exceed it together, the second waits for the remainder."""
     gate = Gate()
     book = Book([gate, *pieces(priced(9_000))], priced(5), limit=WORST_CASE + 5_000)
 
@@ -123,7 +123,7 @@ async def test_calls_beside_each_other_cannot_exceed_the_limit_together() -> Non
 
 
 async def test_a_call_is_refused_that_pays_for_no_useful_reply() -> None:
-    """S0-26: with a sentence that says what it may cost, before anything is sent."""
+    """S0-26: the sentence names its possible cost, before anything is sent."""
     book = Book(priced(8_500), limit=WORST_CASE)
     await book.ask()
 
@@ -148,7 +148,7 @@ async def test_what_the_server_refuses_costs_nothing() -> None:
 
 
 async def test_what_breaks_off_may_have_cost_all_of_it() -> None:
-    """It counts as spent, and the sentence at the limit says so."""
+    """It counts as spent, and the message at the limit says so."""
     broken = ModelError("the connection broke", may_have_cost=True)
     book = Book(broken, limit=WORST_CASE + 1_000)
 
@@ -175,7 +175,7 @@ async def test_a_call_that_is_cancelled_may_have_cost_all_of_it() -> None:
 
 @pytest.mark.parametrize(("may_have_cost", "lost"), [(False, 0), (True, WORST_CASE)])
 async def test_each_attempt_of_a_call_is_paid_for(may_have_cost: bool, lost: int) -> None:
-    """An attempt that was refused hands its reservation on."""
+    """A refused attempt hands its reservation on."""
     again = Retrying(1, 5, 0.0, "busy", may_have_cost=may_have_cost)
     book = Book([again, *pieces(priced(7))])
 
@@ -217,7 +217,7 @@ async def test_without_a_limit_nothing_is_reserved() -> None:
 
 
 async def test_a_share_is_a_part_of_the_limit_above() -> None:
-    """What a child spends counts at once for those above it."""
+    """A child's cost counts at once for its ancestors."""
     book = Book(priced(4_000), priced(4_000), priced(4_000), limit=100_000)
     own = Conversation()
     own.begin(UserMessage.of("task"))
@@ -235,7 +235,7 @@ async def test_a_share_is_a_part_of_the_limit_above() -> None:
 
 
 async def test_a_child_cannot_spend_what_its_parent_does_not_have() -> None:
-    """However large its own share: the sentence names the limit that is in the way."""
+    """However large its own share: the message names the limiting account."""
     book = Book(priced(8_500), limit=WORST_CASE)
     child = book.ledger.child(Conversation, limit_usd=5)
     await ask(child)
@@ -247,7 +247,7 @@ async def test_a_child_cannot_spend_what_its_parent_does_not_have() -> None:
 
 
 async def test_a_prompt_that_goes_on_counts_what_it_has_cost() -> None:
-    """After a decision, or in another process: the record says what was spent and what is held."""
+    """After a decision, or in another process: the record has the spent and reserved cost."""
     book = Book()
     book.conversation.add_usage(Usage(cost_microdollars=4_000))
     book.conversation.hold(1_000, book.conversation.prompts[-1].id)
@@ -269,7 +269,7 @@ async def test_a_prompt_of_unknown_cost_does_not_go_on() -> None:
 
 
 def agent_with_limit(*script: Reply, approval: bool = False) -> tuple[Agent, ScriptedModel]:
-    """Return an agent that may spend a dollar, and its model."""
+    """Return an agent with a limit of a dollar, and its model."""
     look = replace(tool("look", returns("a tree")), require_approval=Approval(required=approval))
     model = ScriptedModel(*script)
     account = Account(1 * MICRODOLLARS)
@@ -280,7 +280,7 @@ def agent_with_limit(*script: Reply, approval: bool = False) -> tuple[Agent, Scr
 
 
 async def test_a_run_ends_with_its_own_stop_reason_at_the_limit() -> None:
-    """S0-26: as with the limit of rounds, a call more than allowed is not made; history valid."""
+    """S0-26: as with the limit of rounds: no call beyond it, own stop reason, history valid."""
     script = (priced(400_000, call="t1"), priced(600_000, call="t2"), priced(1))
     agent, model = agent_with_limit(*script)
 
@@ -294,7 +294,7 @@ async def test_a_run_ends_with_its_own_stop_reason_at_the_limit() -> None:
 
 
 async def test_an_approval_gives_no_new_limit() -> None:
-    """The prompt is the same, however many decisions it takes; the next one has its own."""
+    """The prompt is the same, however many decisions it takes; the next one has its own limit."""
     script = (priced(900_000, call="t1"), priced(100_000, call="t2"), priced(1))
     agent, model = agent_with_limit(*script, approval=True)
     await agent.prompt("go")
@@ -317,7 +317,7 @@ blocks = st.one_of(
 def test_a_prompt_is_never_larger_than_its_bound(
     contents: Sequence[Sequence[Block]], counted: int
 ) -> None:
-    """However dense the text: a token is at least a byte, and what was counted is known."""
+    """However dense the text: a token is at least a byte, and counted parts are known."""
     messages = tuple(UserMessage(tuple(content)) for content in contents)
     tools = (ToolSpec("look", "Look ✓", {"type": "object"}),)
     request = ModelRequest(model=MODEL, messages=messages, system=("Ünï",), tools=tools)
@@ -373,7 +373,7 @@ async def test_a_stream_that_ends_without_a_reply_may_have_cost_all_of_it() -> N
 
 
 async def test_a_model_with_tools_is_told_what_its_limit_pays_for() -> None:
-    """The same in each call, for the prompt cache; a child has its share, or what is left above."""
+    """Equal in each call, for the prompt cache; a child has its share, or the rest above."""
     book = Book(*[priced(1_000)] * 5, limit=100_000)
     with_tools = replace(REQUEST, tools=(ToolSpec("look", "Look", {}),))
     small = book.ledger.child(lambda: book.conversation, limit_usd=0.05)

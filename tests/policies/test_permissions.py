@@ -84,7 +84,7 @@ def test_the_mode_decides_what_no_rule_decides(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_deny_wins_over_everything_in_every_mode(mode: Mode) -> None:
-    """C19: deny always wins, over tools that only read too."""
+    """C19: deny always wins, also over tools that only read."""
     permissions = policy(
         mode=mode, allow=["bash", "read"], ask=["bash"], deny=["bash(rm *)", "read(.env)"]
     )
@@ -106,7 +106,7 @@ def test_ask_wins_over_allow_and_over_the_mode(mode: Mode) -> None:
 
 
 def test_in_plan_mode_no_rule_lets_a_change_through() -> None:
-    """C19: plan means that nothing changes; the model reads what to do instead."""
+    """C19: in plan mode nothing changes; the model reads what to do instead."""
     permissions = policy(mode="plan", allow=["bash", "edit"], ask=["edit"])
 
     verdict = permissions.decide(call_of(EDIT, {"path": "a"}), EDIT, {"path": "a"}).verdict
@@ -118,7 +118,7 @@ def test_in_plan_mode_no_rule_lets_a_change_through() -> None:
 
 
 def test_plan_mode_runs_commands_that_only_read() -> None:
-    """C19: looking around is what it is for."""
+    """C19: its purpose is to look around."""
     assert runs(policy(mode="plan"), "cat a.txt | sort") is Allow
 
 
@@ -128,7 +128,7 @@ def test_plan_mode_runs_commands_that_only_read() -> None:
 def test_a_tool_whose_author_alone_says_that_it_only_reads_is_asked_about(
     mode: Mode, verdict: type[Verdict]
 ) -> None:
-    """Threat 6: a server's hint is no permission, in plan mode either; a rule is one."""
+    """Threat 6: a server's hint is no permission, not even in plan mode; a rule is one."""
     stranger = replace(tool("mcp__a__b", returns("text")), changes=False, is_vouched=lambda: False)
     vouched = replace(stranger, is_vouched=lambda: True)
 
@@ -157,12 +157,12 @@ def test_a_tool_whose_author_alone_says_that_it_only_reads_is_asked_about(
 def test_an_allow_rule_covers_only_plain_commands_it_understands_whole(
     command: str, verdict: type[Verdict]
 ) -> None:
-    """C19: a beginning that was allowed must not carry another command with it."""
+    """C19: an allowed prefix must not let another command through."""
     assert runs(policy(allow=["bash(npm test *)"]), command) is verdict
 
 
 def test_a_rule_for_the_whole_tool_covers_what_is_not_understood_too() -> None:
-    """C19: whoever writes `bash` means every command; what a rule denies stays denied."""
+    """C19: a rule `bash` covers every command; denied ones stay denied."""
     permissions = policy(allow=["bash"], deny=["bash(rm *)"])
 
     assert runs(permissions, "make > log; for x in *; do echo $x; done") is Allow
@@ -219,7 +219,7 @@ def test_a_deny_rule_leaves_other_words_alone(command: str) -> None:
     ],
 )
 def test_an_allow_rule_for_paths_compares_what_they_name(path: str, verdict: type[Verdict]) -> None:
-    """C19: a text that begins right can lead elsewhere."""
+    """C19: a path with the right prefix can lead elsewhere."""
     assert decide(policy(allow=["edit(src/*)"]), EDIT, path=path) is verdict
 
 
@@ -275,7 +275,7 @@ def test_what_is_no_rule_is_refused_where_it_stands(written: str) -> None:
     ],
 )
 def test_paths_in_rules_mean_what_gitignore_means(rule: str, path: str, meant: bool) -> None:
-    """What a person knows already; / and ~/ begin where they do in a shell."""
+    """Users know these patterns; / and ~/ are rooted as in a shell."""
     assert decide(policy(allow=[f"edit({rule})"]), EDIT, path=path) is (Allow if meant else Ask)
     assert decide(policy(deny=[f"edit({rule})"]), EDIT, path=path) is (Deny if meant else Ask)
 
@@ -326,7 +326,7 @@ def test_what_read_must_not_see_no_command_and_no_search_shows_unasked(tmp_path:
 def test_a_command_that_names_a_file_no_tool_may_read_is_denied_where_nothing_hides_it(
     command: str, mode: Mode, report: Report | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 4: Landlock hides no file of the workspace, so the rule itself must hold."""
+    """Threat 4: Landlock hides no file of the workspace, so the rule itself must deny."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder in ("priv", "src"):
         (tmp_path / folder).mkdir()
@@ -345,7 +345,7 @@ def test_a_command_that_names_a_file_no_tool_may_read_is_denied_where_nothing_hi
 def test_a_rule_about_reading_denies_no_command_that_names_another_file(
     command: str, tmp_path: Path
 ) -> None:
-    """C19: a rule about some files says nothing about others, there or not."""
+    """C19: a rule about some files does not affect others, existing or not."""
     for folder in ("priv", "src"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.txt").write_text("x")
@@ -376,7 +376,7 @@ def test_a_rule_about_reading_denies_no_command_that_names_another_file(
 async def test_what_always_would_allow_is_shown_and_never_open_ended(
     command: str, rules: tuple[str, ...]
 ) -> None:
-    """S4-26, threat 8: the narrowest beginnings that cover the call, all of them, or nothing."""
+    """S4-26, threat 8: the narrowest prefixes that cover the call, all of them, or nothing."""
     permissions = policy()
     call = call_of(BASH, {"command": command})
     await permissions(call, BASH, {})
@@ -396,7 +396,7 @@ async def test_other_tools_are_remembered_by_name() -> None:
 
 
 async def test_a_question_of_an_earlier_process_offers_the_same_again() -> None:
-    """S2-31: what "always" would add is not stored; it is found out from the recorded call."""
+    """S2-31: the rules offered are not stored but derived from the recorded call."""
     call, wrong = call_of(BASH, {"command": "npm test"}), call_of(BASH, {}, "t2")
     here, later = policy(), policy()
     await here(call, BASH, {"command": "npm test"})
@@ -410,7 +410,7 @@ async def test_a_question_of_an_earlier_process_offers_the_same_again() -> None:
 
 
 async def test_what_was_remembered_is_not_asked_again_in_this_session() -> None:
-    """S4-26: a new session asks again; each rule is listed with where it comes from."""
+    """S4-26: a new session asks again; each rule is listed with its origin."""
     permissions = policy(deny=["bash(rm *)"])
     call = call_of(BASH, {"command": "git add . && npm test"})
     assert isinstance(await permissions(call, BASH, {}), Ask)
@@ -430,7 +430,7 @@ async def test_what_was_remembered_is_not_asked_again_in_this_session() -> None:
 
 
 async def test_what_is_remembered_for_the_project_is_stored_and_holds_at_once() -> None:
-    """What cannot be stored is not allowed either: the person expects both."""
+    """If it cannot be stored, it is not allowed either: the user expects both."""
     stored: list[list[str]] = []
 
     def fails(_rules: object) -> None:
@@ -456,7 +456,7 @@ async def test_what_is_remembered_for_the_project_is_stored_and_holds_at_once() 
 
 
 async def test_always_is_not_offered_where_it_would_change_nothing() -> None:
-    """S4-26: a rule that asks, and what must be asked about, ask every time."""
+    """S4-26: an ask rule and calls that must be asked about ask every time."""
     permissions = policy(ask=["bash(git push *)"])
     calls_ = [
         call_of(BASH, {"command": "git push"}, "t1"),
@@ -474,7 +474,7 @@ async def test_always_is_not_offered_where_it_would_change_nothing() -> None:
 
 
 async def test_a_question_says_which_rule_asks_and_what_holds_a_command() -> None:
-    """What a person has to know before an answer."""
+    """The user needs both facts for an answer."""
     asks = RuleSet(ask=(parse_rule("bash(git push *)", "appsettings.toml:3"), parse_rule("edit")))
 
     async def ready() -> Report:
@@ -528,7 +528,7 @@ async def test_a_run_pauses_for_a_question_and_the_second_call_like_it_does_not(
 def test_the_sandbox_is_enough_in_the_modes_the_user_chose(
     auto_allow: AutoAllow, asking: list[Mode], tmp_path: Path
 ) -> None:
-    """C19: plan mode refuses all the same, and yolo needs no sandbox."""
+    """C19: but plan mode still refuses, and yolo needs no sandbox."""
     asks = [
         mode
         for mode in MODES
@@ -559,7 +559,7 @@ def test_a_sandbox_that_does_not_hold_is_not_enough(report: Report | None, tmp_p
 
 
 def test_landlock_is_enough_where_there_is_no_secret(tmp_path: Path) -> None:
-    """It keeps commands from the network and from what lies outside."""
+    """It blocks the network and everything outside the workspace."""
     assert runs(Permissions(place(tmp_path), mode="auto-edit"), "make", Report("landlock")) is Allow
 
 
@@ -584,7 +584,7 @@ def test_an_added_folder_counts_like_the_workspace(
 def test_in_a_home_directory_the_sandbox_alone_is_not_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 10: a new file whose name begins with a dot may make any program act."""
+    """Threat 10: a new dotfile there may make any program act."""
     monkeypatch.setenv("HOME", str(tmp_path / "of" / "me"))
     for root, verdict in ((tmp_path / "of" / "me", Ask), (tmp_path, Ask), (tmp_path / "x", Allow)):
         root.mkdir(parents=True, exist_ok=True)
@@ -594,7 +594,7 @@ def test_in_a_home_directory_the_sandbox_alone_is_not_enough(
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
 @pytest.mark.parametrize("flag", [True, "true", 1, "yes"])
 def test_what_leaves_the_sandbox_asks_in_every_mode(mode: Mode, flag: Json) -> None:
-    """No rule and no mode is enough; what the tool's parameters read as true counts as that."""
+    """No rule and no mode is enough; any input that the tool parses as true counts."""
     permissions = policy(mode=mode, allow=["bash"])
 
     assert runs(permissions, "npm test", BWRAP, unsandboxed=flag) is Ask
@@ -607,7 +607,7 @@ def test_what_leaves_the_sandbox_asks_in_every_mode(mode: Mode, flag: Json) -> N
 def test_git_reads_unasked_only_in_the_sandbox_of_a_trusted_workspace(
     trusted: bool, verdict: type[Verdict], tmp_path: Path
 ) -> None:
-    """Threat 11: `git status` runs what the repository's configuration names."""
+    """Threat 11: `git status` runs programs named by the repository's configuration."""
     permissions = Permissions(place(tmp_path), trusted=trusted)
 
     assert runs(permissions, "git status", BWRAP) is verdict
@@ -617,7 +617,7 @@ def test_git_reads_unasked_only_in_the_sandbox_of_a_trusted_workspace(
 
 
 async def test_a_command_waits_until_it_is_known_what_holds_it(tmp_path: Path) -> None:
-    """Deciding before the first probe ended would ask about what the sandbox holds."""
+    """An earlier decision would ask about commands that the sandbox confines."""
     probed: list[str] = []
 
     async def ready() -> Report:
@@ -634,7 +634,7 @@ async def test_a_command_waits_until_it_is_known_what_holds_it(tmp_path: Path) -
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".vscode/tasks.json", "x/.GIT/config"])
 def test_protected_files_are_never_written_unasked(mode: Mode, path: str) -> None:
-    """Threat 10: what the agent writes there, an editor or the next git runs."""
+    """Threat 10: editors and git run files the agent writes there."""
     other = tool("mcp__files__write", returns("done"))
     permissions = policy(mode=mode, allow=["edit", "mcp__*"])
 
@@ -658,7 +658,7 @@ def test_protected_files_are_never_written_unasked(mode: Mode, path: str) -> Non
 def test_a_file_that_makes_programs_act_is_asked_about_with_what_it_can_do(
     path: str, what: str
 ) -> None:
-    """S4-26: a project that needs one is not blocked, and no mode or rule lets it pass unseen."""
+    """S4-26: a project that needs one is not blocked, and no mode or rule hides it."""
     permissions = policy(mode="yolo", allow=["edit", "edit(**)"])
 
     decision = permissions.decide(call_of(EDIT, {"path": path}), EDIT, {"path": path})
@@ -668,7 +668,7 @@ def test_a_file_that_makes_programs_act_is_asked_about_with_what_it_can_do(
 
 
 class Reach:
-    """Stands in for the tools' workspace: everything below /other may be opened."""
+    """A stand-in for the tools' workspace: everything below /other may be opened."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []
@@ -690,7 +690,7 @@ class Reach:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("used", [READ, EDIT])
 async def test_a_call_that_can_only_fail_is_not_asked_about(mode: Mode, used: Tool) -> None:
-    """A question costs attention, and this answer would change nothing."""
+    """A question costs attention, and no answer would change anything."""
     permissions = Permissions(place(Path("/ws")), mode=mode, access=Reach())
 
     verdict = await permissions(call_of(used, {"path": ".env"}), used, {"path": ".env"})
@@ -701,7 +701,7 @@ async def test_a_call_that_can_only_fail_is_not_asked_about(mode: Mode, used: To
 
 
 async def test_access_outside_is_granted_once_or_for_its_folder() -> None:
-    """Asked when it is needed; what was opened once asks again, a folder that was allowed not."""
+    """Asked when needed; a path opened once asks again, an allowed folder does not."""
     reach = Reach()
     permissions = Permissions(place(Path("/ws")), mode="yolo", access=reach)
     first, second = (call_of(READ, {"path": f"/other/{name}"}, name) for name in ("a.txt", "b.txt"))
@@ -746,7 +746,7 @@ def test_a_directory_that_was_added_belongs_to_the_workspace(tmp_path: Path) -> 
 
 
 def test_auto_edit_is_about_files_of_the_workspace() -> None:
-    """A plugin's tool may name what it writes, and where that is."""
+    """A plugin's tool may declare the paths it writes."""
     elsewhere = tool("report", returns("done"), writes=lambda _params: ["/elsewhere/x"])
 
     assert decide(policy(mode="auto-edit"), elsewhere) is Ask

@@ -13,7 +13,7 @@ async def seen(*_arguments: object) -> str:
 
 
 async def test_the_model_is_told_once_and_its_tools_stay_the_same() -> None:
-    """C19: edit and write vanished and then did not exist; a changed list costs the cache."""
+    """C19: edit and write used to vanish; a changed list of tools costs the cache."""
     mode = ["plan"]
     options = LoopConfig(prepare=[plan_mode(lambda: mode[0] == "plan")])
     look = calls(tool_use("look", {}, "t1"))
@@ -41,7 +41,7 @@ async def test_the_model_is_told_once_and_its_tools_stay_the_same() -> None:
 
 
 async def test_a_session_that_goes_on_in_another_mode_hears_of_it() -> None:
-    """What the model was told is read from the conversation, not from this program's memory."""
+    """The last notice is read from the conversation, not from this program's memory."""
     mode = ["plan"]
     options = LoopConfig(prepare=[plan_mode(lambda: mode[0] == "plan")])
     first, *_ = scripted_agent(says("a"), options=options)
@@ -56,7 +56,7 @@ async def test_a_session_that_goes_on_in_another_mode_hears_of_it() -> None:
 
 
 async def test_a_summary_that_dropped_the_message_has_it_told_again() -> None:
-    """It stands behind the summary then."""
+    """It then follows the summary."""
     options = LoopConfig(prepare=[plan_mode(lambda: True)])
     agent, model, _ = scripted_agent(says("a"), says("b"), options=options)
     await agent.prompt("one")

@@ -14,7 +14,7 @@ LONG = "x" * 40_000
 
 
 def in_turn(*rounds: Callable[[PluginContext], None]) -> Plugin:
-    """Return a plugin that does something else in each round; the last one again and again."""
+    """Return a plugin with a different effect in each round; the last one repeats."""
     left = list(rounds)
 
     def prepare(ctx: PluginContext) -> None:
@@ -36,7 +36,7 @@ def tells(text: str) -> Callable[[PluginContext], None]:
 
 
 async def test_a_change_of_tools_is_told_once_with_its_price() -> None:
-    """C10: everything behind the tools is read anew; 40,000 characters are 10,000 tokens."""
+    """C10: everything after the tools is reread; 40,000 characters are 10,000 tokens."""
     look, grep = (tool(name, returns("")) for name in ("look", "grep"))
     run = Contributing(
         [in_turn(nothing, offers(look, grep), offers(look, grep), offers(grep))],
@@ -70,7 +70,7 @@ async def test_a_tool_whose_definition_changed_is_a_change_too() -> None:
 
 
 async def test_changed_context_costs_what_comes_behind_it() -> None:
-    """C10: tools, the stable block and what did not change in front stay cached, not counted."""
+    """C10: tools, the stable block and unchanged context before it stay cached, not counted."""
     huge = tool("huge", returns(""))
     run = Contributing(
         [Plugin(name="first", prepare=tells(LONG)), in_turn(tells("a"), tells("b" * 4_000))],
@@ -87,7 +87,7 @@ async def test_changed_context_costs_what_comes_behind_it() -> None:
 
 
 async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
-    """C10: a new stable block is the dearest change there is."""
+    """C10: a new stable block is the most expensive change."""
     run = Contributing([], says("one"), says("two"))
     await run.prompt()
     run.agent.set_system_prompt(LONG)
@@ -99,7 +99,7 @@ async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
 
 
 async def test_without_a_price_there_are_tokens_only() -> None:
-    """An unknown model has no price, and none is made up."""
+    """An unknown model has no price, and none is invented."""
     plugin = in_turn(tells("a"), tells("b"))
     run = Contributing([plugin], says("one"), says("two"), price=lambda _id, _usage: None)
     await run.prompt()
@@ -111,7 +111,7 @@ async def test_without_a_price_there_are_tokens_only() -> None:
 
 
 async def test_another_conversation_or_model_has_no_cached_prefix_to_break() -> None:
-    """What was never cached is not read anew."""
+    """Content that was never cached costs nothing extra."""
     run = Contributing(
         [in_turn(tells("a"), tells("b"), tells("c"))], says("one"), says("two"), says("three")
     )
@@ -125,7 +125,7 @@ async def test_another_conversation_or_model_has_no_cached_prefix_to_break() -> 
 
 
 async def test_a_prefix_that_stays_is_no_news() -> None:
-    """Rounds with tools, equal tools built anew each time."""
+    """Rounds with tools, and equal tools created again each time."""
     run = Contributing(
         [Plugin(name="p", prepare=lambda ctx: ctx.add_tool(tool("look", returns("a tree"))))],
         calls(tool_use("look")),
@@ -137,7 +137,7 @@ async def test_a_prefix_that_stays_is_no_news() -> None:
 
 
 async def test_an_image_costs_what_images_cost() -> None:
-    """Written as text, this one would be half a million tokens."""
+    """Counted as text, this one would be half a million tokens."""
     data: Json = {"type": "base64", "media_type": "image/png", "data": "A" * 2_000_000}
     picture: Block = {"type": "image", "source": data}
     look = tool("look", returns(""))

@@ -28,7 +28,7 @@ def input_of(messages: list[Message], focus: str = "") -> str:
 
 
 def test_results_and_inputs_are_previewed_and_words_are_whole() -> None:
-    """S1c-4: results 500 head and 200 tail, inputs 200; what people and model said stays."""
+    """S1c-4: results 500 head and 200 tail, inputs 200; user and model text stays."""
     given: Json = {"path": "p" * 400}
     text = input_of(
         [
@@ -51,7 +51,7 @@ def test_results_and_inputs_are_previewed_and_words_are_whole() -> None:
 
 
 def test_the_whole_input_is_capped_and_both_ends_are_kept() -> None:
-    """S1c-4: at most 100,000 characters; an earlier summary stands first, current work last."""
+    """S1c-4: at most 100,000 characters; an earlier summary comes first, current work last."""
     messages: list[Message] = [UserMessage.of("FIRST " + "u" * 90_000)]
     messages += [AssistantMessage((text_block("a" * 90_000 + " LAST"),))]
 
@@ -85,7 +85,7 @@ def test_the_request_is_small_has_no_tools_and_its_own_instructions() -> None:
 def test_the_summary_is_written_with_as_little_thinking_as_the_model_allows(
     accepted: frozenset[str], level: str
 ) -> None:
-    """Thinking is taken from the 4096 tokens; a model that cannot stop refuses to be told to."""
+    """Thinking counts against the 4096 tokens; some models refuse a request to disable it."""
     model = Model("m", thinking=accepted)
 
     assert summary_request([UserMessage.of("hi")], model=model).thinking_level == level
@@ -101,7 +101,7 @@ async def summary_of(*steps: object, model: Model | None = None) -> tuple[Summar
 
 
 async def test_the_reply_is_the_summary_and_its_usage_is_handed_on() -> None:
-    """S1-41: the strategy `summarize`; without a model of its own it asks the run's."""
+    """S1-41: the strategy `summarize`; without a separate model it uses the run's."""
     summary, scripted = await summary_of(says("  It was so.\n", usage=Usage(7, 3)))
 
     assert summary == Summary("It was so.", Usage(7, 3))
@@ -125,20 +125,20 @@ async def test_a_model_of_its_own_is_asked_instead_of_the_runs() -> None:
     ],
 )
 async def test_a_summary_cut_off_says_so_and_a_refusal_is_none(reply: object, text: str) -> None:
-    """S1c-6: a refusal put into the history would be taken for facts."""
+    """S1c-6: a refusal in the history would be taken for facts."""
     summary, _ = await summary_of(reply)
 
     assert summary.text == text
 
 
 async def test_a_stream_without_an_end_is_a_failure() -> None:
-    """S1c-6: half a summary is worse than none."""
+    """S1c-6: an incomplete summary is worse than none."""
     with pytest.raises(ModelError, match="ended too early"):
         await summary_of([ReplyStart("m"), TextDelta(0, "half")])
 
 
 async def test_waiting_for_a_retry_is_told() -> None:
-    """A minute of silence looks like a hang; nothing on the screen is taken back."""
+    """A minute of silence looks like a hang; nothing on the screen is revoked."""
     listener = Listener()
     steps = [Retrying(1, 5, 10.0, "rate limited", restarted=True), *stream_of(says("ok"))]
 

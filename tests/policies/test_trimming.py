@@ -31,7 +31,7 @@ def first_words(messages: list[Message]) -> list[str]:
 
 
 def test_the_oldest_messages_behind_the_first_go() -> None:
-    """S1-32, S1-16, C7: the count is below the limit; the first user message stays."""
+    """S1-32, S1-16, C7: the count is at most the limit; the first user message stays."""
     conversation = conversation_with(["user", 0, "user", 0, "user", 0])
 
     removed = trim_history(conversation, max_messages=6)
@@ -55,7 +55,7 @@ def test_a_round_is_never_split_even_if_the_limit_is_exceeded() -> None:
 
 
 def test_where_three_quarters_cannot_be_reached_the_limit_counts() -> None:
-    """S1-32: the round that is too long for them stays, and as much before it as there is room."""
+    """S1-32: a round too long for them stays, with as much before it as fits."""
     conversation = conversation_with(["user", 0, 0, 0, 5], last=None)
 
     assert trim_history(conversation, max_messages=8) == 2
@@ -63,7 +63,7 @@ def test_where_three_quarters_cannot_be_reached_the_limit_counts() -> None:
 
 
 async def test_between_two_cuts_each_request_begins_with_the_one_before() -> None:
-    """S1-32: what the prompt cache holds is sent again for many turns, not changed in each."""
+    """S1-32: the cached prefix is sent again for many turns, not changed in each."""
     rounds, limit = 100, 40
     agent, model, events = scripted_agent(
         *[calls(tool_use("look", id=f"t{n}")) for n in range(rounds)],
@@ -99,7 +99,7 @@ def test_notes_nobody_sends_do_not_count() -> None:
 
 
 def test_one_warning_names_the_number_removed_and_the_limit() -> None:
-    """S1-33: and none is there when nothing goes."""
+    """S1-33: and there is none if nothing is removed."""
     listener = Listener()
     conversation = conversation_with(["user", 0, "user", 0])
 
@@ -112,7 +112,7 @@ def test_one_warning_names_the_number_removed_and_the_limit() -> None:
 
 
 def test_a_summary_stays_when_what_follows_it_is_trimmed() -> None:
-    """C7: it stands for what is gone already; losing it would lose that twice."""
+    """C7: it stands for removed messages; losing it would lose them twice."""
     conversation = conversation_with(["user", 0, "user", 0, "user", 0])
     kept = conversation.prompts[1].input
     assert kept
@@ -126,7 +126,7 @@ def test_a_summary_stays_when_what_follows_it_is_trimmed() -> None:
 
 
 def test_a_summary_counts_as_one_message() -> None:
-    """S1-32: at the limit nothing goes; one message above it something does."""
+    """S1-32: at the limit nothing is removed; one message above it something is."""
     conversation = conversation_with(["user", 0, "user", 0, "user", 0])
     kept = conversation.prompts[1].input
     assert kept
@@ -138,7 +138,7 @@ def test_a_summary_counts_as_one_message() -> None:
 
 
 def test_a_cut_survives_the_failure_of_the_prompt_it_was_made_in() -> None:
-    """A prompt nobody typed stands in the history only while it runs; no cut may name it."""
+    """A triggered prompt is in the history only while it runs; no cut may name it."""
     conversation = conversation_with(["user", 0])
     conversation.begin()
 
@@ -149,7 +149,7 @@ def test_a_cut_survives_the_failure_of_the_prompt_it_was_made_in() -> None:
 
 
 def test_nothing_is_trimmed_while_calls_are_open() -> None:
-    """The turn that resumes an approved batch asks no model."""
+    """The turn that resumes an approved batch makes no model call."""
     conversation = conversation_with(["user", 0, "user", 0], last="go")
     conversation.add_reply(calls(tool_use("look")))
 
@@ -185,7 +185,7 @@ def test_whatever_happened_a_trimmed_history_can_be_sent(
 
 
 def _ends_with_one_round(messages: Sequence[Message]) -> bool:
-    """Whether nothing but the first message and one round is left."""
+    """Return whether only the first message and one round are left."""
     behind = [m for m in messages[1:] if not isinstance(m, ToolResultMessage)]
     return len(behind) == 1
 
@@ -207,7 +207,7 @@ async def test_in_a_run_the_history_is_trimmed_before_every_request() -> None:
 
 
 def test_without_a_limit_the_history_is_not_looked_at() -> None:
-    """The default; it cost 50 ms before each call in a session of 10,000 entries."""
+    """The default; the check cost 50 ms before each call in a session of 10,000 entries."""
 
     class Unread(Conversation):
         @property

@@ -15,7 +15,7 @@ CALL = ToolCall("t1", "bash", {"command": "yes"})
 
 
 def test_the_notice_has_the_exact_words_of_the_specification() -> None:
-    """S1-35, S1-16: thousands separators, the tool's name, the real length; called alone."""
+    """S1-35, S1-16: thousands separators, the tool's name, the real length; in isolation."""
     cut = truncate_tool_result("x" * 120_000, "bash")
 
     notice = "[OUTPUT TRUNCATED: Showing 40,000 of 120,000 characters from bash]"
@@ -61,7 +61,7 @@ def test_the_notice_is_there_when_the_limit_falls_between_two_blocks() -> None:
 
 
 def test_an_excerpt_that_fits_says_how_much_there_was() -> None:
-    """S1-35, S1-36: the tool chose what to leave out; cut once, with the real size."""
+    """S1-35, S1-36: the tool chose the omissions; cut once, with the real size."""
     listener = Listener()
     excerpt = ToolResult((text_block("head … tail"), IMAGE), {"exit": 0}, full_chars=120_000)
 
@@ -73,7 +73,7 @@ def test_an_excerpt_that_fits_says_how_much_there_was() -> None:
 
 
 def test_an_excerpt_over_the_limit_is_cut_and_says_how_much_there_was() -> None:
-    """S1-35: an excerpt that had no room in a tiny limit."""
+    """S1-35: an excerpt that exceeds a tiny limit."""
     excerpt = ToolResult((text_block("x" * 30),), full_chars=120_000)
 
     result = Truncation(Listener(), limit_chars=20)(CALL, excerpt)
@@ -103,7 +103,7 @@ def test_a_result_that_fits_is_the_same_object(limit: int) -> None:
 
 
 async def test_in_a_run_history_and_model_see_the_cut_result() -> None:
-    """S1-34, S1-36: in the place where results enter the history."""
+    """S1-34, S1-36: where results enter the history."""
     listener = Listener()
     agent, model, _ = scripted_agent(
         calls(tool_use("look")),

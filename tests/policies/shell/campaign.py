@@ -18,7 +18,7 @@ COMPOSERS = (compose_form, compose_form, compose, compose_known)
 
 
 def main(count: int, first: int) -> int:
-    """Run *count* variants, from seed *first* on."""
+    """Run *count* variants, starting with seed *first*."""
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         workspace = make_workspace(Path(folder) / "tree", plain_git=True)

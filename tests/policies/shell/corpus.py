@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 
-# These ask even where git may run: they write, or run what their options or the repository name.
+# These ask even where git may run: they write, or run programs named by options or repository.
 GIT: Sequence[str] = (
     "git -c core.fsmonitor=./hook.sh status",
     "git -c core.pager='touch new.txt' log",

@@ -335,7 +335,7 @@ EVERYDAY: Mapping[str, Sequence[str]] = {
 
 
 def make_project(root: Path) -> Path:
-    """Create a project under git in *root*, as a person would have it; return its real path."""
+    """Create a project under git in *root*, as a user would have it; return its real path."""
     files = {
         "README.md": "# Project\n\nfoo and main\n",
         "CHANGES.md": "# Changes\n",

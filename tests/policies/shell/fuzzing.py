@@ -117,7 +117,7 @@ def _argument(random: Random) -> str:
 
 
 def _quoted(random: Random, word: str) -> str:
-    """Return *word* in one of the ways bash reads as the same word, or nearly so."""
+    """Return *word* in a form that bash reads as the same word, or nearly so."""
     match random.randrange(8):
         case 0:
             return f"'{word}'"
@@ -171,10 +171,10 @@ _OPERANDS = (
 
 
 def compose_known(seed: int) -> str:
-    """Return a program that is known to only read, with options that are known to as well.
+    """Return a program known to only read, with options known to only read.
 
-    Values stand behind them, are joined to them, or belong to another: what the table says of an
-    option must be what the program does with it.
+    Values follow the options, are joined to them, or belong to others: the table's claim about an
+    option must match the program.
     """
     random = Random(seed)
     name = random.choice(list(PROGRAMS))
@@ -190,7 +190,7 @@ def compose_known(seed: int) -> str:
 
 
 def _with_value(random: Random, option: str, options: dict[str, bool | None]) -> list[str]:
-    """Return *option*, perhaps with others in one word and with a value."""
+    """Return *option*, perhaps joined with others and with a value."""
     takes = options[option]
     value = f"'{random.choice(_VALUES)}'"
     joined = random.random() < 0.5
@@ -373,7 +373,7 @@ _ABOUT = (
 
 
 def compose_form(seed: int) -> str:
-    """Return a script in a form that is taken apart: loops, conditions, small languages."""
+    """Return a script in a form the parser descends into: loops, conditions, small languages."""
     random = Random(seed)
     script = _form(random)
     if random.random() < 0.4:

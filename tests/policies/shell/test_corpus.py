@@ -13,7 +13,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def runs_unasked(workspace: Workspace, script: str) -> bool:
-    """Judge *script* as somebody without rules and without a sandbox."""
+    """Judge *script* without rules and without a sandbox."""
     return judge(script, CommandRules(), workspace.place()).verdict == "allow"
 
 
@@ -28,7 +28,7 @@ def test_no_dangerous_command_runs_unasked(workspace: Workspace, trick: str) -> 
 
 
 def test_git_runs_unasked_in_the_forms_that_only_read(workspace: Workspace) -> None:
-    """Threat 11: in a trusted workspace too its options name programs, folders and files."""
+    """Threat 11: in a trusted workspace too, its options name programs, folders and files."""
     place = workspace.place(git_is_safe=True, secrets_are_masked=True)
 
     allowed = [each for each in GIT if judge(each, CommandRules(), place).verdict == "allow"]
@@ -38,7 +38,7 @@ def test_git_runs_unasked_in_the_forms_that_only_read(workspace: Workspace) -> N
 
 
 def test_at_most_three_of_twenty_harmless_commands_ask(workspace: Workspace) -> None:
-    """Who is asked about everything soon says yes to everything."""
+    """Users asked about everything soon approve everything."""
     asked = [each for each in BENIGN if not runs_unasked(workspace, each)]
 
     assert len(BENIGN) == 20
@@ -46,7 +46,7 @@ def test_at_most_three_of_twenty_harmless_commands_ask(workspace: Workspace) -> 
 
 
 def test_the_corpus_is_as_large_as_promised() -> None:
-    """A bar is only as good as what is held against it."""
+    """A bar needs enough cases."""
     dangerous = [command for commands in DANGEROUS.values() for command in commands]
 
     assert len(set(dangerous)) >= 390

@@ -19,7 +19,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked(root: Path, *, masked: bool, git_is_safe: bool) -> list[str]:
-    """Return which commands of the list ask, in the mode that asks before every change."""
+    """Return the commands of the list that ask, in the mode that asks before every change."""
     place = Place(
         root=root,
         is_secret=is_secret,
@@ -43,14 +43,14 @@ def test_nearly_all_run_unasked_in_the_sandbox_of_a_trusted_folder(project: Path
 
 
 def test_most_run_unasked_in_the_sandbox_of_a_folder_nobody_trusts(project: Path) -> None:
-    """At least 200 of 258: git too, where the repository names no program."""
+    """At least 200 of 258: git too, if the repository names no program."""
     ask = asked(project, masked=True, git_is_safe=names_no_program(project))
 
     assert len(COMMANDS) - len(ask) >= len(COMMANDS) * 200 / 258, ask
 
 
 def test_without_a_sandbox_git_and_other_programs_of_the_user_ask(project: Path) -> None:
-    """Nothing holds them there."""
+    """Nothing confines them there."""
     ask = asked(project, masked=False, git_is_safe=False)
 
     assert {"git status", "ps aux"} <= set(ask)

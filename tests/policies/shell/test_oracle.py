@@ -31,15 +31,15 @@ def allowed(script: str, workspace: Workspace) -> bool:
 
 
 def surprises(scripts: list[str], workspace: Workspace, log: Path) -> dict[str, list[str]]:
-    """Run *scripts*; return those that did more than read, and what."""
+    """Run *scripts*; return those that did more than read, with their effects."""
     found = {script: effects(script, workspace, log) for script in scripts}
     return {script: did for script, did in found.items() if did}
 
 
 @observed
 def test_the_oracle_sees_what_commands_do(workspace: Workspace, tmp_path: Path) -> None:
-    """Else the tests below could not fail."""
-    tree = make_workspace(tmp_path / "tree")  # its own: these commands do change it
+    """Otherwise the tests below could not fail."""
+    tree = make_workspace(tmp_path / "tree")  # a separate one: these commands do change it
     log = tmp_path / "log"
 
     assert effects("touch new.txt", tree, log)
@@ -71,7 +71,7 @@ def test_allowed_commands_of_the_sample_only_read(workspace: Workspace, tmp_path
 
 @observed
 def test_known_options_do_what_the_table_says(workspace: Workspace, tmp_path: Path) -> None:
-    """A value taken for an operand, or an operand for a value, would be a file nobody checked."""
+    """A value taken for an operand, or an operand for a value, would be an unchecked file."""
     scripts = [script for script in map(compose_known, range(60)) if allowed(script, workspace)]
 
     assert len(scripts) >= 20
@@ -97,7 +97,7 @@ def test_forms_that_are_taken_apart_only_read(plain_workspace: Workspace, tmp_pa
 def test_all_forms_that_are_taken_apart_only_read(
     plain_workspace: Workspace, tmp_path: Path
 ) -> None:
-    """5,000 composed scripts; `campaign` runs as many as one has time for."""
+    """5,000 composed scripts; `campaign` runs any number."""
     place = plain_workspace.place(git_is_safe=True)
     scripts = [
         script

@@ -33,7 +33,7 @@ def construct(script: str) -> str:
     ],
 )
 def test_quotes_are_read_as_bash_reads_them(script: str, expected: list[list[str]]) -> None:
-    """Double quotes know five escapes; in all others the backslash stays."""
+    """Double quotes know five escapes; before other characters the backslash stays."""
     assert words(script) == expected
 
 
@@ -66,7 +66,7 @@ def test_commands_are_found_in_what_the_shell_builds_of_them(
 
 
 def test_a_value_that_would_not_stay_one_word_is_not_put_in() -> None:
-    """Without quotes bash splits it, and takes what it finds for a pattern."""
+    """Without quotes bash splits it, and expands it as a pattern."""
     with pytest.raises(NotLiteral, match="several words"):
         words('for f in "y z"; do a ${f}; done')
 
@@ -78,7 +78,7 @@ def test_a_loop_sets_no_variable_that_acts(name: str) -> None:
 
 
 def test_a_command_knows_what_joins_it_to_the_one_before() -> None:
-    """A `cd` in a pipeline changes another shell's folder than one behind &&."""
+    """A `cd` in a pipeline acts in a subshell, unlike one after &&."""
     commands = parse("a | b && c\nd")
 
     assert not isinstance(commands, Unknown)
@@ -122,11 +122,11 @@ def test_a_command_knows_what_joins_it_to_the_one_before() -> None:
     ],
 )
 def test_what_makes_a_script_unreadable_is_named(script: str, expected: str) -> None:
-    """The person who is asked reads why."""
+    """The question shows the reason."""
     assert construct(script) == expected
 
 
 def test_every_word_is_separated_from_the_next_by_blanks() -> None:
-    """What the parser takes for two words and bash for one would be judged as neither."""
+    """Two words for the parser but one for bash would be judged as neither."""
     for script in ("ls>/dev/null", "a2>/dev/null", "ls>&2"):
         assert isinstance(parse(script), Unknown)

@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Place:
 def test_the_narrowest_beginning_is_offered(
     script: str, expected: tuple[str, ...], place: Place
 ) -> None:
-    """S4-26: one for each command that does more than read; and they do cover the call."""
+    """S4-26: one for each command that does more than read; together they cover the call."""
     prefixes = session_prefixes(script, place)
     rules = CommandRules(allow=[command_rule(prefix) for prefix in prefixes])
 
@@ -76,5 +76,5 @@ def test_the_narrowest_beginning_is_offered(
     ],
 )
 def test_nothing_is_offered_for_what_cannot_be_overseen(script: str, place: Place) -> None:
-    """Interpreters, shells, what starts others, and what a person could not read in full."""
+    """Interpreters, shells, programs that start others, and text too long to read in full."""
     assert session_prefixes(script, place) == ()

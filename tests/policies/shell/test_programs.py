@@ -24,14 +24,14 @@ from agent_cli.policies.shell.readings import programs
     ],
 )
 def test_every_program_is_listed_once_and_in_order(script: str, names: list[str] | None) -> None:
-    """Threat 8: what stands at the end of 6,000 characters too."""
+    """Threat 8: also one at the end of 6,000 characters."""
     expected = names or ["rm", "ls", "cat", "touch"]
 
     assert programs(script, os.environ["PATH"]) == expected
 
 
 def test_every_objection_is_said(tmp_path: Path) -> None:
-    """Who reads one reason takes it for the only one."""
+    """A reader of one reason would take it for the only one."""
     place = Place(root=tmp_path.resolve(), search_path=os.environ["PATH"])
 
     one = judge("touch a; cat /etc/passwd; touch b", CommandRules(), place).reason

@@ -43,7 +43,7 @@ def test_paths_are_resolved_before_they_are_compared(workspace: Workspace) -> No
 
 
 def test_another_folder_may_be_opened(workspace: Workspace) -> None:
-    """What --add-dir names."""
+    """The folders of --add-dir."""
     (workspace.outside / "public.txt").write_text("x")
     opened = Place(
         root=workspace.root, extra_dirs=[workspace.outside], search_path=os.environ["PATH"]
@@ -54,7 +54,7 @@ def test_another_folder_may_be_opened(workspace: Workspace) -> None:
 
 
 def test_a_search_through_folders_looks_for_secrets_first(workspace: Workspace) -> None:
-    """Threat 4: `grep -r` reads .env, and nobody named it."""
+    """Threat 4: `grep -r` reads .env without naming it."""
     assert reason("grep -r x .", workspace.place()) == ". holds .env, which may hold secrets"
     assert reads("grep -r x src", workspace.place())
     assert reads("grep -r x .", workspace.place(secrets_are_masked=True))
@@ -62,7 +62,7 @@ def test_a_search_through_folders_looks_for_secrets_first(workspace: Workspace) 
 
 
 def test_a_search_does_not_take_its_rules_from_a_secret(workspace: Workspace) -> None:
-    """Threat 4: `rg` quotes lines of .ignore that are no rules, also from the folders above."""
+    """Threat 4: `rg` quotes invalid lines of .ignore, also from the folders above."""
     assert reads("rg x src", workspace.place())
 
     (workspace.root / "src" / "deep").mkdir()
@@ -75,7 +75,7 @@ def test_a_search_does_not_take_its_rules_from_a_secret(workspace: Workspace) ->
 def test_a_folder_too_large_to_look_through_asks(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit fails to a question."""
+    """Beyond the limit, a question is asked."""
     monkeypatch.setattr(place, "SEARCHED_ENTRIES_MAX", 1)
 
     assert reason("grep -r x src", workspace.place()) == (
@@ -95,7 +95,7 @@ def test_patterns_are_expanded_when_the_decision_is_made(workspace: Workspace) -
 
 
 def test_a_file_that_is_named_like_an_option_asks(workspace: Workspace) -> None:
-    """The pattern would put the option there."""
+    """The pattern would insert an option."""
     assert reason("cd odd && cat *", workspace.place()) == (
         "* matches --output=owned.txt, which looks like an option"
     )
@@ -120,7 +120,7 @@ def test_a_pattern_with_too_many_matches_asks(
 
 
 def test_cd_is_followed_where_it_is_certain(workspace: Workspace) -> None:
-    """And links are left by .. as bash leaves them: in the text."""
+    """And .. removes links as bash does: textually."""
     allowed = (
         *("cd src && cat main.py", "cd src; cd ..; cat data.txt", "cd src\ncat ../data.txt"),
         "cd links/outside/.. && cat new",  # bash ends up in links, not next to the workspace
@@ -136,9 +136,9 @@ def test_cd_is_followed_where_it_is_certain(workspace: Workspace) -> None:
 
 
 def test_a_program_of_the_workspace_is_not_the_one_that_is_known(workspace: Workspace) -> None:
-    """Threat 13: a PATH that leads into the repository, or depends on where the shell stands.
+    """Threat 13: a PATH that leads into the repository, or depends on the current directory.
 
-    A version manager's shim runs what a file of the repository names.
+    A version manager's shim runs a program named by a file of the repository.
     """
     shims = workspace.outside / "shims"
     shims.mkdir()
@@ -248,5 +248,5 @@ def test_options_of_the_list_are_read_as_getopt_reads_them(
     ],
 )
 def test_what_is_not_on_the_list_asks(workspace: Workspace, script: str) -> None:
-    """Abbreviations, missing values and patterns in the place of options among them."""
+    """Including abbreviations, missing values and patterns in the place of options."""
     assert not reads(script, workspace.place())

@@ -27,7 +27,7 @@ def add(root: Path, text: str) -> None:
     ],
 )
 def test_what_a_clone_writes_names_no_program(root: Path, config: str) -> None:
-    """Else an ordinary repository would ask about every `git status`."""
+    """Otherwise an ordinary repository would ask about every `git status`."""
     assert names_no_program(root)
 
     add(root, config)
@@ -70,7 +70,7 @@ def test_a_repository_without_files_yet_names_no_program(root: Path) -> None:
     ],
 )
 def test_every_other_key_may_name_one(root: Path, config: str) -> None:
-    """Threat 11: tomorrow's key as well, and what another reader would read differently."""
+    """Threat 11: tomorrow's keys as well, and syntax that other readers parse differently."""
     add(root, config)
 
     assert not names_no_program(root)
@@ -109,7 +109,7 @@ def test_a_repository_that_lies_elsewhere_is_not_looked_into(tmp_path: Path) -> 
 
 
 def test_a_folder_below_belongs_to_the_repository_unless_it_is_one(tmp_path: Path) -> None:
-    """Git takes the nearest, a bare one too."""
+    """Git uses the nearest, even a bare one."""
     for name in ("a/b", "own/b", "bare/b"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "own/.git").touch()

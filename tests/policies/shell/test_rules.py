@@ -89,12 +89,12 @@ def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Ju
     ],
 )
 def test_a_rule_that_denies_finds_the_command_wherever_it_stands(script: str) -> None:
-    """However deep, behind whatever, and with no limit that skips the rest."""
+    """However deep, after any prefix, and with no limit that skips the rest."""
     assert judged(script, deny="npm run *").verdict == "deny"
 
 
 def test_an_option_the_parser_takes_for_a_redirects_number_counts() -> None:
-    """Of `sort -oa1>b` bash makes an option and a redirect."""
+    """Bash reads `sort -oa1>b` as an option and a redirect."""
     assert judged("cat x | sort -oa1>/dev/null", deny="sort -oa1").verdict == "deny"
 
 
@@ -129,7 +129,7 @@ def test_an_option_the_parser_takes_for_a_redirects_number_counts() -> None:
     ],
 )
 def test_what_a_rule_that_denies_cannot_see_asks_in_every_mode(script: str) -> None:
-    """Unreadable with such a rule is a question, never a yes, even if another rule allows it."""
+    """An unreadable script with such a rule asks, even if another rule allows it."""
     judgement = judged(script, allow="*", deny="npm run *")
 
     assert judgement.verdict == "ask"
@@ -154,7 +154,7 @@ def test_what_a_rule_that_denies_cannot_see_asks_in_every_mode(script: str) -> N
     ],
 )
 def test_a_rule_that_denies_leaves_others_alone(script: str) -> None:
-    """A rule that stops too much is soon taken out."""
+    """Users soon remove a rule that blocks too much."""
     assert judged(script, deny="npm run *").verdict not in ("deny", "ask")
 
 
@@ -193,14 +193,14 @@ def test_a_rule_without_a_star_means_these_words_only() -> None:
 
 
 def test_deny_wins_over_ask_and_ask_over_allow() -> None:
-    """Deny is monotone: no rule that allows can open what another forbids."""
+    """Deny is monotone: no allow rule can permit what another rule denies."""
     assert judged("a b", allow="a *", ask="a *", deny="a b").verdict == "deny"
     assert judged("a c", allow="a *", ask="a c", deny="a b").verdict == "ask"
     assert judged("a d", allow="a *", ask="a c", deny="a b").verdict == "allow"
 
 
 def test_the_judgement_names_rule_construct_and_commands() -> None:
-    """What `permissions explain` prints."""
+    """The output of `permissions explain`."""
     judgement = judged("npm run x > $out && echo $y", ask="npm *")
 
     assert judgement == Judgement(

@@ -18,7 +18,7 @@ _NEWLINE = "⏎"
 
 
 def pinned() -> Iterator[tuple[str, str]]:
-    """Yield each script of the file, and what is said about it."""
+    """Yield each script of the file with its pinned verdict."""
     said = ""
     for line in FILE.read_text(encoding="utf-8").removesuffix("\n").split("\n"):
         if line.startswith("    "):
@@ -28,13 +28,13 @@ def pinned() -> Iterator[tuple[str, str]]:
 
 
 def verdict_on(script: str, workspace: Workspace) -> str:
-    """Return what is said about *script*, and what "always this session" offers for it."""
+    """Return the verdict on *script*, and the offer of "always this session" for it."""
     place = Place(
         root=workspace.root,
         is_secret=is_secret,
         git_is_safe=True,
         secrets_are_masked=True,
-        search_path="/nowhere",  # so that it does not matter what is installed here
+        search_path="/nowhere",  # so that the programs installed here do not matter
         home="/home/somebody",
     )
     judged, offered = judge(script, CommandRules(), place), session_prefixes(script, place)
@@ -49,7 +49,7 @@ def verdict_on(script: str, workspace: Workspace) -> str:
 
 
 def write(scripts: Sequence[str], workspace: Workspace) -> None:
-    """Write the file anew."""
+    """Rewrite the file."""
     by_verdict: dict[str, list[str]] = {}
     for script in scripts:
         by_verdict.setdefault(verdict_on(script, workspace), []).append(script)
@@ -75,7 +75,7 @@ def test_each_known_command_is_judged_as_pinned(tmp_path: Path) -> None:
 
 
 def test_the_pinned_commands_are_many_and_none_stands_there_twice() -> None:
-    """Every entry of every table is in one of them; an entry more needs a line more."""
+    """Every entry of every table is in one of them; a new entry needs a new line."""
     scripts = [script for script, _ in pinned()]
 
     assert len(set(scripts)) == len(scripts) > 4_900

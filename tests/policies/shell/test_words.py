@@ -43,7 +43,7 @@ def test_a_literal_word_is_what_the_program_gets(source: str, expected: Word) ->
     ],
 )
 def test_a_word_that_bash_would_expand_is_refused(source: str) -> None:
-    """Even where the parser lets it pass: both have to agree."""
+    """Even if the parser accepts it: both must agree."""
     with pytest.raises(NotLiteral):
         literal_word(source)
 
@@ -65,5 +65,5 @@ def test_a_word_that_bash_would_expand_is_refused(source: str) -> None:
     ],
 )
 def test_a_likely_word_is_known_or_none(source: str, expected: str | None) -> None:
-    """For rules that forbid: None may be anything."""
+    """For deny rules: None stands for any word."""
     assert likely_word(source) == expected

@@ -19,7 +19,7 @@ _SECRETS = (".env", ".key", "id_rsa")
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The tree: `root` is the workspace, `outside` lies next to it, `home` is the user's."""
+    """The tree: `root` is the workspace, `outside` is next to it, `home` is the user's."""
 
     root: Path
     outside: Path
@@ -27,7 +27,7 @@ class Workspace:
 
     @property
     def secrets(self) -> list[Path]:
-        """Every file with a canary in it."""
+        """Return every file with a canary in it."""
         return [
             *(self.root / ".env", self.root / "certs/server.key"),
             *(self.outside / "secret.txt", self.home / ".ssh/id_rsa"),
