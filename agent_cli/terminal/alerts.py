@@ -1,19 +1,19 @@
-"""Alert a user who looked away: with a notification (OSC 9), or the bell."""
+"""Alert a user who looked away with a notification (OSC 9) or the bell."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from agent_cli.contracts.options import Notify
 
-# Those that say in their documentation that they know it. To others it can mean something else
-# (ConEmu), or nothing at all: there a bell is what reaches somebody.
+# Terminals whose documentation lists OSC 9. Others give it another meaning (ConEmu) or ignore it;
+# they get the bell.
 _PROGRAMS: Final = frozenset(("iTerm.app", "WezTerm", "ghostty", "WarpTerminal"))
 _TERMS: Final = ("xterm-kitty", "xterm-ghostty", "foot")
 _BELL: Final = "\a"
 
 
 def alert(text: str, notify: Notify, environment: Mapping[str, str]) -> str:
-    """Return what to send to the terminal so that it says *text*, or rings; "" for nothing."""
+    """Return the sequence that makes the terminal show *text* or ring; "" for no alert."""
     in_tmux = bool(environment.get("TMUX"))
     match notify:
         case "off":
@@ -22,7 +22,7 @@ def alert(text: str, notify: Notify, environment: Mapping[str, str]) -> str:
             return _through_tmux(_said(text)) if in_tmux else _said(text)
         case "auto" if not in_tmux and _knows_osc9(environment):
             return _said(text)
-        case _:  # tmux hides which terminal is around it, and rings for a window nobody looks at
+        case _:  # tmux hides the outer terminal's type, and passes on a bell of a background window
             return _BELL
 
 
@@ -42,6 +42,6 @@ def _said(text: str) -> str:
 
 
 def _through_tmux(sequence: str) -> str:
-    """Wrap *sequence* for the terminal around tmux, which passes it on if `allow-passthrough`."""
+    """Wrap *sequence* for the outer terminal; tmux passes it on if `allow-passthrough` is set."""
     doubled = sequence.replace("\x1b", "\x1b\x1b")
     return f"\x1bPtmux;{doubled}\x1b\\"

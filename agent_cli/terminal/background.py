@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 def in_background(work: Callable[[], T]) -> "asyncio.Future[T]":
-    """Run *work* in a thread; the future gets what it returns or raises.
+    """Run *work* in a thread; the future gets its result or exception.
 
-    Not `asyncio.to_thread`: somebody who leaves must not wait for an import or for a pipe that
-    nobody closes, so the thread is a daemon and its result may find nobody.
+    Unlike `asyncio.to_thread`, it uses a daemon thread, so that the program's exit does not wait
+    for an import or a blocked pipe. A result that comes too late is dropped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -35,7 +35,7 @@ def in_background(work: Callable[[], T]) -> "asyncio.Future[T]":
 
 
 def tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Call *callback* in *loop*, from any thread; a loop that was closed misses nothing."""
+    """Call *callback* in *loop*, from any thread; do nothing if the loop was closed."""
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:

@@ -12,13 +12,13 @@ _OPEN_LIMIT_S: Final = 3.0
 
 
 async def open_page(url: str) -> None:
-    """Open *url* in the person's browser; where there is none, nothing happens.
+    """Open *url* in the user's browser; do nothing if there is none.
 
-    In a process of its own without a terminal: browsers write to theirs, and some take it over.
+    The browser runs in a process without a terminal: browsers write to theirs, or take it over.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        # Isolated: a file of the workspace called webbrowser.py is not run.
+        # Isolated, so that a webbrowser.py in the workspace is not run.
         *("-I", "-m", "webbrowser", url),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
@@ -30,13 +30,13 @@ async def open_page(url: str) -> None:
         async with asyncio.timeout(_OPEN_LIMIT_S):
             await process.wait()
     except TimeoutError:
-        pass  # some run until their window is closed
+        pass  # some browsers run until their window is closed
     finally:
         if process.returncode is None:
-            process.kill()  # what started the browser; the browser itself goes on
+            process.kill()  # only the starter; the browser keeps running
             await process.wait()
 
 
 def _path() -> str:
-    """Return PATH for the search for a browser: nothing of it is in this folder."""
+    """Return the PATH for finding a browser, without folders inside the current one."""
     return search_path(os.environ.get("PATH", os.defpath), outside=Path.cwd())

@@ -1,7 +1,7 @@
-"""`you> ` on the screen before the program behind it is imported.
+"""Show `you> ` before the rest of the program is imported.
 
-The terminal's own line editing echoes what is typed meanwhile. The screen paints over both, and
-gets the keys; where there will be no screen, the prompt goes away again.
+The terminal's own line editing echoes keys typed meanwhile. The screen then paints over both and
+gets the keys; if no screen follows, the prompt is removed again.
 """
 
 import os
@@ -16,34 +16,34 @@ _LINE_BYTES_MAX: Final = 65_536
 
 
 class FirstPrompt:
-    """The row of the prompt until an editor has it; there is one, as there is one terminal."""
+    """The row of the prompt until an editor takes over; a single instance per terminal."""
 
     is_shown = False
 
     def show(self) -> None:
-        """Print the prompt in a terminal, for a screen to take over; once."""
+        """Print the prompt in a terminal, once; a screen takes it over."""
         if not self.is_shown and _is_quiet_terminal():
             self.is_shown = True
             _print(PROMPT)
 
     def hand_over(self) -> bool:
-        """Return whether the prompt stands on the screen, which the caller now answers for."""
+        """Return whether the prompt is on the screen, and leave it to the caller from now on."""
         was_shown, self.is_shown = self.is_shown, False
         return was_shown
 
     def take_away(self) -> Sequence[str]:
-        """Remove the prompt and what was begun at it; return the lines that were finished.
+        """Remove the prompt and the unfinished line; return the finished lines.
 
-        They are nobody's answer but a prompt's: otherwise one that begins with `y` would say yes to
-        trust, and the shell would run one that an error was faster than. Their rows stay.
+        Those lines are prompts only: if they stayed in the terminal, one that begins with `y` could
+        confirm the trust question, and the shell could run one after an error. Their rows stay.
         """
         if not self.hand_over():
             return ()
-        import termios  # noqa: PLC0415 - the way to the prompt is short
+        import termios  # noqa: PLC0415 - keeps the start-up short
 
         lines: list[str] = []
         with suppress(termios.error, OSError):  # the terminal is gone
-            # The terminal hands out whole lines, and nothing at Ctrl-D.
+            # The terminal delivers whole lines, and an empty read at Ctrl-D.
             while _is_typed() and (line := os.read(0, _LINE_BYTES_MAX)):
                 lines.append(line.decode(errors="replace").rstrip("\n"))
             termios.tcflush(0, termios.TCIFLUSH)
@@ -55,14 +55,14 @@ FIRST_PROMPT: Final = FirstPrompt()
 
 
 def _is_quiet_terminal() -> bool:
-    """Whether there is a terminal with nothing typed yet: older lines were echoed elsewhere."""
+    """Return whether there is a terminal without typed input, whose echo would be elsewhere."""
     if not (os.isatty(0) and os.isatty(1)) or is_dumb(os.environ):
         return False
     return not _is_typed()
 
 
 def _is_typed() -> bool:
-    from select import select  # noqa: PLC0415 - `--version` does without
+    from select import select  # noqa: PLC0415 - `--version` does not need it
 
     return bool(select([0], [], [], 0)[0])
 

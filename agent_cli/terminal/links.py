@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-# After the list at github.com/Alhadis/OSC8-Adoption. An unknown terminal gets none: a few old ones
+# From the list at github.com/Alhadis/OSC8-Adoption. Unknown terminals get no links: a few old ones
 # print the sequence as text.
 _PROGRAMS: Final = frozenset(
     ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "mintty", "Tabby", "rio", "WarpTerminal")
@@ -16,12 +16,12 @@ _TMUX_MIN: Final = (3, 4)
 
 
 def shows_links(environment: Mapping[str, str]) -> bool:
-    """Return whether links can be written; FORCE_HYPERLINK=0 or 1 decides, where it is set."""
+    """Return whether links can be written; FORCE_HYPERLINK=0 or 1 decides if it is set."""
     forced = environment.get("FORCE_HYPERLINK")
     if forced:
         return forced != "0"
     program, term = environment.get("TERM_PROGRAM", ""), environment.get("TERM", "")
-    if program == "tmux":  # it hides what is around it, and passes links on
+    if program == "tmux":  # it hides the outer terminal's type, and passes links on
         return _version(environment.get("TERM_PROGRAM_VERSION", "")) >= _TMUX_MIN
     if term.startswith(("screen", "tmux", "linux", "dumb")):
         return False
@@ -39,5 +39,5 @@ def _number(text: str) -> int:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """Return `3.4a` as (3, 4)."""
+    """Return the numbers of a version: (3, 4) for `3.4a`."""
     return tuple(_number(part.rstrip("abcdefgh")) for part in text.split("."))

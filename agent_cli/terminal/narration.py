@@ -21,7 +21,7 @@ _WORD: Final = re.compile(r"\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One line for the person at the terminal, and how much it matters."""
+    """One line for the user at the terminal, with a style for its severity."""
 
     style: Style
     text: str
@@ -45,7 +45,7 @@ def narrate(event: events.Event) -> Sentence | None:
         case AgentEvent(agent=name, event=inner):
             sentence = narrate(inner)
             if sentence is None or sentence.style not in ("warning", "error"):
-                return None  # what its agents do is not the person's business line by line
+                return None  # the steps of subagents are not shown
             return Sentence(sentence.style, f"agent {name}: {sentence.text}")
         case _:
             return None
@@ -54,7 +54,7 @@ def narrate(event: events.Event) -> Sentence | None:
 def narrate_end(result: RunResult) -> Sentence | None:
     """Return why a run ended, or None if it was completed.
 
-    Not an event's sentence: a bug ends a run too, and its exception tells more than the event.
+    This takes the result, not the event: after a bug, its exception has more detail.
     """
     match result.stop_reason:
         case "aborted":
@@ -76,13 +76,13 @@ def describe_call(tools: Sequence[Tool], name: str, given: Json) -> str:
 
 
 def label_of(tools: Sequence[Tool], name: str) -> str:
-    """Return what a person calls a tool; its name when there is no such tool any more."""
+    """Return the display name of a tool; its plain name if the tool no longer exists."""
     tool = _tool(tools, name)
     return one_line(tool.label if tool else name)
 
 
 def side_output(output: FileOutput | WidgetOutput) -> str:
-    """Return as text what a tool hands to the person: a widget's fallback, or a file's place."""
+    """Return a tool's output for the user as text: a widget's fallback, or a file's path."""
     if isinstance(output, FileOutput):
         about = " · ".join(text for text in (output.media_type, output.summary) if text)
         return f"file {output.path}: {about}" if about else f"file {output.path}"
@@ -90,7 +90,7 @@ def side_output(output: FileOutput | WidgetOutput) -> str:
 
 
 def describe_place(place: BranchPoint) -> str:
-    """Return a place to branch off on one line: `you> …`, or a reply's text and calls."""
+    """Return a branch point on one line: `you> …`, or a reply's text and calls."""
     if place.said:
         return clean(f"you> {one_line(place.said)}")
     parts = (one_line(place.answered), ", ".join(place.called))
@@ -104,23 +104,23 @@ def one_line(text: str, chars_max: int = _SUMMARY_CHARS_MAX) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Split *text* after its whitespace; the pieces joined are *text*."""
+    """Split *text* after each whitespace; joining the pieces gives *text*."""
     return _WORD.findall(text)
 
 
 def seconds(elapsed_s: float) -> str:
-    """Return a duration as a person reads it: `0.3 s`, `12 s`, `3 min 5 s`."""
+    """Return a duration for display: `0.3 s`, `12 s`, `3 min 5 s`."""
     return f"{elapsed_s:.1f} s" if elapsed_s < 10 else whole_seconds(round(elapsed_s))
 
 
 def whole_seconds(elapsed_s: int) -> str:
-    """Return a duration that still goes on: `3 s`, `3 min 5 s`."""
+    """Return a duration in whole seconds: `3 s`, `3 min 5 s`."""
     minutes, rest_s = divmod(elapsed_s, 60)
     return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
 
 
 def share(part: float) -> str:
-    """Return a part of 1 as a person reads it: `34%`, and `<1%` for what is not nothing."""
+    """Return a fraction for display: `34%`, or `<1%` for a small one that is not zero."""
     return f"{part:.0%}" if part == 0 or part >= 0.005 else "<1%"
 
 
@@ -150,7 +150,7 @@ def _summary(tool: Tool | None, given: Json) -> str:
         try:
             summary = tool.summary(check_input(tool, given))
         except ToolError:
-            summary = ""  # The call will fail with this very error; the line only names it.
+            summary = ""  # The call will fail with this error; the line only names the call.
         if summary:
             return summary
     values = given.values() if isinstance(given, dict) else [given]

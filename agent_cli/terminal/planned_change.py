@@ -13,7 +13,7 @@ _FILE_BYTES_MAX: Final = 1_000_000
 
 
 class PlannedChange(NamedTuple):
-    """What a call will do to a file; `path` is as the model wrote it."""
+    """The effect of a call on a file; `path` is as the model wrote it."""
 
     path: str
     before: str
@@ -22,11 +22,11 @@ class PlannedChange(NamedTuple):
 
 
 def planned_change(given: Json, target: Path) -> PlannedChange | None:
-    """Return what an edit's or a write's input does to *target* as it is now.
+    """Return the effect of an edit's or write's input on the current *target*.
 
     Returns:
-        None where that is not certain: another kind of input, no plain text file, or a text that
-        is not there exactly as often as an edit says.
+        None if the effect is uncertain: another kind of input, not a plain text file, or a text
+        that does not occur exactly as often as the edit says.
     """
     before = _read(target)
     match given:
@@ -43,7 +43,7 @@ def planned_change(given: Json, target: Path) -> PlannedChange | None:
 
 
 def written_by(name: str, given: Json, tools: Sequence[Tool]) -> Path | None:
-    """Return the one file a call says it will write, symlinks resolved."""
+    """Return the file that a call declares to write, symlinks resolved; None unless it is one."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is None:
         return None
@@ -60,12 +60,12 @@ def _read(path: Path) -> str | None:
         if not stat.S_ISREG(found.st_mode) or found.st_size > _FILE_BYTES_MAX:
             return None
         return path.read_bytes().decode()
-    except (OSError, ValueError):  # not there, not ours, not UTF-8, no path at all
+    except (OSError, ValueError):  # missing, not readable, not UTF-8, or not a path
         return None
 
 
 def _edited(text: str, edits: Sequence[Json]) -> str | None:
-    """Return *text* after all *edits*, one after the other; None when one may fit elsewhere."""
+    """Return *text* after all *edits* in order; None if one does not match exactly."""
     for edit in edits:
         match edit:
             case {"old": str(old), "new": str(new), **rest} if old and old != new:

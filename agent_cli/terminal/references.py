@@ -1,7 +1,7 @@
-r"""Files named in a prompt: `@src/app.py`, and `@"two words.png"` for names that need quotes.
+r"""Files named in a prompt: `@src/app.py`, or `@"two words.png"` for names that need quotes.
 
-Between quotes a backslash stands before a quote or a backslash, and `\n`, `\t` and `\r` are what
-they are in most languages.
+Between quotes, a backslash escapes a quote or a backslash, and `\n`, `\t` and `\r` have their usual
+meaning.
 """
 
 import re
@@ -18,7 +18,7 @@ _TRAILING: Final = ".,;:!?)]}'"
 
 
 class Reference(NamedTuple):
-    """A path named in a text: *start* is the @, *length* what stands behind it."""
+    """A path named in a text: *start* is the index of the @, *length* that of the text after it."""
 
     start: int
     length: int
@@ -26,9 +26,9 @@ class Reference(NamedTuple):
 
 
 def references(text: str) -> Iterator[Reference]:
-    """Yield the references in *text*; a path with a punctuation mark behind it comes twice.
+    """Yield the references in *text*; a path that ends in punctuation is yielded twice.
 
-    First as it stands, then without the mark: only who looks at the files can know.
+    First with the punctuation, then without: only a check of the files can tell which is meant.
     """
     for found in _ANY.finditer(text):
         length = found.end() - found.start() - 1
@@ -52,7 +52,7 @@ def reference_before(text: str) -> Reference | None:
 
 
 def reference_to(path: str) -> str:
-    """Return what stands behind the @ for *path*."""
+    """Return the text after the @ that refers to *path*."""
     if _PLAIN.fullmatch(path):
         return path
     return f'"{"".join(_ESCAPES.get(character, character) for character in path)}"'

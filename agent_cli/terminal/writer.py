@@ -1,8 +1,8 @@
-"""The one place that writes to stdout and stderr for a front end.
+"""The only module that writes to stdout and stderr for a front end.
 
-Answers go to stdout as they come. Everything else is a whole line of its own: "asides" (tools,
-commands' output) belong beside the answer on a terminal and on stderr otherwise, notices are
-always on stderr. So a pipe on stdout holds answers only. All text is cleaned here, and only here.
+Answers go to stdout as they arrive. All other output is in whole lines: "asides" (tools, output of
+commands) appear among the answers on a terminal and go to stderr otherwise, notices always go to
+stderr. So a pipe on stdout gets answers only. All text is cleaned here, and only here.
 """
 
 import errno
@@ -21,45 +21,45 @@ SGR: Final[dict[Style, str]] = {
     "added": "\x1b[32m",
     "removed": "\x1b[31m",
 }
-# A pipe nobody reads any more; a terminal whose window was closed.
+# A pipe without a reader; a terminal whose window was closed.
 READER_GONE: Final = (errno.EPIPE, errno.EIO)
 STDOUT_CLOSED_EXIT_CODE: Final = 141
-"""What a shell makes of the signal that ends other programs when nobody reads their output."""
+"""The exit code that a shell reports for SIGPIPE, which ends other programs in this case."""
 _SGR_OFF: Final = "\x1b[0m"
 
 
 class Lines(Protocol):
-    """Where whole lines can be written; a `Writer`, or a screen."""
+    """A sink for whole lines: a `Writer`, or a screen."""
 
     def aside(self, text: str, style: Style = "plain") -> None:
-        """Write lines that belong beside an answer."""
+        """Write lines that accompany an answer."""
         ...
 
     def notice(self, text: str, style: Style = "plain") -> None:
-        """Write lines that somebody should notice."""
+        """Write lines that the user should notice."""
         ...
 
 
 class Pages(Lines, Protocol):
-    """Where a longer text can be written too."""
+    """A sink for Markdown too."""
 
     def markdown(self, text: str) -> None:
-        """Write *text*, which is Markdown, drawn where that is possible."""
+        """Write the Markdown *text*, rendered if possible."""
         ...
 
 
 class OutputLines(Lines, Protocol):
-    """Where the output of another program can be written too."""
+    """A sink for the output of other programs too."""
 
     def foreign(self, text: str, style: Style = "plain") -> None:
-        """Write lines that belong beside an answer as they are: only the terminal breaks them."""
+        """Write accompanying lines unchanged: only the terminal wraps them."""
         ...
 
 
 class Writer:
-    """Knows whether the cursor stands at the start of a line; a line never begins inside another.
+    """Tracks whether the cursor is at the start of a line, so that no line begins inside another.
 
-    `stdout_closed` turns True when whoever read stdout went away; writing goes on into nothing.
+    `stdout_closed` becomes True when the reader of stdout is gone; later output is discarded.
     """
 
     def __init__(self, out: TextIO, err: TextIO, *, color: bool) -> None:
@@ -78,11 +78,11 @@ class Writer:
         self._flow(self._out, delta, "plain")
 
     def thought(self, delta: str) -> None:
-        """Write the next piece of thinking at once, where asides go."""
+        """Write the next piece of thinking at once, to the stream of the asides."""
         self._flow(self._beside, delta, "dim")
 
     def end_answer(self) -> None:
-        """End the answer or the thinking: what comes next begins on a new line."""
+        """End the answer or the thinking: later output begins on a new line."""
         self._filter.reset()
         if self._inside_line:
             self._write(self._flow_kind[0], "\n")
@@ -95,7 +95,7 @@ class Writer:
     foreign = aside
 
     def markdown(self, text: str) -> None:
-        """Write the source: what reads it need not be a person at a terminal."""
+        """Write the Markdown source, since the reader may be a program."""
         self.aside(text)
 
     def notice(self, text: str, style: Style = "plain") -> None:
@@ -131,7 +131,7 @@ class Writer:
 
 
 def flush_or_silence(stream: TextIO) -> None:
-    """Write what is left, or drop it when nobody reads any more: a window that was closed."""
+    """Flush *stream*; if its reader is gone or its window was closed, drop the rest."""
     try:
         stream.flush()
     except OSError:
@@ -139,7 +139,7 @@ def flush_or_silence(stream: TextIO) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Point a stream whose reader is gone at nothing, so that no later flush complains."""
+    """Redirect a stream whose reader is gone to /dev/null, so that later flushes do not fail."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, stream.fileno())
     os.close(nothing)

@@ -1,4 +1,4 @@
-"""Parts of a whole as bars."""
+"""Bars for the parts of a whole."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _BAR_CELLS = 30
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A bar for each part, with its number and its share; `heading` stands above."""
+    """A bar for each part, with its number and its share, below a `heading`."""
 
     heading: str
     parts: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""Where a view is drawn, and the text it becomes."""
+"""Draw a view on a stream, or as text."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ Drawn: TypeAlias = RenderableType
 
 
 class View(Protocol):
-    """Something finished to show."""
+    """Finished content to show."""
 
     def drawn(self) -> Drawn:
         """Return it for a terminal."""
@@ -30,9 +30,9 @@ class View(Protocol):
 
 
 def show(view: View, stream: TextIO) -> None:
-    """Write *view* to *stream*: drawn on a terminal, plain anywhere else.
+    """Write *view* to *stream*: drawn on a terminal, plain otherwise.
 
-    Colours and NO_COLOR are rich's to decide.
+    rich decides about colours and NO_COLOR.
     """
     if not stream.isatty():
         stream.writelines(f"{line}\n" for line in view.lines())
@@ -48,7 +48,7 @@ def show(view: View, stream: TextIO) -> None:
 
 
 def text_of(view: View, *, width: int | None) -> str:
-    """Return *view* as text without colours, drawn *width* cells wide; None returns its lines."""
+    """Return *view* as text without colours, drawn *width* cells wide, or its lines for None."""
     if width is None:
         return "\n".join(view.lines())
     written = StringIO()
@@ -65,7 +65,7 @@ def text_of(view: View, *, width: int | None) -> str:
 
 
 def cell(text: str, style: str = "") -> Text:
-    """Return *text* for a table or tree: control characters taken out, nothing read as markup."""
+    """Return *text* for a table or tree, without control characters and not parsed as markup."""
     return Text(clean(text), style=style)
 
 

@@ -10,7 +10,7 @@ from agent_cli.terminal.views.console import cell
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A title, what there is to say, and rich's name of a style."""
+    """A title, its text, and rich's name of a style."""
 
     title: str
     text: str
@@ -19,12 +19,12 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts one below the other; a title that repeats the one above is left out when drawn."""
+    """Facts in rows; a title that repeats the one above is left out when drawn."""
 
     facts: Sequence[Fact]
 
     def drawn(self) -> RichTable:
-        """Return the facts for a terminal, texts folded beside their titles."""
+        """Return the facts for a terminal, texts wrapped beside their titles."""
         grid = RichTable.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")

@@ -16,9 +16,9 @@ class MarkdownPage:
     plain: str | None = None
 
     def drawn(self) -> Markdown:
-        """Return the rendered text; links show their address, images their words."""
+        """Return the rendered text; links show their URL, images their alternative text."""
         return Markdown(clean(self.source), hyperlinks=False)
 
     def lines(self) -> Sequence[str]:
-        """Return the text as it was written."""
+        """Return the Markdown source, or `plain`."""
         return (self.source if self.plain is None else self.plain).rstrip("\n").split("\n")

@@ -1,4 +1,4 @@
-"""A bar or a spinner for work that takes more than a second; nothing before that or on a pipe."""
+"""A bar or a spinner for work that takes more than a second; nothing on a pipe."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -25,7 +25,7 @@ SHOWN_AFTER_S: Final = 1.0
 
 
 def tracked(items: Iterable[T], label: str, *, total: int, stream: TextIO) -> Iterator[T]:
-    """Yield *items* while a bar on *stream* counts them; the bar is gone at the end."""
+    """Yield *items* while a bar on *stream* counts them; remove the bar at the end."""
     with counting(label, total=total, stream=stream) as show:
         for done, item in enumerate(items, 1):
             yield item
@@ -36,7 +36,7 @@ def tracked(items: Iterable[T], label: str, *, total: int, stream: TextIO) -> It
 def counting(label: str, *, total: int, stream: TextIO) -> Generator[Callable[[int], None]]:
     """Show a bar on *stream* while the body runs; yield a function that takes the done count.
 
-    The bar is gone at the end. There is none without items, or if *stream* is not a terminal.
+    The bar is removed at the end. There is none without items, or if *stream* is not a terminal.
     """
     if not stream.isatty() or not total:
         yield lambda _done: None
@@ -51,7 +51,7 @@ def counting(label: str, *, total: int, stream: TextIO) -> Generator[Callable[[i
 def labelled(
     label: str, *, done: int, total: int, stream: TextIO
 ) -> Generator[Callable[[int, str, str], None] | None]:
-    """Show a bar on *stream* while the body runs; yield None where *stream* is no terminal.
+    """Show a bar on *stream* while the body runs; yield None if *stream* is no terminal.
 
     The function yielded takes the number of done items, the new label, and a line to print above
     the bar ("" prints none).
@@ -73,7 +73,7 @@ def labelled(
 
 @contextmanager
 def working(label: str, stream: TextIO) -> Generator[None]:
-    """Show a spinner with *label* on *stream* while the body runs; it is gone at the end."""
+    """Show a spinner with *label* on *stream* while the body runs; remove it at the end."""
     if not stream.isatty():
         yield
         return
@@ -85,7 +85,7 @@ def working(label: str, stream: TextIO) -> Generator[None]:
 
 @contextmanager
 def _shown_late(progress: Progress) -> Generator[Progress]:
-    """Show *progress* once the body has run for `SHOWN_AFTER_S`, until it ends."""
+    """Show *progress* from `SHOWN_AFTER_S` after the start of the body until its end."""
     timer = threading.Timer(SHOWN_AFTER_S, progress.start)
     timer.daemon = True
     timer.start()

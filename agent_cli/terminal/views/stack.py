@@ -1,4 +1,4 @@
-"""Views one below the other."""
+"""Several views in one, from top to bottom."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

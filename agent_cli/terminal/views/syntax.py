@@ -10,13 +10,13 @@ from agent_cli.terminal.sanitize import clean
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Text in a language that Pygments knows; a pipe gets it as it is, so it can be used again."""
+    """Text in a language that Pygments knows; a pipe gets it unchanged, for further use."""
 
     text: str
     language: str
 
     def drawn(self) -> Syntax:
-        """Return the coloured text, long lines folded."""
+        """Return the coloured text, long lines wrapped."""
         return Syntax(
             clean(self.text).rstrip("\n"),
             self.language,

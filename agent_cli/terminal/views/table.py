@@ -15,12 +15,12 @@ from agent_cli.terminal.views.facts import Fact, Facts
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's heading and how it is set.
+    """A column's heading and layout.
 
     Attributes:
-        right: Set to the right: numbers.
+        right: Whether it is right-aligned, for numbers.
         style: rich's name of a style.
-        whole: Never broken over lines, so that it can be copied: ids.
+        whole: Whether cells are never wrapped, so that they can be copied, for IDs.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of equal length under *columns*; `empty` is said when there are none."""
+    """Rows of equal length under *columns*; `empty` is shown if there are none."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
@@ -40,7 +40,7 @@ class Table:
     """A style for each row, or none at all."""
 
     def drawn(self) -> RichTable | Text:
-        """Return the table for a terminal: long cells fold inside their column."""
+        """Return the table for a terminal; long cells wrap inside their column."""
         if not self.rows:
             return cell(self.empty, "dim")
         table = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -67,7 +67,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class RemarkedTable:
-    """A table and remarks on its rows: below it on a terminal, at a line's end on a pipe.
+    """A table with remarks on its rows: below it on a terminal, at the end of each line on a pipe.
 
     Attributes:
         remarks: For each row, any number of sentences.
