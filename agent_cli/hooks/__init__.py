@@ -1,1 +1,1 @@
-"""Lifecycle hooks: the user's programs and URLs that are called during a run."""
+"""Lifecycle hooks: programs and URLs of the user that are called during a run."""

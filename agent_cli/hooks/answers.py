@@ -19,7 +19,7 @@ _WORDS: Final[Mapping[str, Decision]] = {
     "approve": "allow",
 }
 _ORDER: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
-# An exit code of 2 says no only where something can still be kept from happening.
+# The exit code 2 blocks only at events at which something can still be prevented.
 _BLOCKED_BY_EXIT_2: Final = frozenset(
     {"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact"}
 )
@@ -27,20 +27,20 @@ _TEXT_IS_CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart", "PreCom
 
 
 class _Faulty(Exception):
-    """The answer cannot be understood; says why."""
+    """The answer is not valid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What one hook, or all of them together, said.
+    """The answer of one hook, or the merged answers of several.
 
     Attributes:
-        decision: None when it said nothing about it.
-        reason: Of the decision; for the model or the person.
-        updated: The input to run with, in Claude Code's fields; None for the same.
-        output: What the model reads in place of a tool's output; None for the same.
-        contexts: What the model should know besides.
-        messages: For the person.
+        decision: None without a decision.
+        reason: The reason of the decision, for the model or the user.
+        updated: The input to run with, in Claude Code's fields; None if unchanged.
+        output: The text that replaces a tool's output for the model; None if unchanged.
+        contexts: Additional information for the model.
+        messages: Messages for the user.
         stops: Why the run must end, or "".
         fault: Why the hook could not be used, or "".
     """
@@ -56,13 +56,13 @@ class HookAnswer:
 
 
 def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
-    """Return what *hook* said; one that guards and could not run says no."""
+    """Return the answer of *hook*; a guarding hook that could not run denies."""
     if outcome.fault:
         return _failed(hook, outcome.fault)
     if outcome.code == 2:
         reason = outcome.stderr.strip() or f"{hook.shown} says no and gives no reason"
         if hook.background or hook.event not in _BLOCKED_BY_EXIT_2:
-            # Too late to keep it from happening; the model is told, as by Claude Code.
+            # Too late to prevent it; tell the model, as Claude Code does.
             return HookAnswer(reason=reason, contexts=(reason,))
         return HookAnswer("deny", reason)
     try:
@@ -72,7 +72,7 @@ def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
 
 
 def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
-    """Return the answers as one; the strongest decision wins, and its reasons are joined."""
+    """Return the answers merged into one; the strictest decision wins, with its reasons joined."""
     decided = {answer.decision for answer in answers}
     decision: Decision | None = next((each for each in _ORDER if each in decided), None)
     changes = [answer.updated for answer in answers if answer.updated is not None]

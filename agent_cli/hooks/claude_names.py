@@ -1,7 +1,7 @@
-"""Translate tool calls between our names and Claude Code's, which scripts for hooks are written in.
+"""Translate tool calls between our names and Claude Code's, which hook scripts use.
 
-Fields that only one side knows are passed on by their own names: a script that hands back what it
-got loses nothing.
+Fields that only one side knows keep their names, so that a script that returns its input unchanged
+loses nothing.
 """
 
 import os
@@ -22,7 +22,7 @@ _NAMES: Final = {
     "glob": "Glob",
 }
 _OURS: Final = {**{theirs: ours for ours, theirs in _NAMES.items()}, "MultiEdit": "edit"}
-# Ours to theirs; what stands here under no name has the same in both.
+# Our names to theirs; fields missing here have the same name in both.
 _FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "bash": {"background": "run_in_background", "unsandboxed": "dangerouslyDisableSandbox"},
     "edit": {"path": "file_path"},
@@ -38,7 +38,7 @@ _MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ClaudeCall:
-    """A call as hooks read it; `names` are those that a matcher may mean."""
+    """A call in Claude Code's terms; `names` are those that a matcher is compared with."""
 
     name: str
     input: dict[str, Json]
@@ -46,7 +46,7 @@ class ClaudeCall:
 
 
 def tool_name(name: str) -> str:
-    """Return Claude Code's name of our tool *name*; any other tool keeps its own."""
+    """Return Claude Code's name of our tool *name*; other tools keep their names."""
     return _NAMES.get(name, name)
 
 
@@ -56,7 +56,7 @@ def our_tool_name(name: str) -> str:
 
 
 def to_claude(name: str, given: Json, workspace: Path) -> ClaudeCall:
-    """Return a call of our tool *name* as Claude Code would describe it; paths are absolute."""
+    """Return a call of our tool *name* in Claude Code's terms, with absolute paths."""
     values = dict(given) if isinstance(given, dict) else {}
     if name not in _NAMES:
         return ClaudeCall(name, values, (name,))
@@ -73,7 +73,7 @@ def to_claude(name: str, given: Json, workspace: Path) -> ClaudeCall:
 
 
 def from_claude(name: str, updated: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the input of our tool *name* for what a hook made of Claude Code's."""
+    """Return the input of our tool *name* for an input in Claude Code's terms from a hook."""
     values = dict(updated)
     if name not in _NAMES:
         return values
@@ -88,7 +88,7 @@ def from_claude(name: str, updated: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def response_of(call: ClaudeCall, result: ToolResult) -> Json:
-    """Return a tool's result as Claude Code hands it to hooks."""
+    """Return a tool's result in the form in which Claude Code passes it to hooks."""
     if call.name == "Bash":
         return {"stdout": result.text, "stderr": "", "interrupted": False, "isImage": False}
     if call.name in ("Edit", "MultiEdit", "Write"):
@@ -105,7 +105,7 @@ def _edit_to_claude(values: dict[str, Json], workspace: Path) -> ClaudeCall:
     _change(renamed, "file_path", lambda path: _absolute(path, workspace))
     if len(theirs) == 1:
         return ClaudeCall("Edit", {**renamed, **theirs[0]}, ("Edit",))
-    # Whoever guards edits means these too.
+    # A hook that guards edits matches these too.
     return ClaudeCall("MultiEdit", {**renamed, "edits": [*theirs]}, ("MultiEdit", "Edit"))
 
 
@@ -130,5 +130,5 @@ def _change(values: dict[str, Json], key: str, change: Callable[[Json], Json]) -
 def _absolute(path: Json, workspace: Path) -> Json:
     if not isinstance(path, str):
         return path
-    # As the tools find it: without a mention's @, from the workspace, without "..".
+    # As the tools resolve it: without a mention's @, from the workspace, without "..".
     return os.path.normpath(workspace / os.path.expanduser(path.removeprefix("@")))  # noqa: PTH111

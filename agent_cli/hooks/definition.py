@@ -1,9 +1,9 @@
-"""Parse hooks as Claude Code's settings write them: groups of an event, each with its hooks.
+"""Parse hooks in the format of Claude Code's settings: groups per event, each with its hooks.
 
     {"matcher": "Bash|Edit", "hooks": [{"type": "command", "command": "guard.py", "timeout": 30}]}
 
-A hook that is meant to guard and cannot be used as it is written is kept with its `fault`: it
-blocks and says why, because a guard that is left out guards nothing.
+A guarding hook with a faulty definition is kept with its `fault`: it blocks and says why, because
+leaving it out would remove the protection.
 """
 
 import re
@@ -19,7 +19,7 @@ EVENTS: Final = (
     *("PreCompact", "PostCompact", "Notification"),
 )
 GUARDED: Final = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop"})
-"""The events whose hooks block what they were asked about when they cannot run."""
+"""The events whose hooks block the action if they cannot run."""
 
 TIMEOUT_S: Final = 60.0
 TIMEOUT_MAX_S: Final = 3_600.0
@@ -36,16 +36,16 @@ class Hook:
         matcher: "" matches all; else names joined by "|" or ",", or a regular expression.
         command: A shell command, or with `args` a program.
         args: None runs `command` in a shell.
-        allowed_variables: Those of the environment that `headers` may hold.
+        allowed_variables: The environment variables that `headers` may contain.
         condition: A permission rule; the hook runs only for calls that it covers. "" for all.
-        timeout_s: How long it may take.
-        once: It runs once a session.
-        background: Nothing waits for it, and its answer decides nothing.
-        opens: When it cannot run, what it was asked about goes ahead.
-        origin: Where it is defined.
-        is_project: A file of the workspace defines it.
-        ignored: Keys of it that nothing here knows.
-        fault: Why it cannot be used, with the way out, or "".
+        timeout_s: The time limit.
+        once: Whether it runs only once per session.
+        background: Whether nothing waits for it, so that its answer decides nothing.
+        opens: Whether the action goes ahead if the hook cannot run.
+        origin: The file that defines it.
+        is_project: Whether a file of the workspace defines it.
+        ignored: Its unknown keys.
+        fault: Why it cannot be used, and how to fix it, or "".
     """
 
     event: str
@@ -73,11 +73,11 @@ class Hook:
 
     @property
     def shown(self) -> str:
-        """What it runs or asks."""
+        """The command it runs or the URL it calls, for display."""
         return self.url or " ".join((self.command, *(self.args or ()))) or "(unusable)"
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Return whether the matcher means one of *names*; a broken one means all."""
+        """Return whether the matcher matches one of *names*; a faulty hook matches all."""
         if self.matcher in _ALL or self.fault:
             return True
         if _NAMES.fullmatch(self.matcher):
@@ -87,7 +87,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class HookGroup:
-    """What a file says for one event: a matcher with its hooks, not checked yet."""
+    """An entry of a file for one event: a matcher with its hooks, not validated yet."""
 
     event: str
     written: object
@@ -96,7 +96,7 @@ class HookGroup:
 
 
 class _Written(BaseModel):
-    """A hook's table; its keys are read in Claude Code's spelling and in ours."""
+    """A hook's table; it accepts Claude Code's names of keys and ours."""
 
     model_config = ConfigDict(strict=True)
 
@@ -142,7 +142,7 @@ def parse_hooks(groups: Sequence[HookGroup]) -> tuple[list[Hook], list[str]]:
                 names = ", ".join(hook.ignored)
                 problems.append(f"{hook.origin}: {hook.event} hook: {names} not supported; ignored")
             if hook.guards or not hook.fault:
-                # Two files may hold the same hook; the one of the user counts.
+                # Two files may define the same hook; the user's counts.
                 found.setdefault(replace(hook, origin="", is_project=False), hook)
     return list(found.values()), list(dict.fromkeys(problems))
 

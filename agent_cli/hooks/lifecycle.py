@@ -1,4 +1,4 @@
-"""Run the hooks of a session's events; those of prompts and ends may decide."""
+"""Run the hooks of a session's events; prompt and stop hooks may decide."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.runs import HookRuns, Ran
 
 RECORDED: Final = "hook"
-"""The kind of the notes in the record that say which hooks ran."""
+"""The kind of the session's notes about hooks that ran."""
 
 SENT_BACK_MAX: Final = 3
 _GRACE_S: Final = 2.0
@@ -38,9 +38,9 @@ _END_S: Final = 5.0
 
 
 class Lifecycle:
-    """`async with` begins a session and, in the end, ends it; hooks that still run are killed.
+    """`async with` runs the hooks for the session's start and end; hooks that still run are killed.
 
-    A `prepare` contributor, the first one; and a source of follow-up messages.
+    It is the first `prepare` contributor, and a source of follow-up messages.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class Lifecycle:
     ) -> None:
         """Start nothing yet.
 
-        *end_reason* is what SessionEnd hooks are told at the end; *idle_after_s* after how long
-        without a run hooks are told that a person is waited for, None where there is none.
+        *end_reason* is the reason passed to SessionEnd hooks. After *idle_after_s* without a run,
+        hooks are notified that the program waits for the user; None for no user.
         """
         self._idle_after_s = idle_after_s
         self._idle: asyncio.TimerHandle | None = None
@@ -100,7 +100,7 @@ class Lifecycle:
                 await self._ask("SessionEnd", self._end_reason, reason=self._end_reason)
 
     def heard(self, answer: HookAnswer) -> None:
-        """Pass on what an answer holds for the person, and remember that it ends the run."""
+        """Pass an answer's messages on to the user, and note whether it ends the run."""
         for text in (answer.fault and answer.reason, *answer.messages):
             if text:
                 self._publish(Notice("warning", text))
@@ -108,7 +108,7 @@ class Lifecycle:
             self._stop = answer.stops
 
     def listen(self, event: Event) -> None:
-        """Tell hooks about *event*, beside the run."""
+        """Notify hooks of *event*, without delaying the run."""
         match event:
             case AgentStart():
                 self._stop = ""
@@ -136,7 +136,7 @@ class Lifecycle:
                 pass
 
     async def __call__(self, turn: Turn) -> None:
-        """Put prompts to the hooks, and tell the model what hooks want it to know.
+        """Submit prompts to the hooks, and pass the hooks' information on to the model.
 
         Raises:
             AgentCliError: A hook blocks the prompt, or ended the run.
@@ -157,7 +157,7 @@ class Lifecycle:
             turn.tell_model(f"[A hook of the user's says: {text}]")
 
     def follow_ups_beside(self, own: TakeMessages | None) -> TakeMessages:
-        """Return a source that asks Stop hooks only where the program's *own* lets the run end."""
+        """Return a source that asks Stop hooks only if the source *own* has no messages left."""
 
         async def take() -> Sequence[UserMessage]:
             if messages := await queued(own):
@@ -168,7 +168,7 @@ class Lifecycle:
         return take
 
     async def follow_ups(self) -> Sequence[UserMessage]:
-        """Return what Stop hooks send the model back with; nothing lets the run end."""
+        """Return the message with which Stop hooks keep the model working; none to end the run."""
         if self._stop:
             return ()
         answer = await self._ask(
@@ -192,12 +192,12 @@ class Lifecycle:
         return [UserMessage.of(text)]
 
     async def agent_starts(self, agent_id: str, agent: str) -> Sequence[str]:
-        """Return what hooks tell an agent that works for this one."""
+        """Return the information that hooks give to a subagent."""
         answer = await self._ask("SubagentStart", agent, agent_id=agent_id, agent_type=agent)
         return answer.contexts
 
     async def agent_ends(self, agent_id: str, agent: str, text: str, *, again: bool) -> str:
-        """Return why hooks do not let an agent end with *text*, or ""; *again* after such a no."""
+        """Return why hooks keep a subagent from ending, or ""; *again* if they did it before."""
         answer = await self._ask(
             "SubagentStop",
             agent,
@@ -209,16 +209,16 @@ class Lifecycle:
         return answer.reason if answer.decision == "deny" and not answer.stops else ""
 
     async def before_compaction(self, trigger: str, instructions: str) -> HookAnswer:
-        """Return what PreCompact hooks say about a summary that is to be made."""
+        """Return the answer of PreCompact hooks about a planned summary."""
         return await self._ask(
             "PreCompact", trigger, trigger=trigger, custom_instructions=instructions
         )
 
     async def _submit(self, turn: Turn, messages: Sequence[UserMessage]) -> None:
-        """Ask about *messages*, which are about to be sent, and take out those that are blocked.
+        """Ask hooks about *messages* before they are sent, and remove those that are blocked.
 
         Raises:
-            AgentCliError: Nothing is left to be sent.
+            AgentCliError: No message is left to be sent.
         """
         blocked = ""
         for message in messages:
@@ -228,7 +228,7 @@ class Lifecycle:
                 continue
             blocked = answer.reason or answer.stops
             if not turn.conversation.withdraw(message):
-                # What was refused is left out of the context, so that it is never sent.
+                # Keep a blocked prompt out of the context, so that it is never sent.
                 turn.conversation.discard_reply("", "refusal", error=blocked)
                 raise AgentCliError(f"a hook blocked this prompt; it was not sent: {blocked}")
             if not _is_answered(turn.conversation):
@@ -267,7 +267,7 @@ class Lifecycle:
         return answer
 
     def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object] | None:
-        """Do *work* beside everything else; it ends with the session."""
+        """Run *work* in a task that ends with the session."""
         if not self._is_open:
             work.close()
             return None
@@ -281,7 +281,7 @@ class Lifecycle:
         self._write_record()
 
     def _write_record(self) -> None:
-        """Note what ran; before the first prompt there is nothing to note it in."""
+        """Record the hooks that ran; before the first prompt there is no session to record in."""
         conversation = self._conversation()
         if conversation.prompts:
             for ran in self._unrecorded:
@@ -290,7 +290,7 @@ class Lifecycle:
 
 
 def _is_answered(conversation: Conversation) -> bool:
-    """Return whether the context ends with a reply, so that there is nothing to ask the model."""
+    """Return whether the context ends with a reply, so that no request is due."""
     said = (
         each for each in reversed(conversation.context()) if not isinstance(each, CustomMessage)
     )

@@ -20,7 +20,7 @@ _MODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """What every payload begins with; asked for anew, because each of it may change."""
+    """The common part of all payloads, computed for each one because it may change."""
 
     workspace: Path
     session_id: Callable[[], str]
@@ -41,7 +41,7 @@ class Payloads:
     def about_call(
         self, event: str, call: ToolCall, **more: Json
     ) -> tuple[ClaudeCall, dict[str, Json]]:
-        """Return *call* as hooks know it, and the payload of an event that is about it."""
+        """Return *call* in Claude Code's terms, and the payload of an event about it."""
         theirs = to_claude(call.name, call.input, self.workspace)
         return theirs, self.payload(
             event,
@@ -53,7 +53,7 @@ class Payloads:
 
 
 def after_call(theirs: ClaudeCall, result: ToolResult) -> Mapping[str, Json]:
-    """Return what an event after a call says of its *result*."""
+    """Return the fields about *result* in the payload of an event after a call."""
     if result.is_error:
         return {"error": result.text, "is_interrupt": False}
     return {"tool_response": response_of(theirs, result)}

@@ -1,7 +1,7 @@
-"""Run one hook: a program that reads JSON and may answer in JSON, or an address that is sent it.
+"""Run one hook: a program that reads JSON and may answer in JSON, or a URL to which it is posted.
 
-Whatever goes wrong becomes a `HookOutcome` with a fault. Only a cancellation raises, and then
-the program and all it started are killed.
+Every failure becomes a `HookOutcome` with a fault. Only a cancellation raises, and then the program
+and all its processes are killed.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ _CANNOT_START = frozenset({126, 127})
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """How a hook ended.
+    """The result of running a hook.
 
     Attributes:
-        code: Its exit code; 0 for an address that answered with success.
-        fault: Why it could not run to its end, and the way out; "" when it did.
+        code: Its exit code; 0 for a URL that answered with success.
+        fault: Why it could not run to its end, and how to fix it; "" if it did.
     """
 
     code: int = 0
@@ -46,7 +46,7 @@ class HookOutcome:
 
 @dataclass(frozen=True, slots=True)
 class HookEnvironment:
-    """Where hooks run, and with which environment; `variables` returns those of the moment."""
+    """The folder and environment for hooks; `variables` returns additional current variables."""
 
     workspace: Path
     environment: Mapping[str, str]
@@ -54,7 +54,7 @@ class HookEnvironment:
 
 
 async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
-    """Run *hook* with *payload* and return how it ended."""
+    """Run *hook* with *payload* and return its outcome."""
     started_s = time.monotonic()
     if hook.fault:
         return HookOutcome(fault=hook.fault)
@@ -73,14 +73,14 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
 
 
 def problem_of(hook: Hook, around: HookEnvironment) -> str:
-    """Return why *hook* cannot run as far as can be told without running it, or ""."""
+    """Return why *hook* cannot run, or "", as far as that is known without running it."""
     if hook.fault or hook.url:
         return hook.fault
     program = _program(hook, around)
     path = around.environment.get("PATH", os.defpath)
     if "/" in program:
         usable = os.access(program, os.X_OK) and Path(program).is_file()
-    else:  # what a shell makes of a bare word is known to the shell
+    else:  # only the shell knows how it resolves a bare word
         usable = hook.args is None or shutil.which(program, path=path) is not None
     return "" if usable else _why_not_started(hook, 127, "", around)
 
@@ -130,7 +130,7 @@ def _why_not_started(hook: Hook, code: int, told: str, around: HookEnvironment) 
 
 
 def _program(hook: Hook, around: HookEnvironment) -> str:
-    """Return the path of what *hook* starts as far as its command tells."""
+    """Return the path of the program that *hook* starts, as far as its command shows it."""
     try:
         words = shlex.split(hook.command) if hook.args is None else [hook.command]
     except ValueError:
@@ -141,10 +141,10 @@ def _program(hook: Hook, around: HookEnvironment) -> str:
 
 
 async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
-    """Post *sent* to the hook's address; redirects would lead to where nobody agreed to."""
+    """Post *sent* to the hook's URL; follow no redirects, since their targets are not approved."""
     if fault := await _why_not_asked(hook):
         return HookOutcome(fault=fault)
-    await in_background(lambda: load("httpx2"))  # slow, and few hooks are addresses
+    await in_background(lambda: load("httpx2"))  # slow, and few hooks are URLs
     import httpx2  # noqa: PLC0415
 
     headers = {"content-type": "application/json"}
@@ -169,10 +169,10 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
 
 
 async def _why_not_asked(hook: Hook) -> str:
-    """Return why *hook*'s address is none that a file of a workspace may name, or "".
+    """Return why a file of a workspace must not name the URL of *hook*, or "".
 
-    Whoever wrote the file must not have what the session does sent to a service of the user's own
-    network. A server on this machine is what hooks of addresses are mostly for.
+    The author of that file must not direct the session's data to a service in the user's internal
+    network. Servers on this machine are allowed, as the usual target of such hooks.
     """
     try:
         host = urlsplit(hook.url).hostname or ""
@@ -187,7 +187,7 @@ async def _why_not_asked(hook: Hook) -> str:
 
 
 def _filled(value: str, hook: Hook, around: HookEnvironment) -> str:
-    """Return a header with the variables that it may hold."""
+    """Return a header with the allowed variables filled in."""
 
     def variable(found: re.Match[str]) -> str:
         name = found[1] or found[2]

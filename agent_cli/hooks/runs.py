@@ -1,4 +1,4 @@
-"""Run the hooks of an event side by side, weigh their answers, and keep what each one did."""
+"""Run the hooks of an event in parallel, merge their answers, and record each run."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import HookEnvironment, HookOutcome, run_hook
 
 _KEPT_MAX: Final = 200
-# A hundred hooks are no reason to start a hundred processes.
+# Limit the processes if there are very many hooks.
 _AT_ONCE: Final = 8
 
 Covers: TypeAlias = Callable[[str], bool]
@@ -20,7 +20,7 @@ Covers: TypeAlias = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run of a hook, for the record and for who asks what hooks did."""
+    """One run of a hook, for the session record and for display."""
 
     hook: Hook
     subject: str
@@ -28,7 +28,7 @@ class Ran:
     answer: HookAnswer
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as the record keeps it."""
+        """Return the run as stored in the session."""
         return {
             "event": self.hook.event,
             "subject": self.subject,
@@ -54,11 +54,11 @@ class HookRuns:
     """The hooks of a session.
 
     Attributes:
-        hooks: All of them.
-        around: Where they run.
-        objection: Says why hooks of the project may not run any more, or "".
-        record: Gets each run when it ended.
-        background: Starts what nobody waits for.
+        hooks: All hooks.
+        around: Their folder and environment.
+        objection: Returns why hooks of the project must not run any more, or "".
+        record: Called with each run at its end.
+        background: Starts a hook that nothing waits for.
         done: The last runs, the newest last.
     """
 
@@ -75,7 +75,7 @@ class HookRuns:
     def wanted(
         self, event: str, names: Sequence[str], covers: Covers = lambda _rule: True
     ) -> list[Hook]:
-        """Return the hooks for *event* that mean one of *names*; *covers* judges their `if`."""
+        """Return the hooks for *event* that match one of *names*; *covers* evaluates their `if`."""
         return [
             hook
             for hook in self.hooks
@@ -88,7 +88,7 @@ class HookRuns:
     async def run(
         self, hooks: Sequence[Hook], payload: Mapping[str, Json], subject: str = ""
     ) -> HookAnswer:
-        """Run *hooks* with *payload* and return their answer."""
+        """Run *hooks* with *payload* and return their merged answer."""
         waited = [hook for hook in hooks if not hook.background]
         for hook in hooks:
             if hook.once:
@@ -117,7 +117,7 @@ class HookRuns:
 
     @property
     def status(self) -> str:
-        """The `statusMessage` of the hook that began last of those that run, or ""."""
+        """The `statusMessage` of the running hook that was started last, or ""."""
         return self._running[-1] if self._running else ""
 
     async def _outcome(self, hook: Hook, payload: Mapping[str, Json]) -> HookOutcome:

@@ -1,4 +1,4 @@
-"""Run hooks around tool calls: before one runs, before a person is asked, and afterwards."""
+"""Run hooks around tool calls: before a call, before the user is asked, and after the call."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -20,10 +20,10 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class CallHooks:
-    """Fills `authorize_tool` around the permissions, and `finish_result` around the last cap.
+    """Wraps the permissions in `authorize_tool`, and the final size limit in `finish_result`.
 
-    A hook that allows skips only what the mode would ask: never a rule, nor what is asked in every
-    mode. What a hook makes of an input is decided about by the permissions like any other.
+    A hook that allows a call skips only the question of the mode, never a rule or a question asked
+    in every mode. The permissions decide about an input changed by a hook like any other.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class CallHooks:
         covers: Callable[[ToolCall, str], bool],
         heard: Callable[[HookAnswer], None],
     ) -> None:
-        """Wrap.
+        """Wrap the functions *authorize* and *finish*.
 
         Args:
             authorize: The permissions.
-            finish: The last cap of a result.
+            finish: The final size limit of a result.
             covers: Whether a permission rule, the `if` of a hook, covers a call.
-            heard: Gets every answer, for what it holds beside the decision.
+            heard: Called with every answer, for its other parts than the decision.
         """
         self._runs = runs
         self._payloads = payloads
@@ -54,7 +54,7 @@ class CallHooks:
         self._contexts: dict[str, tuple[str, ...]] = {}
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
-        """Decide about a call; hooks are asked once about each input of it."""
+        """Decide about a call; hooks are asked only once about the same input."""
         given = call.input
         before = await self._answer("PreToolUse", call)
         if before.decision == "deny":
@@ -84,7 +84,7 @@ class CallHooks:
         return replace(verdict, input=call.input)
 
     async def finish(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Return what the model reads of *result* after the hooks saw it."""
+        """Return *result* for the model, after the hooks have seen and maybe changed it."""
         event = "PostToolUseFailure" if result.is_error else "PostToolUse"
         theirs, payload = self._payloads.about_call(event, call)
         wanted = self._runs.wanted(event, theirs.names, lambda rule: self._covers(call, rule))
@@ -121,7 +121,7 @@ class CallHooks:
         return self._answers[key]
 
     def _keep(self, call: ToolCall, before: HookAnswer, request: HookAnswer) -> None:
-        """Remember what was said about *call* as it is now: it is decided about once more."""
+        """Store the answers for the current input of *call*, which is authorized once more."""
         for event, answer in (("PreToolUse", before), ("PermissionRequest", request)):
             self._answers[_key(event, call)] = replace(answer, updated=None)
 
@@ -137,10 +137,10 @@ def _denied(answer: HookAnswer) -> Deny:
 def _changed(
     call: ToolCall, tool: Tool, params: object, answer: HookAnswer
 ) -> tuple[ToolCall, object]:
-    """Return *call* with the input that *answer* makes of it.
+    """Return *call* with the input changed by *answer*.
 
     Raises:
-        ToolError: The tool cannot be called with it.
+        ToolError: The tool does not accept that input.
     """
     if answer.updated is None:
         return call, params
