@@ -1,7 +1,7 @@
-"""The available subagents: the built-in ones, the user's, those of a trusted workspace."""
+"""The available subagents: built in, the user's, of a trusted workspace, of plugins."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,8 +25,8 @@ class AgentFolder:
 class AgentCatalogue:
     """Definitions by name; the first of a name wins, and files win over built-in ones.
 
-    Files are read once, on first use: the descriptions are part of every request, so they must not
-    change.
+    Files are read once, on first use or when their plugin is added: the descriptions are part of
+    every request, so they must not change.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class AgentCatalogue:
         self._our_tool_name = our_tool_name
         self._objection = objection
         self._found: dict[str, AgentDefinition] | None = None
+        self._plugins: set[str] = set()
 
     def all(self) -> Sequence[AgentDefinition]:
         """Return the agents, the built-in ones first."""
@@ -58,6 +59,26 @@ class AgentCatalogue:
     def get(self, name: str) -> AgentDefinition | None:
         """Return the agent *name*; None if there is none."""
         return self._by_name().get(name)
+
+    def add_plugins(self, folders: Mapping[str, Path]) -> None:
+        """Add the agents of plugins: plugin -> its directory of definitions.
+
+        An agent whose name is taken is called `plugin:name`. A known plugin is not read again.
+        """
+        for plugin, folder in folders.items():
+            if plugin not in self._plugins:
+                self._plugins.add(plugin)
+                self._add_plugin(plugin, folder)
+
+    def _add_plugin(self, plugin: str, folder: Path) -> None:
+        if not folder.is_dir():
+            self._warn(f"agents of plugin {plugin!r} are not used: {folder} is not a directory")
+            return
+        found = self._by_name()
+        taken = {*found}
+        for agent in self._read(AgentFolder(folder)):
+            name = f"{plugin}:{agent.name}" if agent.name in taken else agent.name
+            found.setdefault(name, replace(agent, name=name))
 
     def _by_name(self) -> dict[str, AgentDefinition]:
         if self._found is None:

@@ -1,6 +1,7 @@
 """The tool with which the model gives a task to a subagent."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from pydantic import ConfigDict
@@ -71,6 +72,12 @@ def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
         require_approval=approval,
         summary=lambda params: f"{params.subagent_type}: {_title(params)}",
     )
+
+
+def updated_description(tool: Tool, agents: Sequence[AgentDefinition]) -> Tool:
+    """Return *tool* with the description for *agents*; the same tool if nothing changes."""
+    description = _described(agents)
+    return tool if tool.description == description else replace(tool, description=description)
 
 
 def _title(params: AgentInput) -> str:

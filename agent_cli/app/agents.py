@@ -1,14 +1,15 @@
 """Subagents of the session's agent, built from its parts and never with more rights than it has."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.agents.children import Assignment, Children, ParallelLimit, Worker
 from agent_cli.agents.definition import AgentDefinition
-from agent_cli.agents.tool import agent_tool
+from agent_cli.agents.tool import agent_tool, updated_description
 from agent_cli.app import parts
 from agent_cli.app.agent_catalogue import catalogue
 from agent_cli.app.agent_jobs import AgentJobs
@@ -60,8 +61,20 @@ class _Rank:
 class AgentTree:
     """The agents of one session, nested ones too: one ledger, one file queue, one person."""
 
-    def __init__(self, bench: "Workbench", startup: StartupContext) -> None:
-        """Start no agent yet; agents are built from the parts of *bench* when they start."""
+    def __init__(
+        self,
+        bench: "Workbench",
+        startup: StartupContext,
+        *,
+        of_plugins: Callable[[], Mapping[str, Path]],
+    ) -> None:
+        """Start no agent yet.
+
+        Args:
+            bench: Agents are built from its parts when they start.
+            startup: The workspace and the settings.
+            of_plugins: Returns the directories of definitions of the loaded plugins.
+        """
         self.path_order = InOrder()
         self.list = AgentList()
         self._bench = bench
@@ -69,13 +82,26 @@ class AgentTree:
         self._settings = startup.loaded.settings.agents
         self._places = ParallelLimit(self._settings.max_parallel)
         self._catalogue = catalogue(startup, bench.announce.warn)
-
-    def tools(self) -> Sequence[Tool]:
-        """Return the tool with which the session's agent starts subagents, if it may."""
-        bench, startup = self._bench, self._startup
-        return self._tools_of(
+        self._of_plugins = of_plugins
+        self._own_tools = self._tools_of(
             _Rank(lambda: bench.agent, bench.ledger, lambda: AgentPlace.of_session(bench, startup))
         )
+
+    def tools(self) -> Sequence[Tool]:
+        """Return the tool with which the session's agent starts subagents, if it may.
+
+        It names the agents of plugins only once these are loaded.
+        """
+        if folders := self._of_plugins():
+            self._catalogue.add_plugins(folders)
+            agents = self._catalogue.all()
+            self._own_tools = [updated_description(tool, agents) for tool in self._own_tools]
+        return self._own_tools
+
+    async def __call__(self, turn: Turn) -> None:
+        """Offer the agents of plugins, which are loaded by now; a `prepare` contributor."""
+        own = {tool.name: tool for tool in self.tools()}
+        turn.tools = [own.get(tool.name, tool) for tool in turn.tools]
 
     def _tools_of(self, rank: _Rank) -> Sequence[Tool]:
         if not self._settings.enabled or rank.depth > self._settings.max_depth:

@@ -87,9 +87,8 @@ class Workbench:
         launcher = self.workspace.launcher
         self._preparations = Preparations(self.sandbox, launcher, self._log, one_shot=one_shot)
         self.output_styles = output_styles(startup, warn)
-        self.agents = AgentTree(self, startup)
-        builtin = parts.tools(startup, self.workspace, self.sandbox)
-        self._builtin_tools = (*builtin, *self.agents.tools())
+        self.agents = AgentTree(self, startup, of_plugins=self._plugins.agent_folders)
+        self._builtin_tools = parts.tools(startup, self.workspace, self.sandbox)
         reach = None if one_shot else self.workspace  # with a user present, who may grant more
         self.permissions = parts.permissions(startup, self.sandbox, reach)
         self.hooks = self._new_hooks(one_shot=one_shot)
@@ -119,7 +118,7 @@ class Workbench:
         return replace(
             parts.run_options(startup),
             model=self.named_model(),
-            tools=self._builtin_tools,
+            tools=(*self._builtin_tools, *self.agents.tools()),
             stream_fn=self.ledger.stream,
             services={"workspace": self.workspace.root, "sandbox": self.sandbox},
             path_order=self.agents.path_order,
@@ -128,6 +127,7 @@ class Workbench:
                 SessionFacts(self.workspace.root, trusted=startup.trusted),
                 self.output_styles,
                 self._plugins,
+                self.agents,
                 self.servers,
                 plan_mode(lambda: self.permissions.mode == "plan"),
                 self.file_changes.tell_model,
@@ -204,7 +204,8 @@ class Workbench:
 
     def own_tools(self) -> Sequence[Tool]:
         """Return the tools of this program and its plugins, without those of MCP servers."""
-        return (*self._builtin_tools, *self._plugins.tools(), *self.jobs.told.tools())
+        agents, plugins = self.agents.tools(), self._plugins.tools()
+        return (*self._builtin_tools, *agents, *plugins, *self.jobs.told.tools())
 
     @property
     def model(self) -> Model:

@@ -15,6 +15,7 @@ the entry-point group `agent_cli.plugins`; tools alone go under `agent_cli.tools
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -138,6 +139,8 @@ class Plugin:
         secrets: Environment variables it needs. While one is missing, the plugin is off.
         watch: Runs beside the conversation until the program ends; may start prompts without
             input by `agent.trigger()`.
+        agents: A directory of agent definitions, `*.md` files in the format of docs/agents.md.
+            An agent whose name is taken is called `plugin:name`.
     """
 
     name: str
@@ -149,3 +152,4 @@ class Plugin:
     services: Mapping[str, object] = field(default_factory=dict[str, object])
     secrets: tuple[str, ...] = ()
     watch: Watch | None = None
+    agents: Path | None = None

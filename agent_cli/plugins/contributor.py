@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import UserOutput, text_of
@@ -97,6 +98,10 @@ class Plugins:
         """Return the plugins' tools: the fixed ones, and those added in the last round."""
         fixed = {tool.name: tool for plugin in self._active() for tool in plugin.tools}
         return tuple((fixed | {tool.name: tool for tool in self._contributed}).values())
+
+    def agent_folders(self) -> Mapping[str, Path]:
+        """Return plugin -> its directory of agent definitions, of those that have one."""
+        return {plugin.name: plugin.agents for plugin in self._active() if plugin.agents}
 
     def report(self) -> tuple[tuple[str, str], ...]:
         """Return each plugin's name with its version or "on", or the variables it lacks."""

@@ -58,14 +58,20 @@ def _plugin(entry: EntryPoint, workspace: Path) -> Plugin:
     if callable(offered):
         offered = offered(workspace)
     if entry.group == PLUGINS_GROUP:
-        if isinstance(offered, Plugin):
-            return offered
-        raise TypeError(f"it offers {type(offered).__name__}, not a Plugin")
+        if not isinstance(offered, Plugin):
+            raise TypeError(f"it offers {type(offered).__name__}, not a Plugin")
+        _check_agents(offered.agents)
+        return offered
     several: Sequence[object] = offered if isinstance(offered, Sequence) else [offered]
     tools = tuple(each for each in several if isinstance(each, Tool))
     if len(tools) < len(several):
         raise TypeError(f"it offers {type(offered).__name__}, not tools")
     return Plugin(name=entry.name, version=_version(entry), tools=tools)
+
+
+def _check_agents(agents: object) -> None:
+    if not isinstance(agents, Path | None):
+        raise TypeError(f"its `agents` is {type(agents).__name__}, not a Path")
 
 
 def _version(entry: EntryPoint) -> str:

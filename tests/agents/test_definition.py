@@ -155,6 +155,36 @@ def test_files_come_before_ours_and_each_fault_is_told_once(tmp_path: Path) -> N
     ]
 
 
+def test_an_agent_of_a_plugin_is_called_by_both_names_where_its_own_is_taken(
+    tmp_path: Path,
+) -> None:
+    """Nothing that a plugin brings takes the place of another agent; a plugin is read once."""
+    definition = "---\nname: {}\ndescription: {}\n---\nDo."
+    for plugin in ("first", "second"):
+        (tmp_path / plugin).mkdir()
+        (tmp_path / plugin / "a.md").write_text(definition.format("explore", plugin))
+        (tmp_path / plugin / "b.md").write_text(definition.format("sorter", plugin))
+    (tmp_path / "first" / "c.md").write_text("no front matter")
+    warned: list[str] = []
+    catalogue = AgentCatalogue(warn=warned.append)
+    folders = {name: tmp_path / name for name in ("first", "second", "gone")}
+
+    catalogue.add_plugins(folders)
+    catalogue.add_plugins(folders)
+
+    assert [(agent.name, agent.description) for agent in catalogue.all()][len(BUILT_IN) :] == [
+        ("first:explore", "first"),
+        ("sorter", "first"),
+        ("second:explore", "second"),
+        ("second:sorter", "second"),
+    ]
+    assert warned == [
+        f"agent {tmp_path / 'first' / 'c.md'} is not used: it does not begin with front matter"
+        " between two lines of ---",
+        f"agents of plugin 'gone' are not used: {tmp_path / 'gone'} is not a directory",
+    ]
+
+
 def test_what_changed_since_it_was_trusted_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("---\nname: a\ndescription: d\n---\nDo.")
     warned: list[str] = []

@@ -169,6 +169,34 @@ async def test_an_agent_does_a_task_and_its_last_reply_is_the_result() -> None:
     assert any("read basket.py · " in each for each in told)
 
 
+async def test_an_agent_of_a_plugin_is_offered_and_works(tmp_path: Path) -> None:
+    """Plugins are loaded beside the start, so it is offered with the first request."""
+    package, agents = tmp_path / "package", tmp_path / "package" / "agents"
+    info = package / "helping-0.1.dist-info"
+    for folder in (agents, info):
+        folder.mkdir(parents=True)
+    (agents / "plan.md").write_text("---\nname: plan\ndescription: Plans.\n---\nPlan well.")
+    (package / "helping.py").write_text(
+        "from pathlib import Path\nfrom agent_cli import Plugin\n"
+        "plugin = Plugin(name='helping', agents=Path(__file__).with_name('agents'))\n"
+    )
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: helping\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[agent_cli.plugins]\nhelping = helping:plugin\n")
+    script = Script(
+        go=[started(TASK, agent="helping:plan"), reply("Thanks.")],
+        explore_the_basket=[reply("Planned.")],
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(package))
+        async with program(script) as run:
+            result = await run.prompt()
+
+    [offered] = [tool for tool in script.bodies("go")[0]["tools"] if tool["name"] == "agent"]
+    assert offered["description"].endswith(", helping:plan (Plans.)")
+    assert run.answers(result) == ["Planned."]
+    assert "Plan well." in json.dumps(script.bodies(TASK)[0]["system"])
+
+
 async def test_agents_of_one_reply_run_beside_each_other() -> None:
     """Both have been asked before either is answered."""
     gate = Gate()

@@ -81,6 +81,7 @@ OFFERS = {
     "number": "offered = 7",
     "needs_more": "def offered(workspace, other): ...",
     "mixed": "offered = [1]",
+    "agents": "import agent_cli; offered = agent_cli.Plugin(name='p', agents='agents')",
 }
 
 
@@ -128,6 +129,9 @@ def test_the_program_offers_an_installed_plugin_only_with_its_secrets(installed:
         (True, True),
         (False, False),
     ]
+    described = [str(body["tools"]) for body in bodies]
+    agents = ["mail-sorter (Sorts the user's mail.)" in each for each in described]
+    assert agents == [False, True, False]
     assert [run.code for run in (without, having, off)] == [0, 0, 0]
     assert without.stderr.count(BROKEN) == having.stderr.count(BROKEN) == 1
     assert off.stderr == ""

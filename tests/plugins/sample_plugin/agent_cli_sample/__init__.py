@@ -1,4 +1,4 @@
-"""The entry points of this package: a plugin that needs secrets, and a single tool."""
+"""The entry points of this package: a plugin with secrets and an agent, and a single tool."""
 
 from pathlib import Path
 
@@ -48,6 +48,7 @@ def mail(_workspace: Path) -> Plugin:
         tools=(tool,),
         prepare=mailbox.prepare,
         secrets=("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET"),
+        agents=Path(__file__).with_name("agents"),
     )
 
 
