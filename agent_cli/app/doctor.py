@@ -52,7 +52,7 @@ _WAYS_OUT = {
 
 
 async def examine(startup: StartupContext) -> int:
-    """Print all checks, as a table or on a pipe as lines; return 1 when one found a fault."""
+    """Print all checks, as a table or on a pipe as lines; return 1 if one of them failed."""
     from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
     from agent_cli.terminal.views.progress import working  # noqa: PLC0415
 
@@ -93,7 +93,7 @@ async def diagnosis(
 
 
 def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
-    # Not platform.platform(): it runs whichever `uname` is first in PATH.
+    # Not platform.platform(): it runs the first `uname` in PATH.
     system = os.uname()
     machine = f"{system.sysname} {system.release} {system.machine}"
     yield Check("python", None, f"{platform.python_version()} on {machine}")
@@ -218,7 +218,7 @@ def _credentials(startup: StartupContext) -> Check:
 
 
 async def _cloud_credentials(startup: StartupContext) -> list[Check]:
-    """Return whose credentials a cloud gets, where one is chosen; signs in and asks no model."""
+    """Return the source of a chosen cloud's credentials; signs in without asking a model."""
     if not _credentials(startup).ok:
         return []
     connection = parts.connection(startup)

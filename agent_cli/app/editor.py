@@ -48,7 +48,7 @@ class EditorProgram:
 
     @contextmanager
     def logging(self) -> Generator[None]:
-        """Keep the logs open that these settings name; those of a session's folder do not count."""
+        """Keep these settings' logs open; settings of a session's directory do not change them."""
         from agent_cli.app import logs  # noqa: PLC0415 - not before the handshake is heard
 
         settings = self._startup.loaded.settings.logging
@@ -67,11 +67,11 @@ class EditorProgram:
         import agent_cli.app.app  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
     def check_credentials(self) -> None:
-        """Raise NoCredentials unless the environment or the user's files hold a key."""
+        """Raise NoCredentials unless the environment or the user's files hold credentials."""
         check_access(start(self._arguments, may_ask=False))
 
     def sessions(self) -> "Sequence[SessionInfo]":
-        """Return the saved sessions, the last used first."""
+        """Return the saved sessions, the most recently used first."""
         return self._store.list()
 
     @cached_property
@@ -92,8 +92,8 @@ class EditorProgram:
             one_shot: No person can be asked.
 
         Raises:
-            NoCredentials, SettingsError, SessionError: As when the terminal is started there.
-            UsageError: A folder does not exist.
+            NoCredentials, SettingsError, SessionError: As for a start in the terminal there.
+            UsageError: A directory does not exist.
         """
         from agent_cli.app.app import App  # noqa: PLC0415
 

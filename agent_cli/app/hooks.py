@@ -154,7 +154,7 @@ class SessionHooks:
 
     @property
     def status(self) -> str:
-        """What a hook that runs says of itself, or ""."""
+        """The status message of a running hook, or ""."""
         return self._runs.status if self._runs else ""
 
     def report(self) -> Sequence[str]:
@@ -213,7 +213,7 @@ def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
 
 
 def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
-    """Yield each hook with the reason why it cannot run, as far as that is known, or ""."""
+    """Yield each hook with the reason it cannot run, as far as it is known, or ""."""
     from agent_cli.hooks.run import HookEnvironment, problem_of  # noqa: PLC0415 - as above
 
     around = HookEnvironment(startup.workspace, environment_of_hooks(startup))

@@ -1,4 +1,4 @@
-"""Background commands in this program: looked after and shown to the person."""
+"""Background commands of the session: supervise them and show them to the user."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -21,13 +21,13 @@ from agent_cli_tools.workspace import Workspace
 
 
 class JobHost:
-    """The jobs of a session; `async with` looks after them.
+    """The jobs of a session; `async with` supervises them.
 
-    A match or an end while nothing goes on begins a run, if a person is there and did not stop the
-    last one.
+    A match or an end while the session is idle starts a run, if a user is present and did not stop
+    the last one.
 
     Attributes:
-        told: What the session's agent is told of its own.
+        told: Informs the session's agent about its own jobs.
         is_attended: Whether a user is present to see runs that start by themselves.
     """
 
@@ -109,7 +109,7 @@ class JobHost:
     def start_agent(
         self, assignment: Assignment, work: Callable[[Tell], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """Let an agent do *work* as a job; return what the model reads of that.
+        """Run *work* of a subagent as a job; return the tool result for now.
 
         Raises:
             ToolError: There are too many jobs already, or the disk is full.

@@ -54,7 +54,7 @@ def inherited_environment(startup: StartupContext) -> Mapping[str, str]:
 
 
 def stranger(startup: StartupContext) -> Path | None:
-    """Return the workspace if it is untrusted, that is, its files may come from others; else None.
+    """Return the workspace if it is untrusted, as its files may come from others; else None.
 
     A home directory and its parents always count as the user's own.
     """
@@ -101,7 +101,7 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether *path* exists; True also if that cannot be found out."""
+    """Return whether *path* exists; True also if that cannot be determined."""
     try:
         path.stat()
     except FileNotFoundError:

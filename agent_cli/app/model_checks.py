@@ -1,4 +1,4 @@
-"""Check the models in use against the list of the server: is each there, and for how long?"""
+"""Check the models in use against the server's list: their presence, and their end date."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date

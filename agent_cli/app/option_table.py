@@ -13,7 +13,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.permissions import Mode
 
 CHOOSE_SESSION = ""
-NEW_WORKTREE = ""  # of `--worktree` without a name
+NEW_WORKTREE = ""  # for `--worktree` without a name
 """The value of `Arguments.resume` when no id was given: the user chooses."""
 FILES: Final = "@files"
 SESSIONS: Final = "@sessions"

@@ -56,7 +56,7 @@ class ModelsPerson:
 
     @property
     def can_decide(self) -> bool:
-        """Whether somebody is there to decide about calls of agents."""
+        """Whether a user is present to decide about calls of subagents."""
         return self.calls is not None and self.calls.can_ask
 
     async def decide(self, agent: Agent, who: str) -> RunResult:

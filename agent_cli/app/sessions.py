@@ -141,7 +141,7 @@ class Sessions:
         return self._store.list()
 
     def search(self, words: Sequence[str]) -> Sequence[SessionMatch]:
-        """Return the sessions in which an entry has all *words*, the last used first.
+        """Return the sessions in which an entry has all *words*, the most recently used first.
 
         Raises:
             SessionError: The search took too long.

@@ -56,8 +56,8 @@ def start(
         arguments: The command line.
         may_ask: Whether the user can be asked to trust this workspace.
         workspace: The directory the tools work in; None is the current directory.
-        copy_of: The directory that the current one is a worktree of: trust in it holds here too,
-            where the same acts, and no setting leads elsewhere.
+        copy_of: The directory that the current one is a worktree of: it is trusted here too if the
+            acting files are the same, and its working_directory setting is ignored.
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.

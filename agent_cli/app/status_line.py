@@ -1,4 +1,4 @@
-"""The user's own program for the line below the prompt: whether it may run, and where."""
+"""The user's command for the status line: whether it may run, and how."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ _UNTRUSTED: Final = (
 
 
 def status_line(startup: StartupContext) -> StatusCommand | None:
-    """Return what runs the command of the settings, or None where there is none."""
+    """Return the runner of the command in the settings, or None without a command."""
     command = startup.loaded.settings.status_line.command
     if command is None:
         return None
@@ -36,7 +36,7 @@ def status_line(startup: StartupContext) -> StatusCommand | None:
 
 
 def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
-    """Return the files of the workspace that the command names: no sandbox holds what it runs."""
+    """Return the workspace files named by the command, which runs outside the sandbox."""
     command = startup.loaded.settings.status_line.command
     if command is None:
         return ()
@@ -48,7 +48,7 @@ def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
 
 
 async def _answer(command: str, startup: StartupContext, data: Mapping[str, Json]) -> str:
-    """Return the first line the command prints, or a sentence about its fault."""
+    """Return the first line of the command's output, or a sentence about its failure."""
     from agent_cli.system.asked_program import TooMuchOutput, ask_program  # noqa: PLC0415
 
     settings = startup.loaded.settings.status_line

@@ -1,4 +1,4 @@
-"""OpenTelemetry of one session, if the user turned it on. Off, nothing of it is imported."""
+"""OpenTelemetry of one session, if enabled; otherwise no part of it is imported."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -27,10 +27,10 @@ NOT_INSTALLED: Final = (
 
 
 class SessionTelemetry:
-    """What is recorded of a session; leaving it sends the rest."""
+    """The telemetry of a session; leaving `async with` exports the rest."""
 
     def __init__(self, startup: StartupContext, warn: Callable[[str], None]) -> None:
-        """Read the settings; *warn* hears of what keeps telemetry from being sent."""
+        """Read the settings; *warn* receives the reasons telemetry cannot be exported."""
         self._telemetry: AgentTelemetry | None = None
         self._export: OtlpExport | None = None
         settings = startup.loaded.settings.telemetry
@@ -75,16 +75,16 @@ class SessionTelemetry:
         return self._telemetry.stream(ask) if self._telemetry else ask
 
     def around_calls(self, config: LoopConfig) -> LoopConfig:
-        """Return *config* with its verdicts about tool calls counted."""
+        """Return *config* with its permission decisions counted."""
         return self._telemetry.around_calls(config) if self._telemetry else config
 
     def follow(self, agent: Agent) -> None:
-        """Record the runs of *agent* and of those that work for it."""
+        """Record the runs of *agent* and of its subagents."""
         if self._telemetry:
             self._telemetry.follow(agent)
 
     def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Make runs that the body starts part of the trace that W3C *headers* name, if any."""
+        """Make runs started in the body part of the trace in the W3C *headers*, if any."""
         if self._telemetry is None:
             return nullcontext()
         from agent_cli.telemetry.trace_context import part_of_trace  # noqa: PLC0415 - as above
@@ -92,7 +92,7 @@ class SessionTelemetry:
         return part_of_trace(headers)
 
     def command_variables(self) -> Mapping[str, str]:
-        """Return the variables that make a command part of the trace of the call that runs it."""
+        """Return the environment variables that make a command part of the current trace."""
         if self._telemetry is None:
             return {}
         from agent_cli.telemetry.trace_context import current_variables  # noqa: PLC0415 - as above
@@ -109,7 +109,7 @@ class SessionTelemetry:
 
 
 def telemetry_checks(startup: StartupContext) -> Iterator[Check]:
-    """Yield where telemetry goes and whether somebody listens there, if it is turned on."""
+    """Yield each telemetry destination and whether it can be reached, if telemetry is enabled."""
     settings = startup.loaded.settings.telemetry
     if not settings.enabled:
         return
@@ -137,5 +137,5 @@ def telemetry_checks(startup: StartupContext) -> Iterator[Check]:
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package around it
+    except ModuleNotFoundError:  # the parent package is missing too
         return False

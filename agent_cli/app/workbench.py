@@ -5,8 +5,8 @@ Start (arguments, settings, environment)
   → prepare: facts, plugins, MCP servers, plan mode,               before every model call
              undone changes, jobs, budget, compaction, trimming, prefix watch
   → authorize_tool: permissions    finish_result: truncation       around every tool call
-  → lifecycle hooks around both, before prompts and at the end      where any are defined
-  → Agent; whoever shows it subscribes to it
+  → lifecycle hooks around both, before prompts and at the end      if any are defined
+  → Agent; front ends subscribe to it
 
 It knows no front end. A process may have several workbenches, one for each session.
 """
