@@ -26,8 +26,8 @@ class Connection:
         read_timeout_s: Longest silence in a reply; the server's pings count as signs of life.
         stall_timeout_s: Longest time without a piece of the reply, pings or not.
         compat: The server is not Anthropic's: send only the core of the API.
-        platform: Whose cloud serves the model; on another than Anthropic's, `base_url`, `api_key`
-            and `auth_token` are not used, and `variables` say how to get in.
+        platform: The cloud that serves the model; for clouds other than Anthropic's, `base_url`,
+            `api_key` and `auth_token` are not used, and `variables` hold the credentials.
         variables: The environment, for the platform's names.
         record: Write the replies' bytes here.
         replay: Play a recording instead of asking a server.

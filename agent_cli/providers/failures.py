@@ -1,4 +1,4 @@
-"""Failures of a call, as sentences for people and facts for retries."""
+"""Failures of a call, as sentences for users and facts for retries."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ NO_CREDIT = "credit balance is too low"
 TOO_LONG = "prompt is too long"
 MAX_SAID_CHARS = 300
 _ADDRESS = ANTHROPIC.remedies.address
-# In the words of AWS, Google and Azure: a sign-in that has run out, a model that is not there.
+# Phrases of AWS, Google and Azure for an expired sign-in and an unknown model.
 _EXPIRED = re.compile(r"expired|security token|invalid_grant", re.IGNORECASE)
 _NO_MODEL = re.compile(
     r"model identifier|model id|publisher model|deploymentnotfound|deployment .*not exist",
@@ -155,7 +155,7 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
 
 
 def _of_cloud(refusal: Refusal, said: str) -> tuple[str, str] | None:
-    """Return what a cloud tells by its words: the statuses differ from service to service."""
+    """Return a known failure for a cloud's error text: the clouds' statuses are not uniform."""
     remedies = refusal.remedies
     if remedies is ANTHROPIC.remedies or not 400 <= refusal.status < 500:
         return None

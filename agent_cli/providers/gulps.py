@@ -22,7 +22,7 @@ class Gulps:
         self._pieces = 0
 
     def pause_s(self, waited_s: float) -> float:
-        """Return how long to pause before the next read, after one that waited *waited_s*.
+        """Return the pause before the next read, after one that waited *waited_s*.
 
         0 while pieces arrive faster than they are read, or too rarely for several to accumulate.
         """

@@ -1,4 +1,4 @@
-"""The models a server offers, from its own list: windows, limits, and when each retires."""
+"""The models a server offers, from its own list: windows, limits, and retirement dates."""
 
 import asyncio
 from dataclasses import replace
@@ -30,7 +30,7 @@ _PAGES_MAX: Final = 10
 
 
 class _Entry(BaseModel):
-    """One model; servers that only speak the same language know fewer fields."""
+    """One model; compatible servers send fewer fields."""
 
     id: str
     display_name: str | None = None
@@ -49,13 +49,13 @@ async def offered_models(connection: Connection) -> tuple[OfferedModel, ...]:
     """Return the models the server offers, in its order: the newest first.
 
     Raises:
-        ModelError: It has no such list, or cannot be asked.
+        ModelError: The server has no such list, or cannot be asked.
     """
     if connection.replay is not None:
         raise ModelError("a recording lists no models")
     if connection.platform is not ANTHROPIC:
         raise ModelError(f"{connection.platform.title} does not list its models here")
-    connection = replace(connection, record=None)  # a recording holds the model's replies alone
+    connection = replace(connection, record=None)  # a recording holds only the model's replies
     where = without_password(base_url(connection))
     try:
         async with asyncio.timeout(_LIMIT_S):

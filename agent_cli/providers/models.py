@@ -63,7 +63,7 @@ class ModelTable(_Strict):
 def model_table() -> ModelTable:
     """Return the content of models.toml, read once."""
     text = (files("agent_cli.providers") / "models.toml").read_text(encoding="utf-8")
-    # Decimal, because 0.1 of a dollar is not a binary fraction and costs are added up.
+    # Decimal, because costs are added up and binary fractions would round 0.1 dollars.
     return ModelTable.model_validate(tomllib.loads(text, parse_float=Decimal))
 
 

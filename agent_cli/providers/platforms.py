@@ -1,6 +1,6 @@
-"""The platforms that serve Claude, as a table: what each lacks, how it names models, what helps.
+"""The platforms that serve Claude, as a table: features, model names, and remedies.
 
-Data only: no SDK, no request. `clouds/` has the clients of the platforms that are not Anthropic's.
+Data only: no SDK, no request. `clouds/` has the clients of platforms other than Anthropic's.
 """
 
 import re
@@ -12,17 +12,17 @@ from agent_cli.contracts.errors import NoCredentials
 from agent_cli.contracts.options import PlatformName
 
 DATED_ID = re.compile(r"-(20\d{6})$")
-# A region's or AWS's prefix, Bedrock's version, Google's date.
+# The prefix of a region or of AWS, Bedrock's version suffix, Google's date.
 _CLOUD_PARTS = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$|@[\w-]+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What a platform knows of the Messages API beyond its core.
+    """A platform's features of the Messages API beyond the core.
 
     Attributes:
-        automatic_caching: `cache_control` of a whole request. Where it is not known, the last block
-            of the last message is marked, which does the same.
+        automatic_caching: `cache_control` for a whole request. Without it, the last block of the
+            last message is marked, with the same effect.
     """
 
     automatic_caching: bool = True
@@ -30,13 +30,13 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedies:
-    """The words for a refusal: what happened, and what to do about it on this platform.
+    """The words for a refusal: the reason, and the remedy on this platform.
 
     Attributes:
-        rejected: Who we are was not accepted; `sign_in` is the way out.
-        forbidden: It was, and does not suffice; `permission` is the way out.
-        unknown_model: The way out where the model is not known.
-        address: The variable that holds the server's address.
+        rejected: The words for credentials that were not accepted; `sign_in` is the remedy.
+        forbidden: The words for a missing permission; `permission` is the remedy.
+        unknown_model: The remedy for an unknown model.
+        address: The variable that holds the server's URL.
     """
 
     rejected: str = "API key rejected"
@@ -49,7 +49,7 @@ class Remedies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Variables of which one must be set, and the sentence for when none is."""
+    """Variables of which one must be set, and the sentence for the user if none is."""
 
     names: tuple[str, ...]
     sentence: str
@@ -61,10 +61,10 @@ class Platform:
 
     Attributes:
         keys: Variables of which one alone signs in, without `package`.
-        package: Its libraries' name on the package index; `module` is what is imported.
-        extra: The extra of this program that brings it.
-        needs: What must be set before anything can be asked.
-        model_id: The platform's id of a model that is named as Anthropic does.
+        package: The library's name on the package index; `module` is its import name.
+        extra: The extra of this program that installs it.
+        needs: Variables required for every request.
+        model_id: Returns the platform's id for Anthropic's id of a model.
     """
 
     name: PlatformName
@@ -186,10 +186,10 @@ PLATFORMS: Mapping[PlatformName, Platform] = {
 
 
 def check_access(platform: Platform, variables: Mapping[str, str]) -> None:
-    """Make sure, without a request, that nothing is missing which *platform* always needs.
+    """Check, without a request, that *platform* has everything it always needs.
 
     Raises:
-        NoCredentials: Something is; says what to set or install.
+        NoCredentials: Something is missing; the message says what to set or install.
     """
     for need in platform.needs:
         if not any(variables.get(name) for name in need.names):
@@ -209,12 +209,12 @@ def missing_package(platform: Platform) -> str:
 
 
 def plain_model_id(model_id: str) -> str:
-    """Return Anthropic's id of a model that is named as a cloud does, or with its date."""
+    """Return Anthropic's id of a model, given a cloud's name for it or an id with a date."""
     return DATED_ID.sub("", _CLOUD_PARTS.sub("", model_id))
 
 
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package around it
+    except ModuleNotFoundError:  # the parent package is missing too
         return False

@@ -1,7 +1,7 @@
-"""A limit on the time without progress in a reply, whatever the server sends meanwhile.
+"""A limit on the time without progress in a reply, even if the server sends other data.
 
 The read timeout counts only silence; a server that keeps sending pings, comments or headers would
-be waited for without end.
+keep the program waiting forever.
 """
 
 import asyncio

@@ -123,7 +123,7 @@ class RecordTransport(httpx2.AsyncBaseTransport):
 
 
 def _opened(path: Path, flags: int) -> TextIO:
-    """Open *path* for writing; a new file is private to the user, whatever the umask."""
+    """Open *path* for writing; a new file is private to the user under any umask."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600), "w", encoding="utf-8")
 
 

@@ -63,10 +63,10 @@ class SdkClient:
             yield opened
 
     async def list_models(self) -> list[dict[str, object]]:
-        """Return the models the server offers, as it tells of them.
+        """Return the server's list of models, unparsed.
 
         Raises:
-            CallFailed: It does not.
+            CallFailed: The request failed.
         """
         _check_credentials(self._sdk)
         try:
@@ -132,7 +132,7 @@ def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
 
 
 def sdk_options(http: httpx2.AsyncClient) -> SdkOptions:
-    """Return what every client of the SDK gets: our connections, no retries, no tracing."""
+    """Return the common arguments of the SDK's clients: our connections, no retries or tracing."""
     return {
         "timeout": http.timeout,
         "max_retries": 0,
@@ -160,7 +160,7 @@ def _status_failure(
 
 
 def _message_in(body: object) -> str | None:
-    """Return the sentence of an error that has not the API's form: AWS's, or Google's in a list."""
+    """Return the message of an error not in the API's form: AWS's, or Google's in a list."""
     match body:
         case [{"error": {"message": str() as message}}, *_]:
             return message
@@ -171,6 +171,6 @@ def _message_in(body: object) -> str | None:
 
 
 def _request_id(headers: httpx2.Headers) -> str | None:
-    """Return the id that the server, or the cloud before it, gave the request."""
+    """Return the id that the server, or the cloud in front of it, gave the request."""
     found: str | None = headers.get("request-id") or headers.get("x-amzn-requestid")
     return found

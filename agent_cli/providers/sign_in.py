@@ -7,10 +7,10 @@ from agent_cli.providers.failures import CallFailed
 
 
 async def credentials_of(connection: Connection) -> str:
-    """Return where the credentials for the cloud of *connection* come from.
+    """Return the source of the credentials for the cloud of *connection*.
 
     Raises:
-        ModelError: There are none; says how to sign in.
+        ModelError: There are none; the message says how to sign in.
     """
     await asyncio.to_thread(_load)
     from agent_cli.providers.clouds.account import signed_in  # noqa: PLC0415 - loaded just now

@@ -45,7 +45,7 @@ class OpenReply:
 class Client(Protocol):
     """A client of one server.
 
-    `WireClient` needs a key; `SdkClient` finds credentials, `CloudClient` those of another cloud.
+    `WireClient` needs a key; `SdkClient` finds credentials, `CloudClient` those of other clouds.
     """
 
     @property

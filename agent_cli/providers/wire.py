@@ -47,7 +47,7 @@ def parameters(
         sent["cache_control"] = FIVE_MINUTES
     if not compat:
         betas: list[Json] = [BINDING_BETA] if _binds(thinking) else []
-        # Only of the API itself is it known that it takes one.
+        # Other platforms are not known to accept one.
         if (budget := _task_budget(request)) and platform is ANTHROPIC:
             configured = thinking.get("output_config")
             effort = configured if isinstance(configured, dict) else {}
@@ -64,7 +64,7 @@ def parameters(
 
 
 def _fixed_part(request: ModelRequest, *, marked: bool) -> dict[str, Json]:
-    """Return tools and system, with a one-hour cache marker behind the fixed part."""
+    """Return tools and system, with a one-hour cache marker after the fixed part."""
     system: list[Block] = [{"type": "text", "text": part} for part in request.system if part]
     tools: list[Block] = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
@@ -108,7 +108,7 @@ def _marked(message: Block) -> Block:
 
 
 def _task_budget(request: ModelRequest) -> dict[str, Json] | None:
-    """Return the budget where the model takes one; the API refuses less than the least."""
+    """Return the budget if the model takes one; the API refuses very small budgets."""
     total = request.task_budget or 0
     if total < TASK_BUDGET_MIN or not with_known_facts(request.model).takes_task_budget:
         return None

@@ -1,1 +1,1 @@
-"""Claude on other people's clouds: one module a vendor, loaded only where it is chosen."""
+"""Claude on other clouds: one module per vendor, loaded only if it is chosen."""

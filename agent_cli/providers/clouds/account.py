@@ -14,7 +14,7 @@ from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.platforms import Platform, missing_package
 from agent_cli.providers.sdk_client import Sdk
 
-# Signing in may run a program of the user's or ask a server.
+# Signing in may run one of the user's programs or ask a server.
 CREDENTIALS_LIMIT_S = 60.0
 
 T = TypeVar("T")
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudCredentials:
-    """What signs a request; each cloud uses its own part of it.
+    """Credentials for signing a request; each cloud uses its own fields.
 
     Attributes:
-        source: Where it was found, for people.
+        source: Their source, for messages.
     """
 
     key: str | None = field(default=None, repr=False)
@@ -44,22 +44,22 @@ class CloudAccount(Protocol):
         """Find credentials, or renew those that expire; blocks.
 
         Raises:
-            ModelError: There are none, or they cannot be renewed; says how to sign in.
+            ModelError: There are none, or they cannot be renewed; the message says how to sign in.
             ImportError: The cloud's own library is not installed.
         """
         ...
 
     def client(self, credentials: CloudCredentials, http: httpx2.AsyncClient) -> Sdk:
-        """Make the SDK's client; asks no server, and empty credentials will do.
+        """Make the SDK's client without any request; empty credentials are accepted.
 
         Raises:
-            ModelError: A region, a project or an address is missing; says what to set.
+            ModelError: A region, a project or a URL is missing; the message says what to set.
         """
         ...
 
 
 async def signed_in(account: CloudAccount, platform: Platform) -> CloudCredentials:
-    """Return fresh credentials; a library that hangs can be left.
+    """Return fresh credentials; the caller can abandon a library that hangs.
 
     Raises:
         CallFailed: There are none.
@@ -80,7 +80,7 @@ async def signed_in(account: CloudAccount, platform: Platform) -> CloudCredentia
 
 
 async def _in_daemon(work: Callable[[], T]) -> T:
-    """Run *work* in a thread that nobody waits for at the end of the program."""
+    """Run *work* in a daemon thread, which does not delay the end of the program."""
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
 

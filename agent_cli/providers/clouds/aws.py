@@ -1,4 +1,4 @@
-"""Both platforms on AWS: credentials as botocore finds them; the SDK signs with them.
+"""Both platforms on AWS: botocore finds credentials; the SDK signs with them.
 
 Values of this program's own `.env` files come before botocore's sources; it reads the process's
 environment, `~/.aws`, SSO, programs and the machine's role by itself.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AwsAccount:
-    """An AWS account: a key of the platform's, the AWS keys, or a profile."""
+    """An AWS account: a key of the platform, AWS keys, or a profile."""
 
     def __init__(self, platform: Platform, variables: Mapping[str, str]) -> None:
         self._platform = platform
@@ -95,7 +95,7 @@ class AwsAccount:
             profile = self._variables.get("AWS_PROFILE") or None
             session = botocore.session.Session(profile=profile)
             try:
-                session.get_scoped_config()  # a profile that is not there is noticed here
+                session.get_scoped_config()  # reveals a missing profile
             except BotoCoreError as error:
                 raise self._failure(error) from error
             self._session = session
@@ -111,7 +111,7 @@ class AwsAccount:
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
             raise self._failure(error) from error
         if frozen is None:
-            # The session keeps that it found none, and the user may sign in meanwhile.
+            # The session caches its failure, but the user may sign in meanwhile.
             self._session = None
             keys = "".join(f", {name}" for name in self._platform.keys)
             raise ModelError(
@@ -127,7 +127,7 @@ class AwsAccount:
         )
 
     def _failure(self, error: Exception) -> ModelError:
-        """Return *error* of botocore's as a sentence with the way out."""
+        """Return an error of botocore as a sentence with the remedy."""
         from botocore.exceptions import (  # noqa: PLC0415 - the extra
             LoginError,
             NoAuthTokenError,

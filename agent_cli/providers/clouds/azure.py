@@ -15,7 +15,7 @@ _SCOPE = "https://ai.azure.com/.default"
 
 
 class AzureAccount:
-    """A resource of Foundry and who asks in its name."""
+    """A Foundry resource and its credentials."""
 
     def __init__(self, platform: Platform, variables: Mapping[str, str]) -> None:
         self._platform = platform
@@ -40,7 +40,7 @@ class AzureAccount:
                     self._token = get_bearer_token_provider(DefaultAzureCredential(), _SCOPE)
                 return CloudCredentials(token=self._token(), source="Microsoft Entra ID")
         except (AzureError, ValueError) as error:
-            # The library's text is a page: one paragraph for each way it tried.
+            # The library's message is a page long: one paragraph for each method it tried.
             raise ModelError(
                 f"{self._platform.title}: no Azure credentials were found or accepted;"
                 f" run: az login, or set {' or '.join(self._platform.keys)}"
@@ -51,7 +51,7 @@ class AzureAccount:
         address = self._variables.get(self._platform.remedies.address)
         resource = self._variables.get("ANTHROPIC_FOUNDRY_RESOURCE")
         token = None if credentials.key else (lambda: credentials.token or "")
-        # The SDK takes an address or a resource, not both.
+        # The SDK takes a URL or a resource, not both.
         return AsyncAnthropicFoundry(
             base_url=address or f"https://{resource}.services.ai.azure.com/anthropic/",
             api_key=credentials.key,

@@ -11,7 +11,7 @@ from agent_cli.providers.transport import OpenReply, http_client
 
 
 class CloudClient:
-    """One SDK client, made anew when the credentials change."""
+    """One SDK client, recreated after the credentials change."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -31,19 +31,19 @@ class CloudClient:
         else:
             credentials = await signed_in(self._account, self._connection.platform)
         if credentials != self._credentials:
-            # Not the SDK's `copy`: that of AsyncAnthropicAWS takes ANTHROPIC_API_KEY along.
+            # Not the SDK's `copy`: that of AsyncAnthropicAWS would pass ANTHROPIC_API_KEY on.
             self._sdk = self._account.client(credentials, self._http)
             self._credentials = credentials
         async with open_reply(self._sdk, parameters, self._connection, self.base_url) as opened:
             yield opened
 
     async def aclose(self) -> None:
-        """Close the connections that are kept for the next request."""
+        """Close the idle connections."""
         await self._http.aclose()
 
 
 def account_of(connection: Connection) -> CloudAccount:
-    """Return the account that *connection* uses."""
+    """Return the cloud account of *connection*."""
     platform, variables = connection.platform, connection.variables
     match platform.name:
         case "vertex":

@@ -18,7 +18,7 @@ _PROJECTS = ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJ
 
 
 class GoogleAccount:
-    """A Google Cloud project and who asks in its name."""
+    """A Google Cloud project and its credentials."""
 
     def __init__(self, platform: Platform, variables: Mapping[str, str]) -> None:
         self._platform = platform
@@ -65,7 +65,7 @@ class GoogleAccount:
         from google.auth.transport.requests import Request  # noqa: PLC0415
 
         if self._found is None:
-            # Of the user's .env the library would not know.
+            # The library would not see a value of the user's .env.
             if path := self._variables.get("GOOGLE_APPLICATION_CREDENTIALS"):
                 load: Any = google.auth.load_credentials_from_file  # Any: as above
                 loaded = load(path, scopes=_SCOPES)
