@@ -17,7 +17,7 @@ LIMIT_S: Final = 30
 
 @dataclass
 class Nobody:
-    """A pipe instead of a person; `answers` are typed one after the other where there are any."""
+    """A pipe instead of a person; any `answers` are typed one after the other."""
 
     answers: list[str] = field(default_factory=list[str])
 
@@ -48,12 +48,12 @@ class Nobody:
 def converse(
     *lines: str, app: Application | None = None, answers: tuple[str, ...] = ()
 ) -> tuple[str, list[str]]:
-    """Feed *lines* to a new session; return what is on stdout, and the lines beside it."""
+    """Feed *lines* to a new session; return stdout, and the other output lines."""
     return asyncio.run(_converse(lines, app, answers))
 
 
 def said(*lines: str, app: Application | None = None) -> list[str]:
-    """Return what the commands in *lines* put beside the answers."""
+    """Return the output of the commands in *lines* other than answers."""
     return converse(*lines, app=app)[1]
 
 

@@ -15,7 +15,7 @@ from agent_cli.repl.look import Look
 from agent_cli.repl.repl import ReplOptions, run
 
 
-def build() -> Any:  # Any: scripted_app lies beside this file, where no type checker looks
+def build() -> Any:  # Any: scripted_app is beside this file, where no type checker looks
     Path("modules").write_text("\n".join(sys.modules))
     sys.path.append(str(Path(__file__).parents[2]))
     return importlib.import_module("scripted_app").build()

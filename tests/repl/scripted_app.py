@@ -79,7 +79,7 @@ class Permissions:
         return ApprovalFacts((RULE,), ("sandbox: bubblewrap",))
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
-        """Every call was asked about here."""
+        """Every call was asked about in this session."""
 
     def remember(self, call: ToolCall) -> None:
         self.remembered.add(RULE)
@@ -114,7 +114,7 @@ class Styles:
 
 
 class Sessions:
-    """Three sessions that lie in memory; the last one waits for a decision."""
+    """Three sessions in memory; the last one waits for a decision."""
 
     def __init__(self, agent: Agent) -> None:
         self.id = "s-1"
@@ -173,7 +173,7 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A command that says its name and what stands behind it; "on MODEL" at its end names one."""
+    """A command that shows its name and argument; "on MODEL" at its end names a model."""
 
     name: str
     problem: str = ""
@@ -189,7 +189,7 @@ CHANGED = "@@ -1,1 +1,1 @@\n-one\n+two"
 
 
 class FileChanges:
-    """Three files changed; can be taken back once, and nothing of it is on the disk."""
+    """Three changed files, which can be undone once; nothing of it is on the disk."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -222,7 +222,7 @@ class FileChanges:
 
 
 class Directories:
-    """Adds what is there."""
+    """Adds existing directories."""
 
     def add(self, given: str) -> Path:
         if not Path(given).is_dir():
@@ -231,7 +231,7 @@ class Directories:
 
 
 class Jobs:
-    """A server that runs, and a build of another conversation that has ended."""
+    """A running server, and a finished build of another conversation."""
 
     def __init__(self) -> None:
         self._jobs = {
@@ -263,7 +263,7 @@ class Jobs:
 
 
 class Agents:
-    """One at work, and one that has ended."""
+    """One running agent, and one that has ended."""
 
     def __init__(self) -> None:
         self._agents = {
@@ -289,7 +289,7 @@ class Agents:
 
 
 class Application:
-    """What the composition root returns, as far as the front ends know it."""
+    """The result of the composition root, as far as the front ends use it."""
 
     session_id = "s-1"
     held_microdollars = 0
@@ -445,7 +445,7 @@ def note_tool() -> Tool:
 
 
 def answer(request: ModelRequest) -> Stream:
-    """Do what the last prompt says; after tools, say what they answered."""
+    """Obey the last prompt; after tools, repeat their results."""
     prompt = next(m for m in reversed(request.messages) if isinstance(m, UserMessage)).text
     word, _, rest = prompt.partition(" ")
     last = request.messages[-1]
@@ -543,7 +543,7 @@ async def flood(seconds: str) -> Stream:
 
 
 async def phases(command: str) -> Stream:
-    """Wait in each phase of a reply until a file lets it go on; then call bash."""
+    """Wait in each phase of a reply until a file releases it; then call bash."""
     await asyncio.to_thread(wait_for, "waited")
     yield ReplyStart()
     yield ThinkingDelta(0, "why")
@@ -567,7 +567,7 @@ async def phases(command: str) -> Stream:
 
 
 async def warns(what: str) -> Stream:
-    """Write to stderr from a thread, as a log sink may, while the model is waited for."""
+    """Write to stderr from a thread, as a log sink may, during a model call."""
     yield ReplyStart()
     await asyncio.to_thread(sys.stderr.write, f"warning: {what}\n")
     await asyncio.to_thread(wait_for, "warned")
@@ -637,7 +637,7 @@ REPLIES: dict[str, Callable[[str], Stream]] = {
 
 
 def wait_for(name: str) -> None:
-    """Block until the test makes a file called *name*."""
+    """Block until the test creates a file called *name*."""
     while not Path(name).exists() and not Path("closed").exists():
         time.sleep(0.005)
 

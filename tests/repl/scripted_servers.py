@@ -29,7 +29,7 @@ DAYS = ServerResource(server="docs", uri="note://{day}", name="Any day", is_temp
 
 @dataclass
 class Requests:
-    """Fills a prompt in with what it is given, and knows one resource."""
+    """Fills in a prompt with its arguments, and knows one resource."""
 
     blocks: Sequence[Block] = ()
 
@@ -51,7 +51,7 @@ class Requests:
 
 @dataclass
 class Servers:
-    """One server that is ready, until a test says something else."""
+    """One server that is ready, unless a test changes that."""
 
     listed: Sequence[ServerState] = (ServerState("docs", ServerPhase.READY, tools=3, tokens=1_204),)
     offered: Sequence[ServerPrompt] = ()

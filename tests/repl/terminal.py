@@ -27,7 +27,7 @@ ROWS, COLUMNS = 40, 100
 class Terminal:
     """Runs *command* (default: the scripted REPL) in a pty of 100x40; `with` it, so that it ends.
 
-    Nothing here waits for a time: `until` waits for something to be seen. The command begins with a
+    Nothing here sleeps: `until` waits for a condition on the screen. The command begins with a
     Python script; it runs in a fork, see tests/forked.py.
     """
 
@@ -57,21 +57,21 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All rows, those that scrolled away included, without trailing blanks."""
+        """Return all rows, scrolled ones included, without trailing blanks."""
         columns = range(self._screen.columns)
         top = ["".join(row[x].data for x in columns) for row in self._screen.history.top]
         return "\n".join(row.rstrip() for row in [*top, *self._screen.display]).rstrip("\n")
 
     @property
     def transcript(self) -> str:
-        """All rows above the prompt: what stays when the session goes on."""
+        """Return all rows above the prompt, which stay when the session continues."""
         rows = self.text.split("\n")
         prompt = max(at for at, row in enumerate(rows) if row.startswith("you>"))
         return "\n".join(rows[:prompt])
 
     @property
     def last_row(self) -> str:
-        """The row the cursor is on, without what the emulator pads."""
+        """Return the row of the cursor, without the emulator's padding."""
         return str(self._screen.display[self._screen.cursor.y]).rstrip()
 
     def send(self, keys: str) -> None:
@@ -84,7 +84,7 @@ class Terminal:
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
 
     def until(self, seen: "str | Callable[[], bool]") -> None:
-        """Read until *seen* is somewhere in `text`, or returns True."""
+        """Read until *seen* is in `text`, or returns True."""
         condition = partial(self._shows, seen) if isinstance(seen, str) else seen
         deadline_s = time.monotonic() + LIMIT_S
         while not condition():
@@ -93,7 +93,7 @@ class Terminal:
                 raise AssertionError(f"never seen: {seen!r}; the screen:\n{self.text}")
 
     def until_prompt(self) -> None:
-        """Read until an empty prompt waits at the bottom, drawn by who reads what is typed."""
+        """Read until an empty prompt is at the bottom, drawn by the program that reads the keys."""
         self.until(lambda: self.last_row == "you>" and self.bytes != PROMPT.encode())
 
     def exit_code(self) -> int:
@@ -122,7 +122,7 @@ class Terminal:
             return True
         try:
             data = os.read(self._ours, 65_536)
-        except OSError:  # nobody has the other side open any more
+        except OSError:  # no process has the other side open any more
             return False
         self.bytes += data
         self.read_at_s.append(time.monotonic())

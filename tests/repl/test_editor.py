@@ -9,7 +9,7 @@ from agent_cli.repl.editor import edited
 
 
 def editor(monkeypatch: pytest.MonkeyPatch, *lines: str, variable: str = "EDITOR") -> None:
-    """Make the script *lines* the person's editor; it gets the file's name as $2."""
+    """Make the script *lines* the user's editor; it gets the file's name as $2."""
     script = Path("an editor").absolute()
     script.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     script.chmod(0o755)
@@ -22,7 +22,7 @@ def editor(monkeypatch: pytest.MonkeyPatch, *lines: str, variable: str = "EDITOR
 def test_the_text_comes_back_as_it_was_saved(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Byte for byte; the file's name says what it holds, only the user can read it, and it goes."""
+    """Byte for byte; the file's suffix fits, only the user can read it, and it is removed."""
     editor(
         monkeypatch,
         'echo "$2" > name; stat -c %a "$(dirname "$2")" > mode; printf more >> "$2"',
@@ -42,7 +42,7 @@ def test_the_text_comes_back_as_it_was_saved(
 def test_an_editor_that_fails_changes_nothing(
     script: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`:cq` in vi is how people take it back."""
+    """`:cq` in vi is the usual way to cancel."""
     editor(monkeypatch, 'printf other > "$2"', script)
 
     with pytest.raises(UsageError, match=told):
@@ -59,7 +59,7 @@ def test_an_editor_that_fails_changes_nothing(
 def test_what_is_no_editor_is_named(
     command: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variable somebody misspelt."""
+    """A misspelt variable."""
     monkeypatch.setenv("VISUAL", command)
 
     with pytest.raises(UsageError, match=told):
@@ -67,7 +67,7 @@ def test_what_is_no_editor_is_named(
 
 
 def test_without_any_editor_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is opened where nothing is there."""
+    """No editor is started if none is installed."""
     for name in ("EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nowhere")

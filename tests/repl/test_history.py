@@ -9,12 +9,12 @@ from agent_cli.repl.history import PrivateHistory
 
 
 def stored(path: Path) -> list[str]:
-    """Return what a new session is offered, newest first."""
+    """Return the prompts offered to a new session, newest first."""
     return [*PrivateHistory(path, warn=pytest.fail).load_history_strings()]
 
 
 def test_prompts_come_back_as_they_were_newest_first() -> None:
-    """Lines, blanks, what looks like a date, and what is no newline in a file."""
+    """Lines, blanks, text like a date, and separators that are no newline in a file."""
     prompts = ["one", "two\nlines\n", "+ plus\n# 2026", "", "a\rb\u2028c", "\n# x"]
     path = Path("state/history")
     for prompt in prompts:
@@ -24,7 +24,7 @@ def test_prompts_come_back_as_they_were_newest_first() -> None:
 
 
 def test_of_a_large_file_only_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twenty large pastes held the first prompt up for half a second; no prompt comes in part."""
+    """Twenty large pastes used to delay the first prompt by half a second; no prompt is cut."""
     path = Path("history")
     for prompt in ("the first", "x" * 500, "the last"):
         PrivateHistory(path, warn=pytest.fail).store_string(prompt)

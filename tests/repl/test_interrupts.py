@@ -8,7 +8,7 @@ from agent_cli.repl.interrupts import Interrupts
 
 
 async def test_a_question_goes_before_what_runs_around_it() -> None:
-    """A server asks in the middle of a run: Ctrl-C is for its question, and then for the run."""
+    """A server asks during a run: Ctrl-C is for its question first, and then for the run."""
     heard: asyncio.Queue[str] = asyncio.Queue()
     interrupts = Interrupts(lambda stop: heard.put_nowait(f"question: {stop.__name__}"))
 

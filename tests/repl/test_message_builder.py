@@ -17,7 +17,7 @@ from tests.repl.scripted_servers import Servers
 async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What sets the event is this very loop: it must not be the one that waits."""
+    """This loop sets the event, so it must not be the one that waits."""
     ready = threading.Event()
 
     def fitted(image: Image) -> Image:
@@ -37,7 +37,7 @@ async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
 
 
 async def test_a_file_that_is_not_there_is_told_and_the_text_sent_as_it_is() -> None:
-    """A slip of the fingers; what only looks like a name of a file is nobody's business."""
+    """A typing error is reported; text that only looks like a file name is ignored."""
     said = "see @nosuch.png, @a.b and @lib/gone.py; ask @ann to keep @pytest.fixture @a:b.md"
     told = io.StringIO()
 

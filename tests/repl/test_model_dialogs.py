@@ -21,7 +21,7 @@ VERSION = Question(question="Which version?", options=[Option(label="2"), Option
 
 @dataclass
 class Person:
-    """Types one line after the other; an exception is a key that ends the question."""
+    """Types one line after the other; an exception stands for a key that ends the question."""
 
     answers: list[str | type[BaseException]]
     seen: list[str] = field(default_factory=list[str])
@@ -59,7 +59,7 @@ def asked(
 
 
 async def test_an_option_is_picked_by_its_number_its_label_or_not_at_all() -> None:
-    """A sentence that is none of the options is the answer."""
+    """Text that matches none of the options is the answer itself."""
     for typed, answer in {"2": "Postgres", "sqlite": "SQLite", "My own": "My own"}.items():
         dialogs, person = asked(typed)
 
@@ -73,14 +73,14 @@ async def test_an_option_is_picked_by_its_number_its_label_or_not_at_all() -> No
 
 
 async def test_a_number_stands_for_the_option_of_that_name() -> None:
-    """Where labels are numbers, no place in the list can be taken for one."""
+    """If labels are numbers, a number means the label, not the position."""
     dialogs, _ = asked("3", "2")
 
     assert await dialogs.ask([VERSION, VERSION]) == ["3", "2"]
 
 
 async def test_a_closed_question_gives_no_answers_at_all() -> None:
-    """Half the answers would be taken for all of them."""
+    """Partial answers would be taken for all of them."""
     dialogs, person = asked("1", KeyboardInterrupt)
 
     assert await dialogs.ask([DATABASE, DATABASE]) is None
@@ -111,7 +111,7 @@ async def test_an_approved_plan_names_the_mode_to_go_on_in() -> None:
 
 
 async def test_a_refused_plan_says_what_to_change() -> None:
-    """A sentence is the wish; no, Ctrl-C and a closed terminal are none."""
+    """Text is the change wanted; no, Ctrl-C and a closed terminal give none."""
     for answer in ("n", KeyboardInterrupt, EOFError):
         dialogs, _ = asked(answer)
         assert await dialogs.decide_plan("x") == PlanRefused()
@@ -121,7 +121,7 @@ async def test_a_refused_plan_says_what_to_change() -> None:
 
 
 async def test_a_plan_is_edited_and_then_decided_about() -> None:
-    """What was saved is shown and asked about again."""
+    """The saved plan is shown and asked about again."""
     dialogs, person = asked("e", "a", saved="2. Do it well\n")
 
     assert await dialogs.decide_plan("1. Do it") == PlanApproved("2. Do it well", "ask")
@@ -129,7 +129,7 @@ async def test_a_plan_is_edited_and_then_decided_about() -> None:
 
 
 async def test_an_editor_that_fails_or_saves_nothing_leaves_the_plan_as_it_is() -> None:
-    """S1-19: one sentence, and the question is still there."""
+    """S1-19: one sentence, and the question is still open."""
     for saved, told in ((UsageError("no editor"), "no editor"), ("", "nothing was changed")):
         dialogs, person = asked("e", "y", saved=saved)
 
@@ -184,14 +184,14 @@ FEATURES = Question(
 async def test_several_answers_are_picked_one_by_one_or_at_once(
     typed: tuple[str, ...], answer: str
 ) -> None:
-    """A second pick takes an answer back; own words stand beside what was picked."""
+    """Choosing again removes an answer; free text is added to the choices."""
     dialogs, _ = asked(*typed)
 
     assert await dialogs.ask([FEATURES]) == [answer]
 
 
 async def test_what_is_picked_is_said_and_the_header_names_the_question() -> None:
-    """Enter alone takes the first row: once something is picked, that is to be done."""
+    """Enter alone takes the first row: after a choice, that row is "done"."""
     dialogs, person = asked("1", "done")
 
     await dialogs.ask([FEATURES])

@@ -5,7 +5,7 @@ from tests.repl.scripted_app import Permissions
 
 
 def test_one_key_goes_through_the_modes_and_never_to_yolo() -> None:
-    """From yolo it leads back to asking."""
+    """From yolo it leads back to "ask"."""
     permissions = Permissions()
     seen = [permissions.mode]
     for _ in range(4):

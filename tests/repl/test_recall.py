@@ -8,7 +8,7 @@ from tests.fakes import calls, says, scripted_agent, tool, tool_use
 
 
 async def test_a_resumed_session_shows_what_its_tools_handed_over() -> None:
-    """S2: widgets as their text, files with their place, between the question and the answer."""
+    """S2: widgets as their text, files with their path, between prompt and answer."""
 
     async def execute(_id: str, _params: object, _cancel: object, context: ToolContext) -> str:
         context.display_widget("table", {"columns": ["a"], "rows": []}, "a\n1")
@@ -55,7 +55,7 @@ async def test_a_resumed_session_shows_its_transcript_folded() -> None:
 
 
 async def test_a_prompt_is_called_by_what_was_typed_and_not_by_what_goes_with_it() -> None:
-    """The output of a command stands before it, and would fill the list of `/rewind`."""
+    """A command's output precedes it, and would fill the list of `/rewind`."""
     agent, *_ = scripted_agent(says("Because."))
     await agent.prompt(UserMessage((text_block("I ran this command:\n$ ls\n"), text_block("why?"))))
 

@@ -27,7 +27,7 @@ def sent() -> list[str]:
 
 
 def test_the_prompt_comes_first_and_the_program_behind_it_later() -> None:
-    """S1-29, S1c-9: exactly `you> `, while what is loaded beside it has not even begun to exist."""
+    """S1-29, S1c-9: exactly `you> `, before the program has begun to load."""
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
         first = terminal.text
@@ -42,7 +42,7 @@ def test_the_prompt_comes_first_and_the_program_behind_it_later() -> None:
 
 
 def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
-    """The way to `you> ` is short: what `build` finds imported is what the prompt needed."""
+    """The way to `you> ` is short: `build` finds only the modules that the prompt needs."""
     with NewTerminal() as terminal:
         terminal.until("logs: agent.log")
 
@@ -52,7 +52,7 @@ def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
 
 
 def test_what_is_typed_before_the_program_is_there_is_answered_when_it_is() -> None:
-    """Type-ahead: nobody waits for imports before thinking about the question."""
+    """Type-ahead: users need not wait for imports."""
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
         terminal.send("early\r")
@@ -63,7 +63,7 @@ def test_what_is_typed_before_the_program_is_there_is_answered_when_it_is() -> N
 
 
 def test_ctrl_c_while_the_program_loads_gives_the_prompt_back() -> None:
-    """Only the waiting ends; the line is not sent later behind the person's back."""
+    """Only the waiting ends; the line must not be sent later."""
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
         terminal.send("early\r")
@@ -99,7 +99,7 @@ def test_multi_line_input_by_alt_enter_ctrl_j_and_a_backslash() -> None:
 
 
 def test_a_long_paste_is_a_mark_in_the_input_and_whole_in_the_prompt() -> None:
-    """C28: bracketed paste keeps the newlines, and nothing of it runs before Enter."""
+    """C28: bracketed paste keeps the newlines, and nothing is run before Enter."""
     pasted = "\n".join(f"line {number}" for number in range(200))
     with Terminal() as terminal:
         terminal.until_prompt()
@@ -114,7 +114,7 @@ def test_a_long_paste_is_a_mark_in_the_input_and_whole_in_the_prompt() -> None:
 
 
 def test_tab_completes_commands_and_files() -> None:
-    """The choices stand below the input with their help; a part of a path is enough."""
+    """The choices are below the input with their help; a part of a path is enough."""
     Path("source").mkdir()
     Path("source/basket.py").touch()
     with Terminal() as terminal:
@@ -132,7 +132,7 @@ def test_tab_completes_commands_and_files() -> None:
 
 
 def test_what_is_typed_into_a_flood_of_text_appears_as_it_was_typed() -> None:
-    """2,000 deltas a second: not a key lost, doubled or mixed into the answer."""
+    """2,000 deltas a second: no key is lost, doubled or mixed into the answer."""
     draft = "every key in its place 0123456789"
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -167,7 +167,7 @@ def test_own_commands_are_shown_and_offered_to_the_model_unless_asked_not_to() -
 
 
 def test_ctrl_c_stops_an_own_command() -> None:
-    """And nothing of it goes on running."""
+    """And no process of it continues."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -181,7 +181,7 @@ def test_ctrl_c_stops_an_own_command() -> None:
 
 
 def test_ctrl_g_edits_the_draft_in_the_editor() -> None:
-    """It comes back as it was saved, and is not sent."""
+    """It comes back as saved, and is not sent."""
     Path("editor").write_text("#!/bin/sh\nprintf ' and more' >> \"$1\"\n")
     Path("editor").chmod(0o755)
     with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
@@ -214,7 +214,7 @@ def test_ctrl_r_searches_what_was_sent_before() -> None:
 
 
 def test_the_status_line_shows_model_mode_context_and_cost() -> None:
-    """Below the prompt, and up to date after each reply."""
+    """Below the prompt, and updated after each reply."""
     with Terminal() as terminal:
         terminal.until("model-1 minimal · ask · MCP 1/1")
         terminal.until_prompt()
@@ -240,7 +240,7 @@ def test_history_is_kept_across_sessions_for_the_owner_only() -> None:
 
 
 def test_a_history_that_cannot_be_written_costs_a_warning_only() -> None:
-    """A read-only home is no reason not to work."""
+    """A read-only home must not prevent work."""
     Path("file").touch()
     with Terminal(HISTORY="file/history") as terminal:
         terminal.until("prompts are not kept for later sessions")
@@ -251,7 +251,7 @@ def test_a_history_that_cannot_be_written_costs_a_warning_only() -> None:
 
 @pytest.mark.parametrize("words", ["exit\r", "quit\r", "/exit\r", CTRL_D, "  exit \r"])
 def test_words_and_end_of_input_leave(words: str) -> None:
-    """S1c-9: exit code 0, and the program behind is closed in order."""
+    """S1c-9: exit code 0, and the program closes normally."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -290,7 +290,7 @@ def test_ctrl_c_at_an_empty_prompt_hints_and_a_second_one_leaves() -> None:
 
 
 def test_ctrl_c_clears_a_draft_first() -> None:
-    """Nobody loses the session over a line typed wrong."""
+    """A mistyped line must not cost the session."""
     with Terminal() as terminal:
         terminal.until_prompt()
         terminal.send("a draft")
@@ -319,7 +319,7 @@ def test_a_request_to_terminate_closes_everything(prompt: str) -> None:
 
 @pytest.mark.parametrize("prompt", ["", "forever\r"])
 def test_a_closed_window_ends_the_program_in_order(prompt: str) -> None:
-    """Nothing goes on working, and paying, behind a terminal that is gone."""
+    """No work, and no cost, continues behind a closed terminal."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -368,14 +368,14 @@ def test_an_error_is_one_line_and_the_prompt_returns() -> None:
 
 
 def test_a_program_that_cannot_be_built_gives_the_terminal_back() -> None:
-    """The error goes to whoever called, and the exit code is not 0."""
+    """The error goes to the caller, and the exit code is not 0."""
     with Terminal(SETTINGS_ERROR="1") as terminal:
         assert terminal.exit_code() == 1
         assert "appsettings.toml: model is not set" in terminal.text
 
 
 def test_a_message_typed_during_a_run_reaches_the_run() -> None:
-    """S0-59, C3: shown as queued, then in the very next request, echoed where it was delivered."""
+    """S0-59, C3: shown as queued, then in the very next request, echoed at its delivery."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -394,7 +394,7 @@ def test_a_message_typed_during_a_run_reaches_the_run() -> None:
 
 
 def test_a_follow_up_waits_until_the_run_would_end() -> None:
-    """S0-60: Alt-Enter; it goes after what was steered, though it was typed before."""
+    """S0-60: Alt-Enter; it is sent after steering messages, even if typed before them."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -411,7 +411,7 @@ def test_a_follow_up_waits_until_the_run_would_end() -> None:
 
 
 def test_a_queued_message_can_be_taken_back_and_is_not_sent() -> None:
-    """Arrow-up puts it into the input; what is not typed again never happened."""
+    """Arrow-up puts it into the input; unless sent again, it has no effect."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -448,7 +448,7 @@ def test_a_stopped_run_gives_back_what_was_queued_for_it(key: str) -> None:
 
 
 def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
-    """What would let you choose says what is in force; /clear is refused and not lost."""
+    """A chooser shows the current value instead; /clear is refused but not lost."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -471,7 +471,7 @@ def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
 
 
 def test_a_held_display_shows_nothing_and_then_everything_while_the_run_goes_on() -> None:
-    """S4-29: the model is read meanwhile."""
+    """S4-29: the run continues meanwhile."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -503,7 +503,7 @@ def test_keys_typed_before_there_is_a_prompt_are_kept_in_order() -> None:
 
 
 def test_a_report_from_the_background_appears_above_the_draft() -> None:
-    """A failing server costs one line and not what somebody is typing."""
+    """A failing server costs one line and must not damage the draft."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -519,7 +519,7 @@ def test_a_report_from_the_background_appears_above_the_draft() -> None:
 
 
 def test_tools_show_a_line_when_they_start_and_one_when_they_end() -> None:
-    """S4-22, S4-23: each call with duration and outcome, in their place between the texts."""
+    """S4-22, S4-23: each call with duration and outcome, in its place between the texts."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -537,7 +537,7 @@ def test_tools_show_a_line_when_they_start_and_one_when_they_end() -> None:
 
 
 def test_a_model_cannot_command_the_terminal() -> None:
-    """Neither clipboard nor screen; what is left of it is text."""
+    """Neither clipboard nor screen; the rest of it is text."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.send("hostile\r")
@@ -548,7 +548,7 @@ def test_a_model_cannot_command_the_terminal() -> None:
 
 
 def test_thinking_is_shown_only_on_request() -> None:
-    """S4-21: off by default; on, it is a line of its own."""
+    """S4-21: off by default; if on, it is a separate line."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.send("think\r")
@@ -562,7 +562,7 @@ def test_thinking_is_shown_only_on_request() -> None:
 
 @pytest.mark.parametrize("is_patient", [True, False])
 def test_a_slow_end_is_told_and_need_not_be_waited_for(is_patient: bool) -> None:
-    """A hook at the end, a server that ignores its end: the terminal looked dead."""
+    """A session-end hook, or a server that ignores its end: the terminal looked dead."""
     with Terminal(SLOW_CLOSING="1") as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()

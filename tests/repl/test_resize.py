@@ -20,7 +20,7 @@ SIZES = ((60, 20), (100, 30), (40, 15), (120, 35), (80, 24))
 
 
 class Tmux:
-    """A server of its own with one window that runs the scripted REPL."""
+    """A separate tmux server with one window that runs the scripted REPL."""
 
     def __init__(self, socket: Path) -> None:
         self._command = ["tmux", "-u", "-S", str(socket), "-f", "/dev/null"]
@@ -37,7 +37,7 @@ class Tmux:
         return self("capture-pane", "-p", "-J", "-S", "-").rstrip().split("\n")
 
     def screen(self) -> list[str]:
-        """Return the rows on the screen, as they are wrapped."""
+        """Return the wrapped rows on the screen."""
         return self("capture-pane", "-p").split("\n")
 
     def resize(self, columns: int, rows: int) -> None:
@@ -82,7 +82,7 @@ def test_resizes_lose_nothing_and_leave_one_prompt(tmux: Tmux) -> None:
         tmux.until(lambda rows, shown=shown: f"piece {shown}" in rows)  # type: ignore[misc]
     tmux.until(lambda rows: any("context" in row for row in rows))
 
-    # Painted for good a frame after the status line, and again when the last size has settled.
+    # Repainted a frame after the status line, and again once the last size has settled.
     rows = tmux.until(lambda rows: prompts(rows) == 1 and "piece 0" in rows)
 
     assert [row for row in rows if row.startswith("piece")] == [f"piece {n}" for n in range(40)]
@@ -95,7 +95,7 @@ def test_resizes_lose_nothing_and_leave_one_prompt(tmux: Tmux) -> None:
 def test_shrinking_again_while_commands_run_leaves_no_stale_rows(
     tmux: Tmux, sizes: tuple[tuple[int, int], ...]
 ) -> None:
-    """On a half empty screen: what is painted over stands once, in the scrollback too."""
+    """On a half-empty screen: repainted rows appear once, in the scrollback too."""
     tmux.resize(100, 24)
     tmux.until(lambda rows: any("model-1" in row for row in rows))
     tmux("send-keys", f"bash sleep 600 ;; sleep 601 #{' long' * 15}", "Enter")
@@ -112,7 +112,7 @@ def test_shrinking_again_while_commands_run_leaves_no_stale_rows(
 
 
 def test_a_terminal_that_cuts_rows_is_repainted_where_it_is() -> None:
-    """Plain xterm: nothing above the live region is erased, and nothing of it stays behind."""
+    """Plain xterm: nothing above the live region is erased, and no stale row stays."""
     with Terminal(APPROVED="1", XTERM_VERSION="XTerm(390)") as terminal:
         terminal.until_prompt()
         terminal.send(f"bash sleep 600 ;; sleep 601 #{' long' * 15}\r")
@@ -128,7 +128,7 @@ def test_a_terminal_that_cuts_rows_is_repainted_where_it_is() -> None:
 
 
 def is_cut(screen: list[str], columns: int) -> bool:
-    """Return whether the row of the long command was cut for a screen of this width."""
+    """Return whether the row of the long command was cut for this width."""
     return any(
         columns - 8 < len(row) <= columns and re.search(r"Bash sleep 601.*… \d+ s$", row)
         for row in screen
@@ -146,7 +146,7 @@ def is_cut(screen: list[str], columns: int) -> bool:
 def test_the_scrollback_of_an_answer_that_was_resized_is_exact(
     tmux: Tmux, before: int, after: int, size: int
 ) -> None:
-    """Every row as it was rendered, once, in order, the rows before the resize as they were."""
+    """Every row as rendered, once, in order, and unchanged before the resize."""
     half = mixed(size // 2)
     parts = (f"{half}\n\nhalf way\n\n", f"{half}\n\nthe end\n")
     Path("answer.md").write_text("gate\n".join(parts))

@@ -21,7 +21,7 @@ def test_a_batch_is_decided_in_one_list_and_then_runs() -> None:
 
 
 def test_always_for_one_lets_those_like_it_run() -> None:
-    """S4-26: the rule that was kept answers for the others of the batch."""
+    """S4-26: the stored rule answers for the others of the batch."""
     _, beside = converse("bash touch one ;; touch two", answers=("1", "y session"))
 
     assert [Path(name).exists() for name in ("one", "two")] == [True, True]

@@ -6,7 +6,7 @@ CTRL_U, ESCAPE = "\x15", "\x1b"
 
 
 def test_what_a_run_cannot_take_waits_and_nothing_typed_is_lost() -> None:
-    """A resource is read before its message is sent, and /mcp changes no server under a run."""
+    """A resource is read before its message is sent, and /mcp changes no server during a run."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.send("see @docs:note://never\r")

@@ -21,7 +21,7 @@ def test_the_row_names_the_step_in_work_or_the_next_one() -> None:
 
 
 def test_the_whole_list_has_a_line_for_each_step() -> None:
-    """`/todo` unfolds the row; marks are readable without colours."""
+    """`/todo` unfolds the row; the marks are readable without colours."""
     assert unfolded([DONE, NOW, NEXT]) == [
         "[x] Read the code",
         "[>] Run the tests",
@@ -30,7 +30,7 @@ def test_the_whole_list_has_a_line_for_each_step() -> None:
 
 
 def test_a_steps_text_cannot_act_on_the_terminal() -> None:
-    """The texts are a model's: escape sequences are shown, and lines are joined."""
+    """A model writes the texts: escape sequences are shown, and lines are joined."""
     sly = TodoItem(content="a\x1b[2Jb\nc", status="pending")
 
     assert folded([sly]) == "todo 0/1 · next: a\\x1b[2Jb c"
@@ -38,7 +38,7 @@ def test_a_steps_text_cannot_act_on_the_terminal() -> None:
 
 
 async def test_the_row_follows_the_record_and_the_conversation() -> None:
-    """It is read again when a list was written, and when another conversation goes on."""
+    """It is read again after a change of the list or of the conversation."""
     steps: list[Json] = [{"content": "Run the tests", "status": "in_progress"}]
     run = Contributing([todo()], calls(tool_use("todo", {"todos": steps})), says("done"))
     row = TodoRow(run.agent, lambda: todo_list(run.agent.conversation))

@@ -10,7 +10,7 @@ from tests.repl.terminal import Terminal
 
 
 def ask(terminal: Terminal, prompt: str) -> None:
-    """Send *prompt* and wait until the list shows that Enter answers."""
+    """Send *prompt* and wait until the list of answers accepts Enter."""
     terminal.until("logs: agent.log")
     terminal.until_prompt()
     terminal.send(f"{prompt}\r")
@@ -18,7 +18,7 @@ def ask(terminal: Terminal, prompt: str) -> None:
 
 
 def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
-    """The command, why it asks, and the rule are on the screen before."""
+    """The command, the reason to ask, and the rule are on the screen before."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
         before = Path("made").exists()
@@ -36,7 +36,7 @@ def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
 
 
 def test_a_command_that_was_changed_in_the_editor_runs_as_it_was_saved() -> None:
-    """What was shown first does not run; the model reads what ran instead."""
+    """The command shown first does not run; the model reads the one that ran instead."""
     Path("editor").write_text("#!/bin/sh\nprintf 'touch other' > \"$1\"\n")
     Path("editor").chmod(0o755)
     with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
@@ -59,7 +59,7 @@ def test_a_command_that_was_changed_in_the_editor_runs_as_it_was_saved() -> None
     ],
 )
 def test_no_and_any_other_text_keep_the_call_from_running(keys: str, told: str) -> None:
-    """S2-33: the model reads the reason and the run goes on."""
+    """S2-33: the model reads the reason and the run continues."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
         terminal.send(keys)
@@ -88,7 +88,7 @@ def test_always_asks_nothing_the_second_time_and_again_in_a_new_session() -> Non
 
 
 def test_keys_that_were_on_their_way_do_not_answer() -> None:
-    """Threat 20: a sentence being typed when the question pops up must not approve a command."""
+    """Threat 20: a sentence being typed when the question appears must not approve a command."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -100,7 +100,7 @@ def test_keys_that_were_on_their_way_do_not_answer() -> None:
 
 
 def test_ctrl_c_at_a_question_says_no_and_gives_the_prompt_back() -> None:
-    """The model is not asked again; the conversation can go on."""
+    """No further request is sent; the conversation can continue."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
         terminal.send("\x03")
@@ -114,7 +114,7 @@ def test_ctrl_c_at_a_question_says_no_and_gives_the_prompt_back() -> None:
 
 
 def test_a_request_to_terminate_at_a_question_leaves_it_open() -> None:
-    """C18: nobody has decided, so the call waits for the next session; exit code 143."""
+    """C18: no decision was made, so the call waits for the next session; exit code 143."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
         os.kill(terminal.child.pid, signal.SIGTERM)
@@ -124,7 +124,7 @@ def test_a_request_to_terminate_at_a_question_leaves_it_open() -> None:
 
 
 def test_hidden_characters_of_a_command_are_visible() -> None:
-    """What is approved is what runs: no overwriting, no reordering, no invisible text."""
+    """The approved text is the one that runs: no overwriting, reordering or invisible text."""
     with Terminal() as terminal:
         ask(terminal, "bash true\u202e\u200b #")
 
@@ -132,7 +132,7 @@ def test_hidden_characters_of_a_command_are_visible() -> None:
 
 
 def test_what_a_person_approved_runs_although_a_message_was_typed_before() -> None:
-    """A message typed while the reply streamed undid the yes that came after it."""
+    """A message typed while the reply streamed used to undo a later approval."""
     for gate in ("waited", "thought", "retried", "called"):
         Path(gate).touch()
     with Terminal() as terminal:

@@ -26,7 +26,7 @@ RULES = {"t1": ("bash(touch *)",), "t2": ("bash(mv *)",), "t3": ()}
 
 @dataclass
 class Permissions:
-    """Offers the rules above; `kept` and `session` are what somebody allowed."""
+    """Offers the rules above; `kept` and `session` are the rules allowed by the user."""
 
     mode: Mode = "ask"
     project_file: Path | None = None
@@ -43,7 +43,7 @@ class Permissions:
         )
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
-        """Every call was asked about here."""
+        """Every call was asked about in this session."""
 
     def remember(self, call: ToolCall) -> None:
         self.session += RULES[call.id]
@@ -59,7 +59,7 @@ class Permissions:
 
 
 class Person:
-    """Types lines one after the other; keeps what was asked, and the answers that were listed."""
+    """Types lines one after the other; records the questions and the answers offered."""
 
     can_ask = True
 
@@ -79,7 +79,7 @@ class Person:
 
 
 class Screen:
-    """Keeps what was written."""
+    """Records its output."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -91,7 +91,7 @@ class Screen:
 
 
 class Dialogue:
-    """A dialogue about some calls, with what it wrote and asked."""
+    """A dialogue about some calls, with its output and questions."""
 
     def __init__(
         self, *answers: str | type[BaseException], permissions: Permissions | None = None
@@ -119,7 +119,7 @@ class Dialogue:
 
 
 async def test_a_question_shows_what_runs_where_why_and_what_each_answer_means() -> None:
-    """Nothing of it hidden, and the rules as they would be kept."""
+    """Nothing is hidden, and the rules are shown as they would be stored."""
     it = Dialogue("y", permissions=Permissions(project_file=Path("/home/me/permissions.toml")))
 
     assert await it.decide(TOUCH) == [Approved()]
@@ -161,7 +161,7 @@ async def test_a_question_shows_what_runs_where_why_and_what_each_answer_means()
 async def test_an_answer_is_yes_no_or_a_comment(
     answer: str | type[BaseException], decision: Decision
 ) -> None:
-    """S2-32, S2-33: text is a no that says what to do instead."""
+    """S2-32, S2-33: any other text is a rejection with instructions."""
     it = Dialogue(answer)
 
     assert await it.decide(TOUCH) == [decision]
@@ -170,7 +170,7 @@ async def test_an_answer_is_yes_no_or_a_comment(
 
 @pytest.mark.parametrize("typed", ["/diff", "/mode yolo", "!git diff"])
 async def test_a_command_is_no_comment_for_the_model(typed: str) -> None:
-    """Who wants to look first must not have refused; a comment may begin with a path."""
+    """Looking at something first is not a refusal; a comment may begin with a path."""
     it = Dialogue(typed, "/etc/hosts is not ours")
 
     [decision] = await it.decide(TOUCH)
@@ -181,13 +181,13 @@ async def test_a_command_is_no_comment_for_the_model(typed: str) -> None:
 
 
 async def test_a_session_that_ends_decides_nothing() -> None:
-    """S2-32: the call waits for the next session, whatever was answered about others before."""
+    """S2-32: the call waits for the next session, whatever the answers about other calls."""
     with pytest.raises(EOFError):
         await Dialogue("1", "y", EOFError).decide(TOUCH, MOVE)
 
 
 async def test_an_answer_is_offered_only_where_it_does_something() -> None:
-    """No rule, no file, no editor: yes, no, and a sentence."""
+    """No rule, no file, no editor: only yes, no, and a comment."""
     it = Dialogue("y")
 
     assert await it.decide(NOTE) == [Approved()]
@@ -206,7 +206,7 @@ async def test_a_rule_is_stored_before_the_call_runs(line: str, kept: list[str])
 
 
 async def test_a_rule_that_cannot_be_kept_is_told_and_asked_about_again() -> None:
-    """Nothing is allowed that the person believes to be kept."""
+    """Otherwise the user would believe that an unsaved rule is stored."""
     permissions = Permissions(project_file=Path("permissions.toml"), full=True)
     it = Dialogue("y project", "n", permissions=permissions)
 
@@ -216,7 +216,7 @@ async def test_a_rule_that_cannot_be_kept_is_told_and_asked_about_again() -> Non
 
 
 async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
-    """A number for each, one yes for all; a rule is offered only if each of them has one."""
+    """A number for each, one yes for all; a rule is offered only if all have one."""
     it = Dialogue("y")
 
     assert await it.decide(TOUCH, NOTE) == [Approved(), Approved()]
@@ -266,7 +266,7 @@ async def test_a_number_decides_about_one_and_the_rest_is_asked_again(
 
 
 async def test_always_for_one_covers_those_like_it_in_the_batch() -> None:
-    """Nobody answers four times what "always" has answered once."""
+    """The same "always" need not be given four times."""
     twin = ToolCall("t1", "bash", {"command": "touch too"})
     it = Dialogue("1", "y session", "n")
 
@@ -275,7 +275,7 @@ async def test_always_for_one_covers_those_like_it_in_the_batch() -> None:
 
 
 async def test_always_for_all_keeps_each_rule_once() -> None:
-    """Those of all calls are shown before."""
+    """The rules of all calls are shown before."""
     permissions = Permissions(project_file=Path("permissions.toml"))
     it = Dialogue("y project", permissions=permissions)
 
@@ -286,7 +286,7 @@ async def test_always_for_all_keeps_each_rule_once() -> None:
 
 
 async def test_a_call_is_named_by_a_number_of_two_digits() -> None:
-    """1 is the first one, and 10 the tenth."""
+    """1 is the first call, and 10 the tenth."""
     it = Dialogue("10", "n", "y")
 
     decisions = await it.decide(*[NOTE] * 10)
@@ -297,7 +297,7 @@ async def test_a_call_is_named_by_a_number_of_two_digits() -> None:
 async def test_a_long_call_is_folded_and_can_be_seen_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What there is to know about it is never folded away."""
+    """Facts about it are never folded away."""
     monkeypatch.setenv("LINES", "24")
     script = ToolCall("t1", "bash", {"command": "\n".join(map(str, range(50)))}, "why not")
     it = Dialogue("v", "y")
@@ -313,7 +313,7 @@ async def test_a_long_call_is_folded_and_can_be_seen_whole(
 async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Half of the screen stayed empty while the change itself was folded away."""
+    """Half of the screen used to stay empty while the change itself was folded."""
     monkeypatch.setenv("LINES", "30")
     long = ToolCall("t1", "bash", {"command": "\n".join(map(str, range(12)))})
     it = Dialogue("y")
@@ -324,7 +324,7 @@ async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
 
 
 async def test_an_edited_input_runs_and_is_shown_before() -> None:
-    """What a person saves is what they decided about; the rest of the input stays as it is."""
+    """The saved text is the approved one; the rest of the input stays unchanged."""
     it = Dialogue("e")
     it.saved = "touch other\n"
     slow = ToolCall("t1", "bash", {"command": "touch made", "timeout": 5})
@@ -363,7 +363,7 @@ async def test_an_input_that_was_not_changed_or_emptied_is_asked_about_again(sav
 async def test_the_part_that_matters_is_edited(
     given: Json, opened: tuple[str, str], saved: str, runs: Json
 ) -> None:
-    """A command or a content as it is, anything else as JSON."""
+    """A command or file content as text, anything else as JSON."""
     it = Dialogue("e")
     it.saved = saved
 

@@ -12,17 +12,17 @@ FILE = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
 
 
 def edited(*edits: Json, path: str = "a.txt") -> list[str]:
-    """Return what is shown of *edits* to the file in the working directory."""
+    """Return the rows shown for *edits* to the file in the working directory."""
     return [row.text for row in changes_of({"path": path, "edits": [*edits]}, Path(path))]
 
 
 def written(content: str, path: str = "a.txt") -> list[str]:
-    """Return what is shown of *content* in place of what the file holds."""
+    """Return the rows shown for *content* replacing the file's."""
     return [row.text for row in changes_of({"path": path, "content": content}, Path(path))]
 
 
 def test_a_change_has_its_line_numbers_and_its_neighbours() -> None:
-    """Whole lines, though the model names a part of one; equal lines are not repeated."""
+    """Whole lines, even if the model quotes a part of one; equal lines are not repeated."""
     Path("a.txt").write_text(FILE)
 
     assert changes_of(
@@ -40,7 +40,7 @@ def test_a_change_has_its_line_numbers_and_its_neighbours() -> None:
 
 
 def test_edits_apply_one_after_the_other_and_the_whole_is_shown() -> None:
-    """The second finds what the first has made; both ends of the file are no trap."""
+    """The second edit applies to the first one's result; both ends of the file are covered."""
     Path("a.txt").write_text("one\ntwo")
 
     assert edited({"old": "one", "new": "1\n1"}, {"old": "1\ntwo", "new": "2"}) == [
@@ -53,7 +53,7 @@ def test_edits_apply_one_after_the_other_and_the_whole_is_shown() -> None:
 
 
 def test_every_place_is_shown_where_all_are_changed() -> None:
-    """Between two places that are far apart stands a mark."""
+    """A mark separates two places that are far apart."""
     Path("a.txt").write_text(f"0\n{FILE}0\n")
 
     assert edited({"old": "0\n", "new": "9\n", "all": True}) == [
@@ -83,14 +83,14 @@ def test_every_place_is_shown_where_all_are_changed() -> None:
     ],
 )
 def test_what_is_not_certain_is_not_guessed(edit: Json) -> None:
-    """Then the input itself is shown, all of it."""
+    """Then the whole input itself is shown."""
     Path("a.txt").write_text(FILE)
 
     assert edited(edit) == []
 
 
 def test_only_plain_text_files_are_read() -> None:
-    """A pipe would never answer; neither folders nor other encodings are text to compare."""
+    """A pipe would block for ever; folders and other encodings are no text to compare."""
     os.mkfifo("pipe")
     Path("latin").write_bytes(b"one \xe9")
 
@@ -102,14 +102,14 @@ def test_only_plain_text_files_are_read() -> None:
 
 
 def test_hidden_characters_of_a_file_are_visible() -> None:
-    """What is approved is what is written."""
+    """The approved text is the one written."""
     Path("a.txt").write_text("one\u202e\n")
 
     assert "    1 - one\\u202e" in edited({"old": "one", "new": "1"})
 
 
 def test_a_file_that_is_replaced_shows_what_changes_in_it() -> None:
-    """Not the whole of it: nobody finds one changed line among a thousand."""
+    """Not the whole file: one changed line among a thousand would be overlooked."""
     Path("a.txt").write_text(FILE)
 
     assert written(FILE.replace("four", "4")) == [
@@ -126,13 +126,13 @@ def test_a_file_that_is_replaced_shows_what_changes_in_it() -> None:
 
 
 def test_a_new_file_is_all_additions() -> None:
-    """And it says that there is none yet."""
+    """And the file is marked as new."""
     assert written("one\ntwo\n") == ["path: a.txt (new file)", "    1 + one", "    2 + two"]
     assert written("") == ["path: a.txt (new file)", "nothing changes"]
 
 
 def test_line_endings_at_the_end_and_of_windows_are_no_noise() -> None:
-    """The tool keeps a file's CRLF; a newline that goes or comes is said, as no line shows it."""
+    """The tool keeps a file's CRLF; a final newline is mentioned, as no line shows it."""
     Path("a.txt").write_bytes(b"one\r\ntwo\r\n")
     Path("b.txt").write_text("one\ntwo\n")
 
@@ -141,7 +141,7 @@ def test_line_endings_at_the_end_and_of_windows_are_no_noise() -> None:
 
 
 def test_a_file_with_nothing_in_common_is_shown_at_once() -> None:
-    """Matching tens of thousands of lines with each other would take minutes."""
+    """Matching tens of thousands of lines would take minutes."""
     Path("a.txt").write_text("".join(f"old {number % 7}\n" for number in range(20_000)))
 
     rows = written("".join(f"new {number % 7}\n" for number in range(20_000)))

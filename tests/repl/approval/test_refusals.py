@@ -63,12 +63,12 @@ ROOT = Path(__file__).parents[3]
 def test_the_sentence_for_the_model_is_not_what_the_person_reads_of_their_own_no(
     answer: str, shown: tuple[str, str]
 ) -> None:
-    """The screen says what was decided; orders to the model are not for the one who gave them."""
+    """The screen shows the decision; instructions to the model are not for the user."""
     assert failure(answer, 2.0) == shown
 
 
 def test_no_advice_of_our_tools_to_the_model_is_shown() -> None:
-    """A sentence behind the first one is a fact, or it is left out."""
+    """Only a second sentence that states a fact is shown."""
     facts = ("The ", "It ", "Is ", "They ", "Plan mode stays on", "This ")
     shown = [failure(said, 0)[1] for said in _said_to_the_model()]
     behind = [each for words in shown for each in re.split(r"(?<=[.!?])\s+(?=[A-Z])", words)[1:]]
@@ -78,7 +78,7 @@ def test_no_advice_of_our_tools_to_the_model_is_shown() -> None:
 
 
 def _said_to_the_model() -> Iterator[str]:
-    """Yield the sentences of all errors that tools raise, with a word for what is filled in."""
+    """Yield the texts of all errors that tools raise, with a word for each placeholder."""
     sources = (path for folder in ("agent_cli", "tools") for path in (ROOT / folder).rglob("*.py"))
     for text in (path.read_text(encoding="utf-8") for path in sources):
         for node in ast.walk(ast.parse(text)) if "ToolError(" in text else ():
@@ -100,5 +100,5 @@ def _text(node: ast.expr) -> str:
 
 
 def test_a_call_that_took_no_time_is_not_said_to_have_failed_after_some() -> None:
-    """One that is unknown or has a wrong input never ran at all."""
+    """An unknown call or one with invalid input never ran at all."""
     assert failure("no such tool", 0.04) == ("failed", "no such tool")

@@ -24,7 +24,7 @@ from tests.repl.terminal import Terminal
 
 SENTENCES: Final = (Path(__file__).with_name("sentences.txt")).read_text().splitlines()
 ENTER: Final = KeyPress(Keys.ControlM, "\r")
-# Keys a second; the last two hand over all of it at once.
+# Keys a second; the last two pass the whole text at once.
 SPEEDS: Final = (5, 15, 50, 200, "paste", "marked paste")
 
 
@@ -46,7 +46,7 @@ class Asked:
         self.runs = Runs(self.app, questions=it.screen.asking, lines=Lines())
 
     async def question(self, keys: Callable[[], None]) -> str:
-        """Ask about a call, press *keys* once Enter answers; return what the model read."""
+        """Ask about a call, press *keys* once Enter answers; return the result for the model."""
         asking = self.it.screen.asking
         self.app.agent.reset()
         running = asyncio.ensure_future(self.runs.prompt("bash touch made"))
@@ -61,7 +61,7 @@ class Asked:
         return self.told()
 
     def told(self) -> str:
-        """Return what the last call was answered with, or ""."""
+        """Return the result of the last call, or ""."""
         outputs = entries(self.app.agent.conversation.prompts)
         results = [out.result for out in outputs if isinstance(out, ToolOutput)]
         return text_of(getattr(results[-1], "content", ()))
@@ -79,14 +79,14 @@ class Asked:
             self.feed([key])
 
     def feed(self, keys: Sequence[KeyPress]) -> None:
-        """Hand *keys* over as one read of the keyboard does."""
+        """Pass *keys* as one read of the keyboard does."""
         processor = self.it.screen.app.key_processor
         processor.feed_multiple([*keys])
         processor.process_keys()
 
 
 def test_there_are_500_sentences_and_none_of_them_is_an_answer() -> None:
-    """Among them some for each letter and digit that is, or once was, a key."""
+    """They include some for each letter and digit that is, or once was, a key."""
     firsts = {sentence[0].lower() for sentence in SENTENCES}
 
     assert len(set(SENTENCES)) == 500
@@ -109,7 +109,7 @@ async def _none_answers(tmp_path: Path, speed: int | str, sentences: Sequence[st
 
 @pytest.mark.parametrize("at", range(len(SPEEDS)), ids=map(str, SPEEDS))
 async def test_no_sentence_answers_the_question(tmp_path: Path, at: int) -> None:
-    """Nothing runs, no rule is stored, the model reads it; each speed has its share of the 500."""
+    """Nothing runs, no rule is stored, the model reads it; the speeds share the 500."""
     await _none_answers(tmp_path, SPEEDS[at], SENTENCES[at :: len(SPEEDS)])
 
 
@@ -122,7 +122,7 @@ async def test_no_sentence_answers_at_any_speed(tmp_path: Path, speed: int | str
 
 @pytest.mark.parametrize("speed", [5, 50, 200])
 async def test_a_sentence_the_question_comes_into_stays_whole(tmp_path: Path, speed: int) -> None:
-    """The model reads it as an answer, or as the next prompt; nothing of it decides."""
+    """The model reads it as an answer, or as the next prompt; no part of it decides."""
     async with live(tmp_path) as it:
         asked = Asked(it)
         asking = it.screen.asking
@@ -139,7 +139,7 @@ async def test_a_sentence_the_question_comes_into_stays_whole(tmp_path: Path, sp
             asking.question.shown()
             asked.type(sentence[half:], speed)
             if it.person.got:
-                asked.type("n", speed)  # too early too, and then not
+                asked.type("n", speed)  # too early as well, and unused later
                 it.now_s += SILENCE_S + 0.01
                 asked.feed([ENTER])
             await running
@@ -150,7 +150,7 @@ async def test_a_sentence_the_question_comes_into_stays_whole(tmp_path: Path, sp
 
 
 def test_sentences_in_a_terminal_decide_nothing() -> None:
-    """A sample on a real terminal, written as fast as it takes it, marked as pasted and not."""
+    """A sample on a real terminal, written at full speed, marked as pasted and not."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()

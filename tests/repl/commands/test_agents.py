@@ -6,7 +6,7 @@ from tests.repl.conversation import said
 
 
 def test_agents_are_listed_with_what_they_do() -> None:
-    """On a pipe a record a line; escapes of a task are shown, not obeyed."""
+    """On a pipe one record a line; escapes in a task are shown, not obeyed."""
     assert said("/agents") == [
         "1  agent explore (find \\x1b[31mit)  read a.py · 9 s",
         "2  agent plan (plan it)  ended after 3 s",
@@ -14,7 +14,7 @@ def test_agents_are_listed_with_what_they_do() -> None:
 
 
 def test_what_an_agent_did_is_shown() -> None:
-    """Without a number, of the one that works."""
+    """Without a number, the log of the running one."""
     assert said("/agents 2") == ["what agent plan (plan it) did"]
     assert said("/agents show")[0].startswith("what agent explore")
 

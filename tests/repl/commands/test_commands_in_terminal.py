@@ -7,13 +7,13 @@ from tests.repl.terminal import Terminal
 
 
 def ready(terminal: Terminal) -> None:
-    """Wait until the program behind the prompt is there."""
+    """Wait until the program has loaded behind the prompt."""
     terminal.until("logs: agent.log")
     terminal.until_prompt()
 
 
 def test_a_session_is_chosen_from_a_list_and_its_question_is_put_at_once() -> None:
-    """S2-53, S4-26: the call that waits in it is shown; no key of the choice answers it."""
+    """S2-53, S4-26: its waiting call is shown; the key that chose the session does not answer."""
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("/resume\r")
@@ -52,7 +52,7 @@ def test_the_list_is_there_from_the_start_if_it_is_asked_for() -> None:
 
 
 def test_a_question_that_waits_is_put_at_the_start() -> None:
-    """With --continue nobody should have to type something first; Esc says no to it."""
+    """With --continue no input is needed first; Esc rejects it."""
     with Terminal(WAITING="1") as terminal:
         terminal.until("allow?")
         assert "you> Touch" in terminal.text
@@ -62,7 +62,7 @@ def test_a_question_that_waits_is_put_at_the_start() -> None:
 
 
 def test_a_prompt_that_was_taken_back_returns_to_the_input() -> None:
-    """S2-53: it can be said better now."""
+    """S2-53: it can be reworded at once."""
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("say it badly\r")
@@ -73,7 +73,7 @@ def test_a_prompt_that_was_taken_back_returns_to_the_input() -> None:
 
 
 def test_copy_hands_the_answer_to_the_terminal_and_themes_can_be_changed() -> None:
-    """As it was written, not as it was drawn; the bell and the clipboard move no cursor."""
+    """As written, not as drawn; the bell and the clipboard move no cursor."""
     with Terminal(DISPLAY="", WAYLAND_DISPLAY="", TMUX="") as terminal:
         ready(terminal)
         terminal.send("hello\r")
@@ -99,7 +99,7 @@ def test_copy_hands_the_answer_to_the_terminal_and_themes_can_be_changed() -> No
 
 
 def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
-    """It is shown when its turn comes; what the agent changed is drawn with line numbers."""
+    """It is shown when its turn comes; the agent's changes are drawn with line numbers."""
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("gated 1\r")
@@ -126,7 +126,7 @@ def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
 
 
 def test_a_long_run_rings_when_it_ends_unless_it_should_not() -> None:
-    """One bell; the setting `ui.notify` is what the session was started with."""
+    """One bell; the setting `ui.notify` is fixed at the start of the session."""
     rung: list[int] = []
     for variables in ({"LONG_S": "-1"}, {"LONG_S": "-1", "NO_BELL": "1"}, {}):
         with Terminal(**variables) as terminal:

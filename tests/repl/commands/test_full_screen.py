@@ -10,7 +10,7 @@ from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
 from tests.repl.test_repl import sent
 
 CTRL_C, CTRL_Z = "\x03", "\x1a"
-# Says whether it has the terminal, reads a line at a time, and ends with 3 at `q`.
+# Reports whether it has the terminal, reads a line at a time, and ends with 3 at `q`.
 PROGRAM = f"""#!{sys.executable} -IS
 import os, signal, sys
 signal.signal(signal.SIGINT, lambda *_: os.write(1, b"SIGINT\\n"))
@@ -44,7 +44,7 @@ for line in sys.stdin:
     ],
 )
 def test_a_full_screen_program_needs_the_terminal(command: str) -> None:
-    """Also the person's own editor, and what asks for a password."""
+    """Including the user's own editor, and programs that ask for a password."""
     assert needs_terminal(command, {"EDITOR": "/opt/my-editor --wait"})
 
 
@@ -73,7 +73,7 @@ def test_other_commands_are_collected(command: str) -> None:
 
 @pytest.mark.parametrize("shell", ["/bin/bash", "/bin/sh"])
 def test_a_full_screen_program_has_the_terminal_until_it_ends(shell: str) -> None:
-    """Keys and Ctrl-C are its own; its exit code is shown and told, and the draft comes back."""
+    """It gets keys and Ctrl-C; its exit code is shown and reported, and the draft returns."""
     with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin", SHELL=shell) as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_a_program_that_does_not_handle_it(shell: str) -> None:
 
 
 def test_ctrl_z_in_a_full_screen_program_stops_both() -> None:
-    """`fg` goes on with the program, as with any job."""
+    """`fg` continues the program, as with any job."""
     with NewTerminal(
         "/bin/bash", "--norc", "-i", PATH=f"{installed('vim')}:/usr/bin:/bin", PS1="shell> "
     ) as terminal:
@@ -133,7 +133,7 @@ def test_ctrl_z_in_a_full_screen_program_stops_both() -> None:
 
 
 def installed(name: str) -> Path:
-    """Make a program and return the folder it is in."""
+    """Create a program and return its folder."""
     programs = Path("programs").absolute()
     programs.mkdir()
     (programs / name).write_text(PROGRAM)

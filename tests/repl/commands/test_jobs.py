@@ -8,7 +8,7 @@ from tests.repl.scripted_app import Application
 
 
 def test_jobs_are_listed_with_how_they_are() -> None:
-    """On a pipe a record a line; escapes of a command are shown, not obeyed."""
+    """On a pipe one record a line; escapes in a command are shown, not obeyed."""
     assert said("/jobs") == [
         "1  running for 12 s  npm run \\x1b[31mdev",
         "2  exit 2 after 3 s, another conversation's  make",

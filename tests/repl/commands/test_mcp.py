@@ -54,7 +54,7 @@ def test_resources_are_listed_as_they_are_typed_in_a_prompt() -> None:
 
 
 def test_the_doctor_says_what_to_do() -> None:
-    """And with which command a server is tried outside."""
+    """And the command that tests a server outside the session."""
     tried = "agent-cli mcp test {}, in a shell, starts it alone and says what it offers"
     words = ("no such package", "1", "2", "\u202e3")
     npx = ServerState(
@@ -80,7 +80,7 @@ def test_the_doctor_says_what_to_do() -> None:
 
 
 def test_a_server_is_connected_anew_and_signed_out_of() -> None:
-    """What came of it is one line."""
+    """The outcome is one line."""
     app = app_with(READY, BAD)
 
     assert said("/mcp reconnect docs", "/mcp reconnect bad", "/mcp logout docs", app=app) == [
@@ -106,7 +106,7 @@ def test_what_cannot_be_done_is_said_in_one_line() -> None:
 
 
 def test_a_sign_in_takes_the_address_the_browser_ended_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anything else that is pasted brings nothing back and is asked for again."""
+    """Any other pasted text has no effect, and the question is repeated."""
     monkeypatch.setenv("BROWSER", "true")
     app = app_with(READY)
 
@@ -127,7 +127,7 @@ def test_a_sign_in_takes_the_address_the_browser_ended_at(monkeypatch: pytest.Mo
 
 
 def test_changed_tools_are_approved_after_a_look_at_what_changed() -> None:
-    """What changes once more while somebody looks is shown before it counts."""
+    """Further changes made during the review are shown before approval."""
     app = app_with(CHANGED)
     app.servers.changed = {"old": {"add": "-Adds\n+Adds\x1b, and reads ~/.ssh"}}
 
@@ -146,7 +146,7 @@ def test_changed_tools_are_approved_after_a_look_at_what_changed() -> None:
 
 
 def test_what_can_stand_behind_mcp_begins_with_what_is_to_be_done() -> None:
-    """For completion: a sign-in that is missing, an approval that waits."""
+    """For completion: a missing sign-in, a pending approval."""
     app = app_with(WEB, CHANGED)
 
     [command] = [command for command in commands_of(app) if command.name == "mcp"]
@@ -167,7 +167,7 @@ def test_a_server_is_switched_on_and_off() -> None:
 
 
 def test_the_doctor_tells_of_a_server_that_was_started_again() -> None:
-    """What it printed before its end is all that says why it ended."""
+    """Its last output is the only reason for its end."""
     ended = "MCP server 'docs' was lost: it ended (exit code 1)"
     again = ServerState("docs", ServerPhase.READY, last_end=ended, stderr=("out of memory",))
 

@@ -28,7 +28,7 @@ def test_help_fits_one_screen() -> None:
 
 
 def test_help_names_every_command_in_its_group() -> None:
-    """The table is the list, so nothing can be missing; on a pipe a group is one line."""
+    """Both read one table, so nothing can be missing; on a pipe a group is one line."""
     shown = said("/help")
 
     assert sorted(re.findall(r" /([a-z:-]+)", "\n".join(shown[:-14]))) == sorted(
@@ -38,7 +38,7 @@ def test_help_names_every_command_in_its_group() -> None:
 
 
 def test_help_says_which_commands_cannot_be_used_and_why() -> None:
-    """What is built in cannot be replaced, and of two with one name the first is it."""
+    """A built-in command cannot be replaced, and of two with one name the first counts."""
     assert said("/help")[-3:] == [
         "not usable: /review (yours) is not used: another one (yours) comes first",
         "not usable: /help (yours) is not used: another one (built in) comes first",
@@ -47,7 +47,7 @@ def test_help_says_which_commands_cannot_be_used_and_why() -> None:
 
 
 def test_help_tells_everything_about_one_command() -> None:
-    """With the slash or without; a name nobody has is answered as at the prompt."""
+    """With the slash or without; an unknown name is answered as at the prompt."""
     assert said("/help export") == [
         "/export [md|html|json]",
         "  write the session to a file in the workspace",
@@ -67,7 +67,7 @@ def test_help_tells_everything_about_one_command() -> None:
 
 
 def test_a_command_somebody_wrote_becomes_a_prompt() -> None:
-    """The first of a name; all that stands behind it is its argument, on any number of lines."""
+    """The first of a name counts; the text after it is its argument, on any number of lines."""
     out, shown = converse("/review the\nlast  change", "/team:broken")
 
     assert out == "You said 'review the\\nlast  change' to model-1.\n"
@@ -75,7 +75,7 @@ def test_a_command_somebody_wrote_becomes_a_prompt() -> None:
 
 
 def test_a_prompt_may_begin_with_a_path() -> None:
-    """`/abs/path …` was "no command"; a folder of the root is one where no command is called so."""
+    """`/abs/path …` was "no command"; a root folder is a path unless a command has its name."""
     out, shown = converse("/etc/passwd is what?", "//a comment", "/tmp is full")
 
     assert out.splitlines() == [
@@ -87,7 +87,7 @@ def test_a_prompt_may_begin_with_a_path() -> None:
 
 
 def test_the_beginning_of_one_name_is_enough() -> None:
-    """Where it begins several, they are not guessed at."""
+    """An ambiguous prefix is not guessed at."""
     _, shown = converse("/usa", "/un")
 
     assert shown[0].startswith("input ")
@@ -135,12 +135,12 @@ def test_the_beginning_of_one_name_is_enough() -> None:
     ],
 )
 def test_a_command_answers_in_one_line(line: str, shown: str) -> None:
-    """Whatever begins with a slash is never sent to the model."""
+    """Text that begins with a slash is never sent to the model."""
     assert said(line) == [shown]
 
 
 def test_with_asks_another_model_one_prompt() -> None:
-    """S2-54: the prompt is sent as it was typed, and the next one asks the usual model again."""
+    """S2-54: the prompt is sent as typed, and the next one uses the usual model."""
     out, shown = converse("/with high  two\nlines ", "hello", "/model")
 
     assert out == "You said 'two\\nlines' to model-2.\nYou said 'hello' to model-1.\n"
@@ -148,7 +148,7 @@ def test_with_asks_another_model_one_prompt() -> None:
 
 
 def test_a_command_that_names_a_model_asks_it_this_one_prompt() -> None:
-    """S2-54: the screen says so; a model that cannot be asked sends nothing."""
+    """S2-54: the screen names it; if the model is unavailable, nothing is sent."""
     out, shown = converse("/review it on high", "/review it on nope", "hello")
 
     assert out == "You said 'review it on high' to model-2.\nYou said 'hello' to model-1.\n"
@@ -159,7 +159,7 @@ def test_a_command_that_names_a_model_asks_it_this_one_prompt() -> None:
 
 
 def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None:
-    """The next call asks the new one."""
+    """The next call uses the new model."""
     out, shown = converse("/model", "/model high", "hello")
 
     assert shown == [
@@ -172,7 +172,7 @@ def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None
 
 
 def test_what_the_agent_changed_is_shown_as_a_diff_that_a_program_could_read() -> None:
-    """On a pipe: names above each file, what is special in brackets, a sum in the end."""
+    """On a pipe: a name above each file, special kinds in brackets, and a total at the end."""
     assert said("/diff", "/diff run")[:14] == [
         "--- a/a.txt",
         "+++ b/a.txt",
@@ -201,7 +201,7 @@ def test_what_the_agent_changed_is_shown_as_a_diff_that_a_program_could_read() -
 
 
 def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
-    """Named by the prompt that had asked for it."""
+    """It names the prompt that led to the changes."""
     _, shown = converse("change  it", "/undo", "/undo")
 
     assert shown == [
@@ -214,7 +214,7 @@ def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
 
 
 def test_a_person_runs_commands_themselves_and_the_model_hears_of_them() -> None:
-    """With its next prompt, and nothing of those with !!; on a pipe it is text like any other."""
+    """With the next prompt, and not about those with !!; on a pipe it is plain text."""
     out, shown = converse("!echo hi; exit 3", "!!echo no", "so", "and", answers=("y",))
 
     assert shown == ["hi", "[exit code 3]", "no"]
@@ -232,7 +232,7 @@ def test_doctor_is_there_from_inside_too() -> None:
 
 
 def test_init_asks_the_model_for_instructions_to_keep() -> None:
-    """A run like any other, with what the person wants said last."""
+    """A run like any other, with the user's wish at the end."""
     out, shown = converse("/init mind the tests")
 
     assert "write an AGENTS.md at its root" in out
@@ -250,7 +250,7 @@ def test_usage_counts_the_conversation_and_clear_forgets_it() -> None:
 
 
 def test_an_unknown_price_is_not_zero() -> None:
-    """A cost nobody knows must not look like none."""
+    """An unknown cost must not look like zero."""
     usage = Usage(1_000, 2, 3, 4, 5, cost_microdollars=None)
 
     assert describe_usage(usage) == (
@@ -259,7 +259,7 @@ def test_an_unknown_price_is_not_zero() -> None:
 
 
 def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
-    """S1-18: how much of what was read came from the cache; a summary costs too."""
+    """S1-18: including the share read from the cache; a summary costs too."""
     small, large = Usage(100, 10, 300, cost_microdollars=1_000), Usage(50, 5)
     replies = [
         AssistantMessage((), usage=usage, model=name)
@@ -298,7 +298,7 @@ def test_exit_leaves_before_the_next_line() -> None:
 
 
 def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
-    """S2-53: on a pipe nobody is asked; the list shows what `/resume NUMBER` takes."""
+    """S2-53: on a pipe there is no question; the list shows the numbers for `/resume NUMBER`."""
     shown = said("/resume", "/resume 1")
 
     assert shown == [
@@ -313,7 +313,7 @@ def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
 
 
 def test_search_lists_the_sessions_in_which_words_were_said() -> None:
-    """On a pipe nobody chooses; `/resume ID` goes on with one."""
+    """On a pipe there is no choice; `/resume ID` resumes one."""
     assert said("/search old", '/search "an old', "/search") == [
         "  1  you: An old one · just now · aa1",
         "  2  you: Touch · just now · bb2",
@@ -324,7 +324,7 @@ def test_search_lists_the_sessions_in_which_words_were_said() -> None:
 
 
 def test_rewind_counts_from_the_last_prompt() -> None:
-    """S2-53: what came after it is not part of the conversation any more."""
+    """S2-53: later prompts are no longer part of the conversation."""
     shown = said("one", "two", "three", "/rewind", "/rewind 2", "/rewind")
 
     assert shown == [
@@ -337,7 +337,7 @@ def test_rewind_counts_from_the_last_prompt() -> None:
 
 
 def test_fork_copies_up_to_an_entry_of_the_list() -> None:
-    """S2-53: the numbers stay those of the list; on a pipe it is only shown."""
+    """S2-53: the numbers are those of the list; on a pipe it is only shown."""
     shown = said("one", "two", "three", "/fork list", "/fork 2", "/fork list")
 
     assert shown == [
@@ -356,7 +356,7 @@ def test_fork_copies_up_to_an_entry_of_the_list() -> None:
 
 
 def test_what_fork_takes_is_offered_while_it_is_typed() -> None:
-    """S2-53: an id is not to be copied by hand."""
+    """S2-53: an id need not be copied by hand."""
     app = Application()
     said("say it", "\x1b[31mevil", app=app)
     fork, _ = find_command("/fork", app)
@@ -381,7 +381,7 @@ def test_what_fork_takes_is_offered_while_it_is_typed() -> None:
 def test_rewind_restores_code_and_conversation_in_one_step(
     choice: str, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or one of them; asked only where files changed since."""
+    """Or one of them; the question comes only if files changed since."""
     monkeypatch.setenv("FILES", "1")
 
     _, beside = converse("one", "two", "/rewind", answers=("1", choice))
@@ -392,7 +392,7 @@ def test_rewind_restores_code_and_conversation_in_one_step(
 def test_rewind_takes_back_runs_that_an_earlier_rewind_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Their changes lie above the older ones: with one too few, another run's would come back."""
+    """Their changes are newer: with one run too few, another run's changes would be restored."""
     app = Application()
     said("one", "two", app=app)
     runs = [prompt.id for prompt in app.agent.conversation.prompts]
@@ -430,7 +430,7 @@ def test_the_mode_and_the_rules_in_force_are_shown() -> None:
 
 
 def test_the_window_is_shown_by_what_fills_it() -> None:
-    """Each part has its share of the whole window; nothing is divided by zero."""
+    """Each part has its share of the whole window; there is no division by zero."""
     shown = window_bars({"tools": 2_500, "messages": 0}, window=10_000)
 
     heading, *bars = text_of(shown, width=80).splitlines()
@@ -446,7 +446,7 @@ def test_the_window_is_shown_by_what_fills_it() -> None:
 
 
 def test_enter_alone_chooses_nothing_from_a_list_with_numbers() -> None:
-    """It was called none of the numbers."""
+    """Enter used to be rejected as none of the numbers."""
     _, shown = converse("/resume", answers=("",))
 
     assert [row.split(" · ")[0] for row in shown] == ["  1  An old one", "  2  Touch"]

@@ -17,7 +17,7 @@ from agent_cli.terminal.writer import Writer
 async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
     tmp_path: Path,
 ) -> None:
-    """The job holds the output open, so that somebody waits for it, and presses Ctrl-C."""
+    """The job keeps the output open, so the command waits for it until Ctrl-C."""
     fifo, shell = tmp_path / "fifo", tmp_path / "shell"
     os.mkfifo(fifo)
     command = f"!sleep 60 > {fifo} & echo $$ > {shell}.new; mv {shell}.new {shell}"
@@ -31,12 +31,12 @@ async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
         cancel.cancel()
         with pytest.raises(Aborted):
             await running
-        with job:  # at its end once nobody writes to it any more
+        with job:  # ends once no process writes to it any more
             assert await asyncio.to_thread(job.read) == b""
 
 
 async def test_of_endless_output_the_beginning_and_the_end_are_shown() -> None:
-    """Memory and screen hold a megabyte of it, the model gets less."""
+    """Memory and screen hold at most a megabyte of it, the model gets less."""
     screen = io.StringIO()
     commands = OwnCommands(_writer(screen))
 
@@ -56,7 +56,7 @@ async def test_of_endless_output_the_beginning_and_the_end_are_shown() -> None:
 async def test_finished_lines_are_shown_as_they_come_and_of_a_progress_bar_its_end(
     tmp_path: Path,
 ) -> None:
-    """What is shown is what the model is offered, also when the command was stopped."""
+    """The model is offered the same output as shown, even if the command was stopped."""
     fifo, screen, cancel = tmp_path / "fifo", io.StringIO(), CancelToken()
     os.mkfifo(fifo)
     commands = OwnCommands(_writer(screen))
@@ -89,7 +89,7 @@ async def test_finished_lines_are_shown_as_they_come_and_of_a_progress_bar_its_e
 
 
 async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_error() -> None:
-    """Not a blank row; and the model is not told about a command that was none."""
+    """Not a blank row; and the model gets no notice about an empty command."""
     screen = io.StringIO()
     commands = OwnCommands(_writer(screen))
 
@@ -105,7 +105,7 @@ async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_
 
 @pytest.mark.parametrize("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])
 async def test_a_command_no_shell_takes_is_an_error_in_a_sentence(command: str) -> None:
-    """A pasted NUL, or megabytes: it was a traceback in the log."""
+    """A pasted NUL, or megabytes: this used to be a traceback in the log."""
     commands = OwnCommands(_writer(io.StringIO()))
 
     with pytest.raises(UsageError, match="the command cannot be run: "):
@@ -126,7 +126,7 @@ def _writer(stream: io.StringIO) -> Writer:
 async def test_a_command_runs_in_the_shell_of_the_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was /bin/sh, which knows neither `[[` nor what they are used to."""
+    """It was /bin/sh, which lacks `[[` and the user's configuration."""
     shell, screen = tmp_path / "mysh", io.StringIO()
     shell.write_text('#!/bin/sh\necho "mysh ran: $2"\n')
     shell.chmod(0o755)
@@ -139,5 +139,5 @@ async def test_a_command_runs_in_the_shell_of_the_person(
 
 @pytest.mark.parametrize("shell", ["", "mysh", "/usr/sbin/nologin", "/nowhere/zsh", "/etc/passwd"])
 def test_a_shell_that_cannot_run_anything_is_not_used(shell: str) -> None:
-    """System accounts have such a one."""
+    """System accounts have such a shell."""
     assert user_shell({"SHELL": shell}) == "/bin/sh"

@@ -35,7 +35,7 @@ class Run:
 
 
 def test_each_phase_of_a_run_is_named_with_its_seconds_and_tokens() -> None:
-    """The seconds are the run's, the tokens those that came, folded thinking and arguments too."""
+    """The run's seconds and the tokens received, folded thinking and arguments included."""
     run = Run()
     usage = Usage(1_000, 30)
 
@@ -77,7 +77,7 @@ def test_each_phase_of_a_run_is_named_with_its_seconds_and_tokens() -> None:
 
 
 def test_a_stream_that_stalls_says_for_how_long() -> None:
-    """A connection that hangs looks like work otherwise; the next piece ends it."""
+    """Otherwise a hanging connection looks like work; the next piece ends the note."""
     run = Run()
     run(events.AgentStart(), THINKING, TextDelta(0, "Let me"))
 
@@ -88,7 +88,7 @@ def test_a_stream_that_stalls_says_for_how_long() -> None:
 
 
 def test_the_wait_for_another_attempt_is_counted_down() -> None:
-    """What streamed before is void, its tokens too; a wait is no stall."""
+    """The text streamed before is void, its tokens too; a wait is no stall."""
     run = Run()
     run(events.AgentStart(), THINKING, TextDelta(0, "x" * 40))
 
@@ -100,7 +100,7 @@ def test_the_wait_for_another_attempt_is_counted_down() -> None:
 
 
 def test_a_command_that_takes_its_time_is_named_unless_it_waits_for_the_person() -> None:
-    """`/compact` and `!make` looked like an idle prompt."""
+    """`/compact` and `!make` used to look like an idle prompt."""
     run = Run()
     asks = [False]
 
@@ -114,7 +114,7 @@ def test_a_command_that_takes_its_time_is_named_unless_it_waits_for_the_person()
 
 
 def test_on_a_narrow_screen_the_way_to_stop_stays() -> None:
-    """What goes on is cut; the seconds move and the key is named all the same."""
+    """The activity is truncated, but the seconds and the key stay visible."""
     run = Run()
 
     with run.activity.command("!while true; do sleep 1; done", unless=bool):
@@ -124,7 +124,7 @@ def test_on_a_narrow_screen_the_way_to_stop_stays() -> None:
 
 
 def test_a_long_command_says_how_it_goes_on_in_the_background() -> None:
-    """Not before it is long, not for another tool, and not where the row would be cut for it."""
+    """Only for a long command, only for bash, and only if the row has space for it."""
     run = Run()
     start = events.ToolExecutionStart("t1", "bash", {})
     hint = " · Ctrl-C stops · Ctrl-B goes on without it"
@@ -138,7 +138,7 @@ def test_a_long_command_says_how_it_goes_on_in_the_background() -> None:
 
 
 def test_on_a_narrow_screen_the_tokens_go_first() -> None:
-    """What goes on says more: `run… · 139 tokens` said nothing."""
+    """The activity is more useful: `run… · 139 tokens` said nothing."""
     run = Run()
     run(events.AgentStart(), THINKING, TextDelta(0, "x" * 4_000))
     run(events.ToolExecutionStart("t1", "ask_user", {}))
@@ -148,7 +148,7 @@ def test_on_a_narrow_screen_the_tokens_go_first() -> None:
 
 
 def test_a_question_in_a_run_says_who_is_waited_for() -> None:
-    """The list below says what Ctrl-C does then."""
+    """The list below explains Ctrl-C in that state."""
     run = Run()
     run(events.AgentStart(), THINKING, events.ToolExecutionStart("t1", "ask_user", {}))
     run.asks = True
@@ -157,7 +157,7 @@ def test_a_question_in_a_run_says_who_is_waited_for() -> None:
 
 
 def test_what_was_stopped_and_still_runs_is_said_to_stop() -> None:
-    """A command that ignores signals has two seconds; the key looked as if it did nothing."""
+    """A command that ignores signals gets two seconds; the key used to look dead."""
     run = Run()
     run.activity.stop()
     run(events.AgentStart(), THINKING, events.ToolExecutionStart("t1", "bash", {}))

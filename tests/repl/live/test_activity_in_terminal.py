@@ -14,7 +14,7 @@ WAIT: Final = "while [ ! -e ran ]; do sleep 0.01; done"
 
 
 def moves(terminal: Terminal, doing: str) -> None:
-    """Wait until *doing* is said to go on, and then for some frames of it."""
+    """Wait until *doing* is shown as the activity, and then for some frames."""
     terminal.until(f" {doing}")
     reads = len(terminal.read_at_s)
     terminal.until(lambda: len(terminal.read_at_s) >= reads + FRAMES)
@@ -28,7 +28,7 @@ def longest_gap_s(terminal: Terminal, since: int, until_s: float) -> float:
 
 
 def test_no_second_of_a_run_passes_without_a_sign_of_life() -> None:
-    """The model is waited for, thinks, writes, breaks off, calls a tool that runs."""
+    """While the model is awaited, thinks, writes, breaks off, and calls a tool that runs."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -58,7 +58,7 @@ def test_no_second_of_a_run_passes_without_a_sign_of_life() -> None:
 
 
 def test_a_command_that_takes_its_time_shows_that_it_works() -> None:
-    """A summary, and a command of the person's own that prints nothing."""
+    """A summary, and a shell escape without output."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()

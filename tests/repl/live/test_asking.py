@@ -10,13 +10,13 @@ from tests.repl.live.test_screen import Live, live
 
 
 async def opened(it: Live, row: str) -> None:
-    """Wait until a question with no answer yet is on the screen, and ripe."""
+    """Wait until an unanswered question is on the screen and accepts keys."""
     await it.until(lambda: it.rows[-1] == row)
     it.now_s += SILENCE_S + 0.01
 
 
 async def answer(asking: Coroutine[None, None, str]) -> str:
-    """Return what was answered; an interrupt would end the event loop if it left its task."""
+    """Return the answer; an interrupt that left its task would end the event loop."""
     try:
         return await asking
     except KeyboardInterrupt:
@@ -26,7 +26,7 @@ async def answer(asking: Coroutine[None, None, str]) -> str:
 async def test_a_question_that_follows_an_answer_opens_at_once_and_answers_later(
     tmp_path: Path,
 ) -> None:
-    """Text typed ahead is its text, keys typed ahead are not its answer; the draft comes back."""
+    """Text typed ahead is its text, keys typed ahead are no answer; the draft returns."""
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])
@@ -47,7 +47,7 @@ async def test_a_question_that_follows_an_answer_opens_at_once_and_answers_later
 
 
 async def test_a_key_that_came_too_early_is_told_until_the_next_one(tmp_path: Path) -> None:
-    """It looked dead; what was typed before the question was on the screen is not meant."""
+    """The key used to look dead; keys typed before the question was visible do not count."""
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])
@@ -74,7 +74,7 @@ async def test_a_key_that_came_too_early_is_told_until_the_next_one(tmp_path: Pa
 async def test_a_line_without_text_is_an_answer_only_where_the_question_says_so(
     tmp_path: Path,
 ) -> None:
-    """Enter takes a default; elsewhere it is a slip of a finger."""
+    """Enter takes a default; elsewhere it is an accident."""
     async with live(tmp_path) as it:
         first = asyncio.ensure_future(it.screen.asking.choose_next("name? ", "yn"))
         await opened(it, "name?")
@@ -88,7 +88,7 @@ async def test_a_line_without_text_is_an_answer_only_where_the_question_says_so(
 
 
 async def test_two_questions_wait_for_each_other_and_escape_ends_one(tmp_path: Path) -> None:
-    """A server may ask while an approval is open; nothing else has to run for Esc to work."""
+    """A server may ask during an approval; Esc works even if nothing else runs."""
     async with live(tmp_path) as it:
         first = asyncio.ensure_future(answer(it.screen.asking.choose_next("one? ", "y")))
         second = asyncio.ensure_future(it.screen.asking.choose_next("two? ", "y"))
@@ -102,7 +102,7 @@ async def test_two_questions_wait_for_each_other_and_escape_ends_one(tmp_path: P
 
 
 async def test_an_answer_is_no_prompt_and_not_kept_as_one(tmp_path: Path) -> None:
-    """A form may ask for what nobody else should read."""
+    """A form may ask for secrets."""
     async with live(tmp_path) as it:
         asking = asyncio.ensure_future(it.screen.asking.choose_next("code? ", ""))
         await opened(it, "code?")
@@ -115,7 +115,7 @@ async def test_an_answer_is_no_prompt_and_not_kept_as_one(tmp_path: Path) -> Non
 
 
 async def test_where_only_keys_answer_a_text_is_kept_for_the_prompt(tmp_path: Path) -> None:
-    """`you could ...`, typed too late to be put aside, is no yes."""
+    """`you could ...`, typed too late to be set aside, is not a yes."""
     async with live(tmp_path) as it:
         asking = asyncio.ensure_future(it.screen.asking.choose_key("allow? ", "yn", at_once=True))
         await opened(it, "allow?")
@@ -129,7 +129,7 @@ async def test_where_only_keys_answer_a_text_is_kept_for_the_prompt(tmp_path: Pa
 
 
 async def test_a_question_nobody_waits_for_any_more_gives_the_prompt_back(tmp_path: Path) -> None:
-    """Its server died, or the call it belongs to was stopped; the next one may be asked."""
+    """Its server died, or its call was stopped; the next question may be asked."""
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])

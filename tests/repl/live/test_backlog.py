@@ -10,7 +10,7 @@ from agent_cli.repl.live.backlog import Backlog, Rows, text_of
 
 
 class Clock:
-    """Stands where the test puts it."""
+    """A clock that the test sets."""
 
     now_s = 0.0
 
@@ -50,7 +50,7 @@ def test_text_leaves_at_the_speed_that_was_asked_for(speed: float, frame_s: floa
 
 
 def test_time_without_text_is_not_saved_up() -> None:
-    """S4-28: after a minute of silence an answer does not come in one burst."""
+    """S4-28: after a minute of silence an answer must not come in one burst."""
     waiting, clock = backlog(10)
     clock.now_s = 60
     waiting.put(delta("x" * 100))
@@ -69,7 +69,7 @@ def test_speed_0_shows_everything_at_once() -> None:
 
 
 def test_nothing_overtakes_the_text_before_it() -> None:
-    """S4-28: a tool's row does not appear in the middle of a sentence that still waits."""
+    """S4-28: a tool's row must not appear in the middle of a sentence that still waits."""
     waiting, clock = backlog(2)
     after = Notice("info", "after")
     for item in (Rows(("before",)), delta("four"), after):
@@ -101,7 +101,7 @@ def test_a_pause_holds_everything_and_going_on_shows_the_rest_in_order() -> None
 
 
 def test_what_a_pause_holds_is_bounded_and_nothing_of_it_is_lost() -> None:
-    """S4-29: past the bound the oldest go on, so that a forgotten pause does not eat memory."""
+    """S4-29: past the bound the oldest are shown, so that a forgotten pause uses little memory."""
     waiting, _ = backlog(chars_max=100)
     waiting.paused = True
     out = ""
@@ -117,7 +117,7 @@ def test_what_a_pause_holds_is_bounded_and_nothing_of_it_is_lost() -> None:
 
 
 def test_a_pause_holds_no_more_of_a_tools_output_than_of_text() -> None:
-    """S4-29: a tool may show a page ten times a second; what waits for it goes on in order."""
+    """S4-29: a tool may show a page ten times a second; waiting output continues in order."""
     waiting, _ = backlog(chars_max=100)
     waiting.paused = True
     waiting.put(delta("before "))
@@ -145,7 +145,7 @@ def test_a_pause_holds_no_more_of_a_tools_output_than_of_text() -> None:
 
 
 def test_whoever_must_decide_does_not_wait_for_the_speed() -> None:
-    """A question belongs below the text that leads to it."""
+    """A question is shown below the text that leads to it."""
     waiting, _ = backlog(1)
     waiting.put(delta("a long explanation"))
     waiting.skip_wait()

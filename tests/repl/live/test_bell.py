@@ -8,7 +8,7 @@ from agent_cli.repl.live.bell import LONG_S, Bell
 
 @pytest.mark.parametrize(("took_s", "rings"), [(LONG_S, 0), (LONG_S + 0.1, 1)])
 def test_only_a_long_run_rings(took_s: float, rings: int) -> None:
-    """Ten seconds; each run by itself."""
+    """Longer than ten seconds; each run counts separately."""
     rung: list[str] = []
     now_s = 0.0
     bell = Bell(rung.append, lambda: now_s)
@@ -24,7 +24,7 @@ def test_only_a_long_run_rings(took_s: float, rings: int) -> None:
 
 
 def test_a_run_that_stops_to_ask_says_so() -> None:
-    """It has not ended for whoever reads the notification: somebody has to decide."""
+    """The notification must not claim its end: it waits for a decision."""
     rung: list[str] = []
     now_s = 0.0
     bell = Bell(rung.append, lambda: now_s)
@@ -37,7 +37,7 @@ def test_a_run_that_stops_to_ask_says_so() -> None:
 
 
 def test_a_question_in_a_long_run_rings_and_one_while_nothing_runs_does_not() -> None:
-    """A server asks in the middle of a call; nobody looked away from an idle prompt."""
+    """A server asks during a call; at an idle prompt the user is present."""
     rung: list[str] = []
     now_s = 0.0
     bell = Bell(rung.append, lambda: now_s)

@@ -23,6 +23,6 @@ BOLD, OFF = "\x1b[1m", "\x1b[0m"
 def test_a_row_is_cut_between_characters_and_its_colours_end(
     row: str, columns: int, expected: str
 ) -> None:
-    """The terminal alone would put the last character of the row into the last column."""
+    """Otherwise the terminal would move the last character into the last column."""
     assert cut(row, columns) == expected
     assert row_width(expected) <= columns

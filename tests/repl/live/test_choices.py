@@ -6,7 +6,7 @@ from agent_cli.repl.live.choices import Choices
 
 
 def test_a_word_wider_than_the_screen_is_broken_and_not_cut() -> None:
-    """Whoever agrees to keep a rule in a file has read the file's whole name."""
+    """A user who agrees to store a rule must have seen the file's full name."""
     path = "~/.config/agent-cli/permissions.toml"
     choices = Choices([Choice(f"Yes (kept in {path})", ("y",))], "decline")
 
@@ -17,7 +17,7 @@ def test_a_word_wider_than_the_screen_is_broken_and_not_cut() -> None:
 
 
 def test_a_cell_too_few_for_a_character_ends() -> None:
-    """Characters of two cells on a screen of three columns."""
+    """Two-cell characters on a screen of three columns."""
     rows = Choices([Choice("漢字", ("y",))], "decline").rows(3, 20)
 
     assert [row for _marked, row in rows][:2] == ["  …", "  …"]

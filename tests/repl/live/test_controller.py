@@ -20,7 +20,7 @@ from tests.repl.scripted_app import Application
 async def session(
     tmp_path: Path, *typed_before: str, app: Application | None = None
 ) -> AsyncGenerator[Live]:
-    """Run a session; *typed_before* was typed before there was one."""
+    """Run a session; *typed_before* is typed before it starts."""
     waiting = StartupQueue()
     for line in typed_before:
         waiting.submit(line, follow_up=False)
@@ -30,7 +30,7 @@ async def session(
 
 
 async def test_lines_typed_before_there_is_a_session_are_all_done_in_order(tmp_path: Path) -> None:
-    """A command behind a prompt waits for the end of its run; it was refused and lost."""
+    """A command after a prompt waits for the end of its run; it used to be refused and lost."""
     async with session(tmp_path, "gated 1", "/clear", "hello\nyou") as it:
         await it.until(lambda: "piece 0" in it.rows)
         assert [row for row in it.rows if row.startswith("  when done")] == [
@@ -54,7 +54,7 @@ async def test_lines_typed_before_there_is_a_session_are_all_done_in_order(tmp_p
 async def test_what_is_typed_behind_a_command_waits_and_a_stop_gives_it_back(
     tmp_path: Path,
 ) -> None:
-    """Nothing is sent that somebody may not want sent any more; it is shown when its turn comes."""
+    """After a stop, queued lines may be unwanted; otherwise each is shown when its turn comes."""
     async with session(tmp_path) as it:
         it.type("/compact forever\r")
         await it.until(Path("compacting").exists)
@@ -74,7 +74,7 @@ async def test_what_is_typed_behind_a_command_waits_and_a_stop_gives_it_back(
 async def test_a_picture_typed_during_a_run_steers_it_as_soon_as_it_is_small_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S6: making it smaller takes seconds, in which keys were not read."""
+    """S6: shrinking takes seconds, during which keys were not read."""
     small = threading.Event()
 
     def fitted(image: Image) -> Image:
@@ -105,7 +105,7 @@ async def test_a_picture_typed_during_a_run_steers_it_as_soon_as_it_is_small_eno
 
 
 async def test_the_output_of_a_command_keeps_its_own_lines(tmp_path: Path) -> None:
-    """As in a shell: broken where the screen ends and nowhere else, tabs to every eighth column."""
+    """As in a shell: wrapped only at the screen's edge, tabs to every eighth column."""
     async with session(tmp_path) as it:
         it.type(r"!printf 'a\tb\n%s' 'one  two three  four five six seven eight nine'; false")
         it.type("\r")
@@ -123,7 +123,7 @@ async def test_the_output_of_a_command_keeps_its_own_lines(tmp_path: Path) -> No
 async def test_a_run_nobody_typed_can_be_stopped_when_a_command_has_ended_meanwhile(
     tmp_path: Path,
 ) -> None:
-    """A reminder began it during the command: Ctrl-C left the session instead."""
+    """A reminder began it during the command: Ctrl-C used to leave the session instead."""
     app = Application()
     async with session(tmp_path, app=app) as it:
         it.type("!while [ ! -e go ]; do sleep 0.01; done; echo gone\r")
@@ -139,7 +139,7 @@ async def test_a_run_nobody_typed_can_be_stopped_when_a_command_has_ended_meanwh
 
 
 async def test_a_question_waits_until_a_list_is_closed(tmp_path: Path) -> None:
-    """A server asks while somebody filters: the letters would be an answer nobody meant."""
+    """A server asks during filtering: the letters would count as an answer."""
     async with session(tmp_path) as it:
         it.type("/resume\r")
         await it.until(lambda: "which session?" in it.rows)

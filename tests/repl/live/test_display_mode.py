@@ -22,7 +22,7 @@ def through(sequence: Sequence, *happened: Event) -> list[Event]:
 
 
 def test_live_text_passes_as_it_comes() -> None:
-    """C2: the same object, untouched."""
+    """C2: the same object, unchanged."""
     piece = delta("Hel")
 
     assert through(Sequence("live"), piece) == [piece]
@@ -41,7 +41,7 @@ def test_live_text_passes_as_it_comes() -> None:
 def test_sequential_mode_shows_nothing_while_the_stream_runs_and_then_word_by_word(
     pieces: list[str],
 ) -> None:
-    """S4-03, S4-20, C2: not a character before the reply is complete; then all, to the byte."""
+    """S4-03, S4-20, C2: nothing before the reply is complete; then all of it, to the byte."""
     sequence, text = Sequence("sequential"), "".join(pieces)
     end = events.MessageEnd(AssistantMessage((text_block(text),)))
 
@@ -66,7 +66,7 @@ def test_text_on_the_way_to_a_tool_comes_whole_before_the_tools() -> None:
 
 
 def test_a_reply_that_broke_off_is_never_told() -> None:
-    """C16: the answer appears once, from the attempt that was complete."""
+    """C16: the answer appears once, from the complete attempt."""
     sequence = Sequence("sequential")
     broken = events.MessageEnd(AssistantMessage((text_block("half"),), error="it broke"))
     turn_end = events.TurnEnd(None, ())
@@ -75,7 +75,7 @@ def test_a_reply_that_broke_off_is_never_told() -> None:
 
 
 def test_thinking_is_live_even_in_sequential_mode() -> None:
-    """S4-21: it passes as it comes."""
+    """S4-21: it is shown as it arrives."""
     thought = delta("why?", ThinkingDelta)
 
     assert through(Sequence("sequential"), thought) == [thought]

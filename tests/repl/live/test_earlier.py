@@ -47,7 +47,7 @@ def test_older_exchanges_are_folded() -> None:
 
 
 def test_a_long_answer_is_shown_from_its_end() -> None:
-    """Cut after it was drawn, so that a block that began before is drawn as what it is."""
+    """Cut after drawing, so that a block that began earlier is drawn correctly."""
     drawn = rows_of("```\n" + "\n".join(map(str, range(50))) + "\n```")[3:]
 
     assert drawn[0] == "…"

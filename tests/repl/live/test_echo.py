@@ -9,13 +9,13 @@ def rows(text: str) -> list[str]:
 
 
 def test_what_is_short_is_shown_whole_behind_the_prompt() -> None:
-    """Cleaned, tabs as blanks; twelve rows are no long text."""
+    """Sanitized, tabs as blanks; twelve rows are no long text."""
     assert rows("one\n\ttwo\x1b[2J") == ["you> one", "         two"]
     assert len(rows("\n".join(map(str, range(12))))) == 12
 
 
 def test_a_huge_paste_that_was_sent_does_not_fill_the_scrollback() -> None:
-    """Its beginning and its end say which one it was."""
+    """Its beginning and its end identify it."""
     shown = rows("\n".join(map(str, range(5_000))))
 
     assert shown == [
@@ -26,7 +26,7 @@ def test_a_huge_paste_that_was_sent_does_not_fill_the_scrollback() -> None:
 
 
 def test_one_long_line_is_cut_to_rows() -> None:
-    """A minified file pasted as one line filled 300 rows."""
+    """A minified file pasted as one line used to fill 300 rows."""
     shown = rows("x" * 30_000)
 
     assert shown == ["you> " + "x" * (7 * 40 - 1) + "…", "     … 30,000 characters in this line"]

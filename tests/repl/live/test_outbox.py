@@ -15,7 +15,7 @@ from agent_cli.repl.live.outbox import Outbox
 
 
 class Waiting:
-    """An outbox with a picture that is small enough once `ready` is set, or damaged."""
+    """An outbox with a picture that is ready once `ready` is set, or damaged."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_damaged: bool = False) -> None:
         self.ready = threading.Event()
@@ -40,7 +40,7 @@ class Waiting:
 async def test_what_was_typed_behind_a_picture_waits_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In its order, and the event loop goes on: it is what sets the picture free."""
+    """In order, while the event loop runs: it is the one that releases the picture."""
     waiting = Waiting(monkeypatch)
     waiting.outbox.put(f"see {waiting.mark}", follow_up=False)
     first = asyncio.ensure_future(waiting.outbox.hand_over())
@@ -64,7 +64,7 @@ async def test_what_was_typed_behind_a_picture_waits_for_it(
 async def test_what_was_typed_last_is_taken_back_first_ready_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was taken back is not sent when its picture is ready; the others stay in order."""
+    """A message taken back is not sent when its picture is ready; the others stay in order."""
     waiting = Waiting(monkeypatch)
     for text in ("one", "two"):
         waiting.outbox.put(text, follow_up=False)
@@ -80,13 +80,13 @@ async def test_what_was_typed_last_is_taken_back_first_ready_or_not(
     waiting.ready.set()
     await handing_over
     assert waiting.in_the_queues() == ["one"]
-    assert waiting.outbox.take_back() is None  # on its way
+    assert waiting.outbox.take_back() is None  # already being sent
 
 
 async def test_a_text_whose_picture_is_damaged_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was typed behind it can still be sent."""
+    """Later messages can still be sent."""
     waiting = Waiting(monkeypatch, is_damaged=True)
     waiting.ready.set()
     waiting.outbox.put(f"see {waiting.mark}", follow_up=False)

@@ -19,7 +19,7 @@ def picking(it: Live, rows: list[str]) -> "asyncio.Future[int | None]":
 
 
 async def test_arrows_move_enter_takes_and_the_list_is_gone(tmp_path: Path) -> None:
-    """Never more rows than fit below half of the screen; what scrolls out of it comes back."""
+    """Never more rows than fit below half of the screen; scrolled rows come back."""
     async with live(tmp_path) as it:
         it.screen.buffer.text = "a draft"
         taken = picking(it, NAMES)
@@ -34,7 +34,7 @@ async def test_arrows_move_enter_takes_and_the_list_is_gone(tmp_path: Path) -> N
 
 
 async def test_typing_filters_by_words_in_any_order_and_case(tmp_path: Path) -> None:
-    """The index is that of the whole list; Enter on nothing takes nothing."""
+    """The index refers to the whole list; Enter without a match chooses nothing."""
     async with live(tmp_path) as it:
         taken = picking(it, ["Fix the basket", "Basket tests", "Deploy"])
         it.type("nothing\r")
@@ -50,7 +50,7 @@ async def test_typing_filters_by_words_in_any_order_and_case(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("key", [ESCAPE, CTRL_C])
 async def test_leaving_takes_nothing_and_stops_nothing(key: str, tmp_path: Path) -> None:
-    """Esc means the list, not the command around it."""
+    """Esc closes the list, not the command around it."""
     async with live(tmp_path) as it:
         it.person.is_busy = True
         taken = picking(it, NAMES)
@@ -62,7 +62,7 @@ async def test_leaving_takes_nothing_and_stops_nothing(key: str, tmp_path: Path)
 
 
 async def test_the_ends_of_the_list_hold(tmp_path: Path) -> None:
-    """Neither a page nor an arrow leads out of it."""
+    """Neither a page key nor an arrow leaves it."""
     async with live(tmp_path) as it:
         for keys, expected in ((PAGE_DOWN * 5 + DOWN, 8), (UP * 3, 0)):
             taken = picking(it, NAMES)

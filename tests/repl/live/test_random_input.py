@@ -64,7 +64,7 @@ PASTES: Final = (
 )
 MOVES: Final = ("\x1b[A", "\x1b[B", "\x0c", "\x13", CTRL_Q, "\n", "\x1b\r")
 WILD_KEYS: Final = (
-    # All control keys but those that suspend, end or quote, and what terminals send for others.
+    # All control keys but those that suspend, end or quote, and escape sequences of others.
     *(chr(code) for code in range(1, 32) if chr(code) not in "\x1a\x1b\x1c\x16"),
     *(
         f"\x1b[{end}"
@@ -78,7 +78,7 @@ WILD_KEYS: Final = (
 
 
 class Jumping(selectors.DefaultSelector):
-    """Waits for nothing but files; `passed_s` is the time it would have waited."""
+    """Waits for files only; `passed_s` is the time it would have waited."""
 
     passed_s = 0.0
 
@@ -104,7 +104,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 class Episode:
-    """One session and somebody who types at random."""
+    """One session with random input."""
 
     def __init__(self, keyboard: PipeInput, dice: random.Random, history: Path) -> None:
         loop = asyncio.get_running_loop()
@@ -128,7 +128,7 @@ class Episode:
         self.typed: list[str] = []
 
     async def run(self, seconds: float) -> None:
-        """Type for *seconds* and look, again and again, whether everything is still there."""
+        """Type for *seconds*, and check repeatedly that no text is lost."""
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.screen.run())
             await asyncio.sleep(0.1)
@@ -160,7 +160,7 @@ class Episode:
         await asyncio.sleep(0.5)
 
     def careful_actions(self) -> Sequence[Callable[[], Awaitable[None]]]:
-        """Everything that is no wish to delete what was typed."""
+        """All actions that do not delete typed text on purpose."""
         return (self.word, self.word, self.line, self.move, self.paste, self.resize, self.stop)
 
     def wild_actions(self) -> Sequence[Callable[[], Awaitable[None]]]:
@@ -188,14 +188,14 @@ class Episode:
     async def resize(self) -> None:
         self.look()
         self.size = Size(rows=self.dice.randint(4, 40), columns=self.dice.randint(12, 120))
-        # The emulator does not wrap anew and would leave its cursor outside; a blank one will do.
+        # The emulator does not rewrap and would leave its cursor outside; use a blank one.
         self._terminal = pyte.Screen(self.size.columns, self.size.rows)
         self._stream = pyte.Stream(self._terminal)
         self.screen.app._on_resize()
 
     async def stop(self) -> None:
         self.type(self.dice.choice((CTRL_C, ESCAPE)))
-        # What follows Escape at once would make another key of it.
+        # Keys right after Escape would combine with it.
         await asyncio.sleep(0.3)
 
     def type(self, keys: str) -> None:
@@ -203,7 +203,7 @@ class Episode:
         self._keyboard.send_bytes(keys.encode(errors="surrogateescape"))
 
     def look(self) -> str:
-        """Return the row the cursor stands on."""
+        """Return the row of the cursor."""
         text = self.written.getvalue()
         self._stream.feed(text[self._seen :])
         self._seen = len(text)
@@ -211,7 +211,7 @@ class Episode:
         return "".join(row[x].data for x in range(self.size.columns)).rstrip()
 
     async def prompt_comes_back(self, shell: LiveShell) -> None:
-        """Stop and clear as a person would, until an empty prompt stands there."""
+        """Stop and clear as a user would, until an empty prompt is shown."""
         for _ in range(60):
             await asyncio.sleep(0.7)
             if not self.is_running:
@@ -221,7 +221,7 @@ class Episode:
             quiet = self.screen.draft.is_empty and not (shell.is_busy or asking or searching)
             if quiet and self.look() == "you>":
                 return
-            # A size that came back at once is not painted anew, and the emulator's screen is blank.
+            # A size that is restored at once is not repainted, and the emulator's screen is blank.
             self.type(f"{CTRL_Q}{REPAINT}" if quiet else CTRL_C)
         raise AssertionError(f"no prompt but {self.look()!r}; typed: {self.typed[-30:]}")
 
@@ -254,7 +254,7 @@ def _said(app: Application) -> list[str]:
 
 
 async def type_at_random(seed: int, program_s: float) -> int:
-    """Return how many episodes it took; each has a seed of its own, which a failure names."""
+    """Return the number of episodes; each has its own seed, which a failure names."""
     loop = asyncio.get_running_loop()
     failures: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _loop, context: failures.append(context))
@@ -289,7 +289,7 @@ def run_at_random(seed: int, program_s: float, caplog: pytest.LogCaptureFixture)
 
 @pytest.fixture(autouse=True)
 def editor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-G opens one that changes nothing."""
+    """An editor for Ctrl-G that changes nothing."""
     monkeypatch.setenv("VISUAL", "true")
 
 
@@ -305,5 +305,5 @@ def test_ten_minutes_of_random_input_lose_nothing(
     """S6: no traceback, no lost text, and the prompt always comes back."""
     seed = int(request.config.getoption("--hypothesis-seed") or 1)
 
-    # Half a minute each, and as long as a prompt takes to come back, which depends on the machine.
+    # Half a minute each, plus the time for a prompt to return, which depends on the machine.
     assert run_at_random(seed, 600, caplog) >= 10

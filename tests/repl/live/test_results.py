@@ -11,7 +11,7 @@ DIFF = "@@ -3,3 +3,4 @@\n same\n-old\n+new\n+\x1b[2Jmore\n same\n@@ -40 +41 @@\n
 
 
 def test_an_edit_is_a_diff_with_the_numbers_of_its_lines() -> None:
-    """Old numbers for what went, new ones for what came; a gap between two places; cleaned."""
+    """Old numbers for removed lines, new ones for added lines; gaps marked; sanitized."""
     result = ToolResult.of("edited", {"kind": "diff", "path": "a.py", "diff": DIFF})
 
     assert Results(Paint(color=False), lambda: 80).result(
@@ -29,7 +29,7 @@ def test_an_edit_is_a_diff_with_the_numbers_of_its_lines() -> None:
 
 
 def test_lines_of_a_diff_end_at_newlines_only() -> None:
-    """A separator inside a line is part of it; git's remark on a line has no number."""
+    """Other separators are part of a line; git's remark on a line has no number."""
     diff = "@@ -1,2 +1,2 @@\n-a\u2028b\n same\n-old\n\\ No newline at end of file\n+new\n"
 
     assert Results(Paint(color=False), lambda: 80).diff(diff) == [
@@ -43,7 +43,7 @@ def test_lines_of_a_diff_end_at_newlines_only() -> None:
 
 
 def test_a_diff_is_coloured_line_by_line() -> None:
-    """Red for what went, green for what came; each row ends its own colour."""
+    """Red for removed, green for added lines; each row resets its colour."""
     result = ToolResult.of("edited", {"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b"})
 
     assert Results(Paint(color=True), lambda: 80).result(
@@ -55,7 +55,7 @@ def test_a_diff_is_coloured_line_by_line() -> None:
 
 
 def test_long_output_of_a_command_is_folded_to_its_end_and_kept_whole() -> None:
-    """`/output N` shows all of it; the end of a build says what went wrong."""
+    """`/output N` shows all of it; a build reports errors at its end."""
     results = Results(Paint(color=False), lambda: 80)
     text = "\n".join(str(number) for number in range(1, 31))
     short = ToolResult.of("1\n2", {"kind": "command"})
@@ -92,13 +92,13 @@ def test_what_the_model_reads_of_a_file_is_not_printed() -> None:
     ],
 )
 def test_a_call_says_in_a_word_or_two_what_it_came_to(details: Json, outcome: str) -> None:
-    """Details of an unknown shape say nothing; a command that failed is told from one that ran."""
+    """Details of unknown shape are ignored; a failed command differs from a successful one."""
     assert outcome_of(details) == outcome
     assert has_failed(details) == (outcome == "exit 3")
 
 
 def test_the_exit_line_of_a_command_is_not_repeated() -> None:
-    """The call's own row has the code and the seconds; `/output` keeps the text as it was."""
+    """The call's own row has the code and the seconds; `/output` keeps the full text."""
     results = Results(Paint(color=False), lambda: 80)
 
     def command(text: str, status: str | None) -> ToolResult:
@@ -129,7 +129,7 @@ def test_the_exit_line_of_a_command_is_not_repeated() -> None:
     ],
 )
 def test_long_lines_are_folded_by_the_rows_they_take(output: str, shown: list[str]) -> None:
-    """One line of 30 kB was no long output, and filled 300 rows."""
+    """One line of 30 kB did not count as long output, and filled 300 rows."""
     result = ToolResult.of(output, {"kind": "command"})
 
     results = Results(Paint(color=False), lambda: 80)

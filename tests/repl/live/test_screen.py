@@ -22,7 +22,7 @@ CTRL_C, ESCAPE, UP, ALT_ENTER = "\x03", "\x1b", "\x1b[A", "\x1b\r"
 
 
 class Person:
-    """Takes what is typed; busy when the test says so."""
+    """Accepts input; busy if the test says so."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, bool]] = []
@@ -49,7 +49,7 @@ class Person:
 
 
 class Live:
-    """A running screen, what its terminal shows, and a clock."""
+    """A running screen, its terminal's content, and a clock."""
 
     def __init__(self, keyboard: PipeInput, history: Path, *, vi: bool) -> None:
         self.now_s = 0.0
@@ -71,7 +71,7 @@ class Live:
         self._keyboard.send_text(keys)
 
     async def asked(self, message: str, keys: str) -> "asyncio.Future[str]":
-        """Ask, wait until keys answer, and return the answer to come."""
+        """Ask, wait until keys answer, and return the future answer."""
         asking = asyncio.ensure_future(self.screen.asking.choose(message, keys))
         await self.until(lambda: self.screen.asking.question is not None)
         self.now_s += 9
@@ -80,7 +80,7 @@ class Live:
 
     @property
     def rows(self) -> list[str]:
-        """The rows on the screen and above it, without blank ones at the end."""
+        """Return the rows on the screen and above it, without blank ones at the end."""
         terminal = pyte.HistoryScreen(COLUMNS, ROWS, history=1_000)
         pyte.Stream(terminal).feed(self.written.getvalue().replace("\n", "\n"))
         top = ["".join(row[x].data for x in range(COLUMNS)) for row in terminal.history.top]
@@ -107,7 +107,7 @@ async def live(tmp_path: Path, *, vi: bool = False) -> AsyncGenerator[Live]:
 
 
 async def test_the_input_is_kept_until_somebody_takes_it(tmp_path: Path) -> None:
-    """Typed text is never lost: a refusal leaves it where it is."""
+    """Typed text is never lost: after a refusal it stays in place."""
     async with live(tmp_path) as it:
         it.type("refused\r")
         await it.until(lambda: it.rows == ["you> refused"])
@@ -128,7 +128,7 @@ async def test_the_input_is_kept_until_somebody_takes_it(tmp_path: Path) -> None
 async def test_the_draft_is_edited_whole_and_kept_when_the_editor_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editor: str, row: str
 ) -> None:
-    """S6: $VISUAL may have arguments; what was not changed keeps its marks."""
+    """S6: $VISUAL may have arguments; unchanged text keeps its marks."""
     done = tmp_path / "done"
     monkeypatch.setenv("VISUAL", editor.replace("DONE", str(done)))
 
@@ -147,7 +147,7 @@ async def test_the_draft_is_edited_whole_and_kept_when_the_editor_fails(
 async def test_with_vi_keys_escape_ends_insert_mode_at_once_and_stops_nothing(
     tmp_path: Path,
 ) -> None:
-    """S6: Ctrl-C stops; Enter right behind Escape is no Alt-Enter, which Ctrl-F stands in for."""
+    """S6: Ctrl-C stops; Enter right after Escape is not Alt-Enter, which Ctrl-F replaces."""
     async with live(tmp_path, vi=True) as it:
         it.person.is_busy = True
         assert it.screen.app.vi_mode == "insert"
@@ -166,7 +166,7 @@ async def test_with_vi_keys_escape_ends_insert_mode_at_once_and_stops_nothing(
 async def test_enter_steers_and_alt_enter_queues_a_follow_up_while_something_runs(
     tmp_path: Path,
 ) -> None:
-    """S0-59, S0-60: and when nothing runs, Alt-Enter begins a line."""
+    """S0-59, S0-60: and if nothing runs, Alt-Enter inserts a newline."""
     async with live(tmp_path) as it:
         it.person.is_busy = True
         it.type("now\r")
@@ -181,7 +181,7 @@ async def test_enter_steers_and_alt_enter_queues_a_follow_up_while_something_run
 
 
 async def test_arrow_up_takes_the_last_queued_message_back(tmp_path: Path) -> None:
-    """And with a draft in the input Alt-Up puts it before the draft."""
+    """And with a draft in the input, Alt-Up puts it before the draft."""
     async with live(tmp_path) as it:
         it.person.queued = ["  next: taken back"]
         it.screen.refresh()
@@ -194,7 +194,7 @@ async def test_arrow_up_takes_the_last_queued_message_back(tmp_path: Path) -> No
 
 
 async def test_a_queue_of_thousands_leaves_the_prompt_on_the_screen(tmp_path: Path) -> None:
-    """A paste without paste marks is as many messages as it has lines."""
+    """A paste without paste marks is one message a line."""
     async with live(tmp_path) as it:
         it.person.queued = [f"  next: {number}" for number in range(5_000)]
         it.screen.refresh()
@@ -204,7 +204,7 @@ async def test_a_queue_of_thousands_leaves_the_prompt_on_the_screen(tmp_path: Pa
 
 
 async def test_the_help_of_choices_is_a_column_and_fits_a_low_terminal(tmp_path: Path) -> None:
-    """`/` on twelve rows: as many as there is room for, the input above them."""
+    """`/` on twelve rows: as many as fit, with the input above them."""
     async with live(tmp_path) as it:
         words = ["/a", "/longer", "/b", "/c", "/d", "/e"]
         it.screen.buffer.completer = WordCompleter(words, meta_dict=dict.fromkeys(words, "help"))
@@ -221,7 +221,7 @@ async def test_the_help_of_choices_is_a_column_and_fits_a_low_terminal(tmp_path:
 
 
 async def test_the_status_line_is_faint_but_not_in_high_contrast(tmp_path: Path) -> None:
-    """Grey on black is what that theme is to keep away from the eye; at once when it is chosen."""
+    """That theme exists to avoid grey on black; effective as soon as it is chosen."""
     async with live(tmp_path) as it:
         it.screen.status = lambda: "the status"
         it.screen.refresh()
@@ -254,7 +254,7 @@ async def test_a_draft_that_ctrl_c_cleared_comes_back_with_arrow_up(tmp_path: Pa
         await it.until(lambda: it.rows == ["you> a draft"])
         it.type(CTRL_C)
         await it.until(lambda: it.rows == ["you>"])
-        # The history is read again beside the prompt.
+        # The history is reread in the background.
         await it.until(lambda: len(it.screen.buffer._working_lines) == 2)
         it.type(UP)
         await it.until(lambda: it.rows == ["you> a draft"])
@@ -279,7 +279,7 @@ async def test_ctrl_o_asks_for_what_was_folded_and_keeps_the_draft(tmp_path: Pat
 async def test_a_question_opens_only_after_the_keyboard_was_silent_for_a_third_of_a_second(
     tmp_path: Path,
 ) -> None:
-    """52 reports of accidental approvals elsewhere: what was meant as text stays text."""
+    """52 reports of accidental approvals elsewhere: keys meant as text stay text."""
     async with live(tmp_path) as it:
         asking = asyncio.ensure_future(it.screen.asking.choose("allow? ", "yna"))
         await it.until(lambda: it.screen.asking.question is not None)
@@ -307,7 +307,7 @@ async def test_a_key_inside_a_text_is_text_and_the_text_is_the_answer(tmp_path: 
 
 
 async def test_rows_appear_above_the_prompt_and_the_tail_between(tmp_path: Path) -> None:
-    """Finished rows scroll away for good; the tail is replaced, however long both are."""
+    """Finished rows scroll away for good; the tail is replaced, whatever their length."""
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])
@@ -322,7 +322,7 @@ async def test_rows_appear_above_the_prompt_and_the_tail_between(tmp_path: Path)
 
 
 async def test_a_frame_is_one_write(tmp_path: Path) -> None:
-    """Else a terminal shows half of it: the prompt flickers."""
+    """Otherwise a terminal shows half of it: the prompt flickers."""
     async with live(tmp_path) as it:
         writes: list[str] = []
         write = it.written.write
@@ -335,10 +335,10 @@ async def test_a_frame_is_one_write(tmp_path: Path) -> None:
 
 
 async def test_esc_twice_with_nothing_to_stop_offers_to_go_back(tmp_path: Path) -> None:
-    """Once is a slip, and so are two with a pause between; a draft is not in the way."""
+    """One press is a slip, and so are two with a pause between; a draft does not matter."""
     async with live(tmp_path) as it:
         it.type(ESCAPE)
-        await asyncio.sleep(0.3)  # what follows Escape at once would make another key of it
+        await asyncio.sleep(0.3)  # keys right after Escape would combine with it
         it.now_s += 2
         it.type(ESCAPE)
         await asyncio.sleep(0.3)
@@ -360,7 +360,7 @@ async def test_shift_tab_asks_for_the_next_mode_and_keeps_the_draft(tmp_path: Pa
 
 
 def test_a_question_ripens_from_when_it_is_on_the_screen() -> None:
-    """Not from when it was asked: the screen may be busy."""
+    """Not from the time it was asked: the screen may be busy."""
     now_s = [0.0]
     question = OpenQuestion("allow? ", "yn", lambda: now_s[0])
     now_s[0] = 10

@@ -7,7 +7,7 @@ from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
 
 
 def test_a_log_line_stands_above_the_prompt_and_leaves_no_row_behind() -> None:
-    """Rows like `⠼ thinking 2 s` and `you> error: ...` stayed for good."""
+    """Rows like `⠼ thinking 2 s` and `you> error: ...` used to stay for good."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -27,7 +27,7 @@ def test_a_log_line_stands_above_the_prompt_and_leaves_no_row_behind() -> None:
 
 
 def test_warnings_are_in_a_stderr_that_is_a_file_too() -> None:
-    """`2>err.txt` stayed empty; the person at the screen sees them all the same."""
+    """`2>err.txt` used to stay empty; the user at the screen still sees them."""
     command = f"{sys.executable} {SCRIPTED} repl 2>err.txt"
     with NewTerminal("sh", "-c", command) as terminal:
         terminal.until("logs: agent.log")
@@ -47,7 +47,7 @@ def test_warnings_are_in_a_stderr_that_is_a_file_too() -> None:
 
 
 def test_what_was_going_on_stays_on_the_screen_when_the_session_is_left() -> None:
-    """Ctrl-D during a run dropped the half answer and the rows of running tools."""
+    """Ctrl-D during a run used to drop the partial answer and the rows of running tools."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()

@@ -14,7 +14,7 @@ USAGE = Usage(1_000, 500, cache_read_tokens=3_000, cost_microdollars=1_234_567)
 
 
 def used() -> Status:
-    """Return the line of an agent that has spent something."""
+    """Return the status line of an agent with some usage."""
     agent, *_ = scripted_agent(says("hello"))
     status = Status(agent)
     status(MessageEnd(AssistantMessage((), usage=USAGE)))
@@ -23,7 +23,7 @@ def used() -> Status:
 
 
 def test_everything_is_said_where_there_is_room() -> None:
-    """Model, mode, context in per cent and tokens, cost, sandbox, servers, share of the cache."""
+    """Model, mode, context in per cent and tokens, cost, sandbox, servers, cache share."""
     share = 4_500 / MODEL.context_window
 
     assert used().text(BADGES, urgent=["2 queued"], columns=200) == (
@@ -34,7 +34,7 @@ def test_everything_is_said_where_there_is_room() -> None:
 
 @pytest.mark.parametrize("columns", range(1, 100))
 def test_the_line_never_wraps_and_loses_what_matters_least_first(columns: int) -> None:
-    """At 20 columns the permission mode and what is urgent are still there."""
+    """At 20 columns the permission mode and urgent items remain."""
     text = used().text(BADGES, urgent=["2 queued"], columns=columns)
 
     assert 0 < len(text) <= columns
@@ -47,14 +47,14 @@ def test_the_line_never_wraps_and_loses_what_matters_least_first(columns: int) -
 
 
 def test_a_new_session_says_what_it_knows() -> None:
-    """No zeros for what nothing is known of."""
+    """No zeros for unknown values."""
     agent, *_ = scripted_agent(says("hello"))
 
     assert Status(agent).text((), urgent=(), columns=80) == f"{MODEL.id} minimal"
 
 
 async def test_what_fills_another_conversation_is_known_at_once() -> None:
-    """After /resume, /fork and /rewind the figure was gone, and after /uncompact it was wrong."""
+    """After /resume, /fork and /rewind the figure was missing, and after /uncompact wrong."""
     agent, *_ = scripted_agent(says("hello"))
     await agent.prompt("hi")
     sizes = [40, 30, 20]
@@ -82,7 +82,7 @@ async def test_what_fills_another_conversation_is_known_at_once() -> None:
 
 
 def test_only_a_reply_of_the_conversation_says_how_full_the_window_is() -> None:
-    """A summary and a server's question cost something; after a summary there is less in it."""
+    """Summaries and sampling have a cost, but do not describe the window."""
     status = used()
     before = status.text((), urgent=(), columns=200)
     status(UsageChanged(Usage(9, 9), USAGE))

@@ -29,7 +29,7 @@ def test_the_names_of_prompt_toolkit_we_lean_on_still_exist() -> None:
 
 
 def test_a_frame_is_held_until_it_is_whole_and_the_terminal_is_left_as_it_was() -> None:
-    """One write inside the marks of a synchronised update, and no question about the cursor."""
+    """One write inside the marks of a synchronised update, without a cursor query."""
     written = io.StringIO()
     output = FrameOutput(written, lambda: Size(rows=24, columns=80), term="xterm")
 

@@ -27,7 +27,7 @@ COLUMNS = 60
 
 
 class Screen:
-    """A view whose clock stands where the test puts it, and the rows it finished so far."""
+    """A view with a clock that the test sets, and the rows finished so far."""
 
     def __init__(self, streaming: Streaming = "live", *, show_thinking: bool = False) -> None:
         self.now_s = 0.0
@@ -131,7 +131,7 @@ def test_each_call_has_a_live_row_and_one_for_good_with_duration_and_outcome() -
 
 
 def test_the_row_of_a_call_breaks_between_words_and_keeps_its_colours() -> None:
-    """A long reason on a narrow terminal; the mark stands alone on the left."""
+    """A long reason on a narrow terminal; the mark is alone on the left."""
     screen = Screen()
     screen(start("1", "a.py"), end("1", ToolResult.error("there is no a.py here " * 3)))
 
@@ -142,7 +142,7 @@ def test_the_row_of_a_call_breaks_between_words_and_keeps_its_colours() -> None:
 
 
 def test_what_a_running_call_tells_is_shown_below_it_until_it_ends() -> None:
-    """tool_execution_update, live: its last lines, cleaned, and gone with the result."""
+    """tool_execution_update, live: its last lines, sanitized, removed with the result."""
     screen = Screen()
     screen(start("1", "a.py"))
     told = ToolResult.of("1\n2\n3\n\x1b[2J4 of 40\n")
@@ -156,7 +156,7 @@ def test_what_a_running_call_tells_is_shown_below_it_until_it_ends() -> None:
 
 
 def test_what_an_agent_does_stands_beside_its_call_on_one_row() -> None:
-    """One row an agent, however narrow the screen; the latest of what it does."""
+    """One row per agent, however narrow the screen, with its latest action."""
     screen = Screen()
     screen(start("1", "a" * 70), start("2", "b.py"))
     for doing in ("thinking · 0 tokens", "grep x · 12.3k tokens · $0.01"):
@@ -172,7 +172,7 @@ def test_what_an_agent_does_stands_beside_its_call_on_one_row() -> None:
 
 
 def test_calls_that_never_started_leave_the_screen_with_the_run() -> None:
-    """They wait for an approval, or the run was stopped; what ended stays."""
+    """They wait for an approval, or the run was stopped; finished calls stay."""
     screen = Screen()
 
     screen(events.AgentStart(), announced("a.py", "b.py"), events.AgentEnd((), "aborted"))
@@ -181,7 +181,7 @@ def test_calls_that_never_started_leave_the_screen_with_the_run() -> None:
 
 
 def test_the_wait_before_another_attempt_is_counted_down() -> None:
-    """Nobody thinks meanwhile; afterwards somebody does."""
+    """The model is idle meanwhile, and thinks again afterwards."""
     screen = Screen()
     screen(events.AgentStart(), THINKING, events.Retry(1, 5, 3.0, "overloaded", restarted=False))
     waiting = screen.tail
@@ -194,7 +194,7 @@ def test_the_wait_before_another_attempt_is_counted_down() -> None:
 
 
 def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
-    """S4-16, S4-21: shown while the run thinks, apart from the answer."""
+    """S4-16, S4-21: shown during the run, separate from the answer."""
     screen = Screen(show_thinking=True)
     screen(events.AgentStart(), THINKING, delta("first\nsec", ThinkingDelta))
     during = (list(screen.rows), screen.tail)
@@ -206,7 +206,7 @@ def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
 
 
 def test_thinking_goes_to_the_screen_character_by_character() -> None:
-    """S4-27: whatever pieces it came in, so that a set speed can tell it letter by letter."""
+    """S4-27: however it was split, so that a set speed can show it letter by letter."""
     thinking = Screen(show_thinking=True).thinking
 
     told = [*thinking(delta("why", ThinkingDelta)), *thinking(delta("é?", ThinkingDelta))]
@@ -215,7 +215,7 @@ def test_thinking_goes_to_the_screen_character_by_character() -> None:
 
 
 def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
-    """Shown while it goes on, too, from its beginning; and folded again."""
+    """Also while it streams, from its beginning; and folded again."""
     screen = Screen()
     screen(events.AgentStart(), THINKING, delta("one\n", ThinkingDelta))
     screen.now_s = 12.0
@@ -246,7 +246,7 @@ def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
 
 
 def test_thinking_with_nothing_folded_says_what_the_key_did() -> None:
-    """The key is never silent; a model that keeps its thinking to itself leaves no line."""
+    """The key always has a visible effect; hidden thinking leaves no line."""
     screen = Screen()
     screen(THINKING, delta("", ThinkingDelta), events.MessageEnd(AssistantMessage(())))
     screen.toggle_thinking()
@@ -304,7 +304,7 @@ def test_live_text_is_shown_while_it_streams() -> None:
 
 
 def test_what_belongs_together_stands_together_and_a_blank_row_is_around_it() -> None:
-    """What was said, tools, the answer; one blank row also where the end left one already."""
+    """User text, tools, the answer; a single blank row even if one is there already."""
     screen = Screen()
     gap = Rows((), "gap")
     screen(gap, Rows(("you> hello",), "said"), events.AgentStart(), announced("a.py"))
@@ -328,7 +328,7 @@ def handed_over(call_id: str, widget: str, data: Json, fallback: str) -> Event:
 
 
 def test_side_outputs_stand_below_their_call_however_parallel_calls_end() -> None:
-    """S2: in call order, after the call's own row; a file, and a widget nobody knows."""
+    """S2: in call order, after the call's own row; a file, and an unknown widget."""
     screen = Screen()
     screen(announced("a.py", "b.py"), start("1", "a.py"), start("2", "b.py"))
     screen(handed_over("2", "hologram", None, "text of \x1b[2Jtwo"))
@@ -347,7 +347,7 @@ def test_side_outputs_stand_below_their_call_however_parallel_calls_end() -> Non
 
 
 def test_progress_is_one_live_row_and_stays_as_it_ended() -> None:
-    """Each report of the same work takes the place of the one before it."""
+    """Each report of the same work replaces the previous one."""
     screen, during = Screen(), [""]
     screen(start("1", "a.py"))
     for done in (1, 2, 4):
@@ -362,7 +362,7 @@ def test_progress_is_one_live_row_and_stays_as_it_ended() -> None:
 
 
 def test_the_seconds_of_a_call_are_seen_on_a_narrow_terminal() -> None:
-    """A live row is never wrapped, so it is cut before its seconds."""
+    """A live row is never wrapped, so its text is cut before its seconds."""
     screen = Screen()
     screen(start("1", "x" * 90))
     screen.now_s = 75.0
@@ -374,7 +374,7 @@ def test_the_seconds_of_a_call_are_seen_on_a_narrow_terminal() -> None:
 
 
 def test_a_change_somebody_was_shown_before_is_not_printed_again() -> None:
-    """The approval showed the diff; its row says how much changed."""
+    """The approval showed the diff; the row has only the size of the change."""
     screen = Screen()
     details: Json = {"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b", "added": 1, "removed": 1}
     screen(announced("a.py"), events.ApprovalRequested(events.ToolCall("1", "read", {})))
@@ -387,7 +387,7 @@ def test_a_change_somebody_was_shown_before_is_not_printed_again() -> None:
 
 
 async def test_two_front_ends_attached_to_one_run_see_the_same_events() -> None:
-    """S4-25: the screen and stream-JSON at once; neither knows of the other."""
+    """S4-25: the screen and stream-JSON at once, independent of each other."""
     asks = calls(tool_use("look", {}, "t1"), text="I look.")
     agent, *_ = scripted_agent(asks, says("All good."), tools=[tool("look", returns("a tree"))])
     screen = Screen()

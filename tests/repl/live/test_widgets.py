@@ -17,7 +17,7 @@ def drawn(widget: str, data: Json, fallback: str = "as text", columns: int = 60)
 
 
 def test_a_table_has_columns_with_numbers_to_the_right_and_is_cleaned() -> None:
-    """S2: what a tool hands over cannot draw on the screen by itself."""
+    """S2: a tool's data cannot draw on the screen by itself."""
     assert drawn("table", TABLE) == [
         "  name      | cents",
         "  ----------+------",
@@ -31,7 +31,7 @@ def test_a_table_that_does_not_fit_stands_one_cell_under_the_other() -> None:
 
 
 def test_a_long_table_is_folded() -> None:
-    """Its text is kept for `/output`."""
+    """The full text is kept for `/output`."""
     rows = drawn("table", {"columns": ["n"], "rows": [[n] for n in range(100)]})
 
     assert len(rows) == 21
@@ -74,7 +74,7 @@ def test_what_cannot_be_drawn_is_its_text(widget: str, data: Json) -> None:
 
 
 def test_cells_may_hold_anything() -> None:
-    """Whatever JSON there is, on one line each."""
+    """Any JSON value, on one line each."""
     row: list[Json] = [None, True, 10**5000, [1], float("nan"), "x" * 500]
     rows = drawn("table", {"columns": list("abcdef"), "rows": [row]}, columns=300)
 

@@ -49,7 +49,7 @@ class Worker{n}(Thread):
 
 
 def mixed(size: int) -> str:
-    """Return a document of *size* characters with everything in it."""
+    """Return a document of *size* characters with every kind of block."""
     parts, length, number = [], 0, 0
     while length < size:
         parts.append(MIXED.format(n=number))
@@ -119,7 +119,7 @@ _STARTS: Sequence[str] = (
 
 
 def random_document(rng: random.Random, lines: int = 25) -> str:
-    """Return a document in which anything may follow anything."""
+    """Return a document in which any block may follow any other."""
     found: list[str] = []
     for _ in range(rng.randint(1, lines)):
         fragments = rng.choices(_FRAGMENTS, k=rng.randint(0, 6))
@@ -137,12 +137,12 @@ _WITH_WORDS: Sequence[str] = (
 
 
 def document_of_words(rng: random.Random) -> tuple[str, list[str]]:
-    """Return a document and its words, no two of which are alike."""
+    """Return a document and its words, all of them distinct."""
     lines = [
         rng.choice(_STARTS) + " ".join(rng.choices(_WITH_WORDS, k=rng.randint(0, 8)))
         for _ in range(rng.randint(1, 30))
     ]
-    # A narrow column breaks what is longer than it, and an address is.
+    # A narrow column breaks longer words, such as addresses.
     lines = [re.sub(r"http://(x\.y/)?", "", line) if "|" in line else line for line in lines]
     first, *others = "\n".join(lines).split("?")
     words = [f"w{number}q" for number in range(len(others))]

@@ -12,10 +12,10 @@ _DELTAS_PER_FRAME = 13
 
 
 class Painter:
-    """Knows what stands in the rows of the tail; the cursor is always in the last of them.
+    """Tracks the rows of the tail; the cursor is always in the last of them.
 
-    A finished row that already stands where it belongs is not written again, unless a terminal
-    could have other ideas of its width.
+    A finished row that is already in its place is not written again, unless a terminal
+    might measure its width differently.
     """
 
     def __init__(self, write: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ class Painter:
         for row in finished:
             here = shown.pop(0) if shown else None
             if here != row or not is_narrow(row.replace("\x1b", "")):
-                # A row that wraps overwrites what follows, which must be gone before.
+                # A row that wraps overwrites the following ones, which must be erased before.
                 wraps = not fits(row, width)
                 out.append((_ERASE_BELOW if wraps else _ERASE_ROW) + row)
                 shown = [] if wraps else shown
@@ -44,7 +44,7 @@ class Painter:
             self._write(frame)
 
     def forget(self) -> None:
-        """The screen was re-wrapped: nothing on it stands where it was written."""
+        """Forget all positions: the screen was rewrapped."""
         self._shown = [None] * len(self._shown)
 
     def _tail(self, shown: Sequence[str | None], tail: Sequence[str]) -> list[str]:
@@ -60,7 +60,7 @@ class Painter:
 
 
 def fits(row: str, width: int) -> bool:
-    """Whether a row surely stays in one row of the terminal."""
+    """Return whether a row certainly fits in one row of the terminal."""
     return is_narrow(text_of(row)) and len(text_of(row)) <= width
 
 

@@ -19,14 +19,14 @@ class Terminal:
         self._screen.resize(columns=width)
 
     def lines(self) -> list[str]:
-        """Return the text of all rows, blank ones at the end aside."""
+        """Return the text of all rows, without blank ones at the end."""
         texts = ["".join(cell.data for cell in row).rstrip() for row in self._rows()]
         while texts and not texts[-1]:
             texts.pop()
         return texts
 
     def cells(self) -> list[list[tuple[object, ...]]]:
-        """Return every cell that is not blank, with its style; blank rows at the end aside."""
+        """Return every non-blank cell with its style; without blank rows at the end."""
         rows: list[list[tuple[object, ...]]] = [
             [tuple(cell) for cell in row if cell.data.strip()] for row in self._rows()
         ]
@@ -43,7 +43,7 @@ class Terminal:
 
 
 def printed(rows: Sequence[str], width: int, height: int = 24) -> Terminal:
-    """Return a terminal on which *rows* were just printed, and nothing else ever."""
+    """Return a new terminal on which only *rows* were printed."""
     terminal = Terminal(width, height)
     terminal.write("".join(f"{row}\r\n" for row in rows))
     return terminal

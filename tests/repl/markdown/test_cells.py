@@ -13,7 +13,7 @@ def rows(text: str, width: int, *, breaks_words: bool = False) -> list[str]:
 
 
 def test_what_counts_as_narrow_takes_one_cell() -> None:
-    """The short cut around the table of widths is right for every character it is taken for."""
+    """The shortcut around the table of widths is right for every character it accepts."""
     narrow = [char for char in map(chr, range(sys.maxunicode + 1)) if is_narrow(char)]
 
     assert [char for char in narrow if get_cwidth(char) != 1] == []
@@ -58,7 +58,7 @@ def test_words_are_broken_where_that_is_asked_for(text: str) -> None:
 
 @pytest.mark.parametrize("character", ["x", "\u0440\u0301"])
 def test_a_word_without_end_is_broken_in_the_end(character: str) -> None:
-    """At a multiple of the width, so that no row of the terminal is left half empty."""
+    """At a multiple of the width, so that no row of the terminal is half empty."""
     found = rows(character * 5_000, 30)
 
     assert "".join(found) == character * 5_000

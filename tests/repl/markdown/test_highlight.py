@@ -26,7 +26,7 @@ def styles(language: str, *lines: str) -> list[list[str]]:
 
 
 def test_a_string_over_several_lines_stays_a_string() -> None:
-    """The state of the lexer lives on from line to line."""
+    """The state of the lexer carries over from line to line."""
     found = styles("python", "def f():", '    """One', "    two", '    three"""', "    return 1")
 
     string = TOKENS["string"]
@@ -36,7 +36,7 @@ def test_a_string_over_several_lines_stays_a_string() -> None:
 
 @pytest.mark.parametrize("language", ["c", "js", "ts", "java", "go", "rust", "css"])
 def test_a_comment_over_several_lines_stays_a_comment(language: str) -> None:
-    """Most lexers know it as one pattern, which no single line fits."""
+    """Most lexers know it as one pattern, which matches no single line."""
     found = styles(language, "/* one", " two", "three */ x")
 
     comment = TOKENS["comment"]
@@ -91,7 +91,7 @@ def check_lexer(language: str) -> None:
     "language", ["python", "bash", "json", "yaml", "html+php", "ruby", "markdown"]
 )
 def test_a_lexer_gives_back_every_character(language: str) -> None:
-    """Whatever follows the fence; one of each kind of lexer there is."""
+    """Whatever the fence says; one of each kind of lexer."""
     check_lexer(language)
 
 

@@ -79,7 +79,7 @@ def test_what_is_open_is_closed_for_the_time_being(text: str, expected: str) -> 
 
 
 def test_no_control_character_comes_out_of_an_entity() -> None:
-    """The text was filtered before; decoding may not bring an escape sequence back."""
+    """The text was sanitized before; decoding must not restore an escape sequence."""
     text = "&#27;[2J &#x1b;[2J &#155;2J &ESC; &NewLine;"
 
     assert plain(parse_inline(text, THEME)) == text
@@ -87,12 +87,12 @@ def test_no_control_character_comes_out_of_an_entity() -> None:
 
 @pytest.mark.parametrize("text", ["**b** `c` *d* ~~e~~", r"\*a\*", "`` a`b ``"])
 def test_the_theme_without_styles_keeps_the_marks(text: str) -> None:
-    """They are all there is to see emphasis by."""
+    """Only they show the emphasis."""
     assert plain(parse_inline(text, THEMES["none"])) == text
 
 
 def linked(text: str, width: int = 80) -> list[tuple[str, str]]:
-    """Return the texts that open something, and what."""
+    """Return the linked texts, with their targets."""
     stream = MarkdownStream(width, replace(THEMES["dark"], links=True))
     rows = "\n".join([*stream.feed(text), *stream.finish()])
     found = re.findall(r"\x1b\]8;id=\w+;([^\x1b]+)\x1b\\(.*?)\x1b\]8;;\x1b\\", rows)
@@ -100,7 +100,7 @@ def linked(text: str, width: int = 80) -> list[tuple[str, str]]:
 
 
 def test_only_an_address_that_is_shown_is_a_link() -> None:
-    """A text that names another address than its target links where it says; so does the target."""
+    """A text that looks like a different URL links to that one; so does the target."""
     text = (
         "[docs](https://a.example/x) https://b.example. <mailto:me@c.example> "
         "[https://good.example](https://evil.example) [https://d.example](https://d.example)"
@@ -116,12 +116,12 @@ def test_only_an_address_that_is_shown_is_a_link() -> None:
     ["[a](javascript:alert)", "[a](file:///etc/passwd)", "https://аpple.example", "[a](b c)"],
 )
 def test_what_is_no_plain_address_is_no_link(text: str) -> None:
-    """Neither other schemes nor letters that look like others."""
+    """Neither other schemes nor look-alike letters."""
     assert linked(text) == []
 
 
 def test_a_wrapped_address_is_one_link() -> None:
-    """Each row opens the whole of it."""
+    """Each row links to the full address."""
     address = f"https://a.example/{'x' * 30}"
     stream = MarkdownStream(20, replace(THEMES["dark"], links=True))
     tail = stream.feed(f"| a |\n|---|\n| {address} |\n") + stream.finish()

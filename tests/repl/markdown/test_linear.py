@@ -7,7 +7,7 @@ import pytest
 from benchmarks.markdown import growth, measure
 from tests.repl.markdown.documents import SINGLES, mixed, single
 
-# A quadratic step takes a hundred times longer for ten times the text; the rest is a busy machine.
+# A quadratic step takes a hundred times longer for ten times the text; less is machine load.
 GROWTH_MAX = 11
 SLACK = 1.5
 
@@ -22,26 +22,26 @@ def test_at_most_four_bytes_are_written_for_one_of_text(width: int) -> None:
 
 @pytest.mark.parametrize("kind", ["mixed", *SINGLES])
 def test_ten_times_the_text_takes_about_ten_times_the_work(kind: str) -> None:
-    """Small sizes, so that it always runs; what is quadratic shows here already."""
+    """Small sizes, so that it always runs; quadratic work shows at these already."""
     small, large = (mixed(n) if kind == "mixed" else single(kind, n) for n in (4_000, 40_000))
     measure(small)
 
     small_s = min(measure(small)[0] for _ in range(3))
 
-    # A busy machine may have slowed one of them down, but hardly both.
+    # Machine load may slow down one measurement, but hardly both.
     large_s = min(measure(large)[0], measure(large)[0])
     assert large_s <= GROWTH_MAX * SLACK * small_s + 0.1
 
 
 def calls_for(text: str) -> int:
-    """Return how many functions are called for *text*: work that no busy machine changes."""
+    """Return the number of function calls for *text*: independent of machine load."""
     profile = cProfile.Profile()
     profile.runcall(measure, text)
     return sum(found.callcount for found in profile.getstats())
 
 
 def test_ten_times_the_text_takes_ten_times_the_calls() -> None:
-    """The same bar, in a unit that is the same at each run."""
+    """The same bar, in a deterministic unit."""
     measure(mixed(4_000))
 
     assert calls_for(mixed(40_000)) <= 10.5 * calls_for(mixed(4_000))
@@ -50,7 +50,7 @@ def test_ten_times_the_text_takes_ten_times_the_calls() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixed", *SINGLES])
 def test_a_megabyte_takes_eleven_times_a_tenth_of_it(kind: str) -> None:
-    """And one block without end is written as sparingly as a mixed answer, or nearly so."""
+    """One endless block writes nearly as few bytes as a mixed answer."""
     small, large = (mixed(n) if kind == "mixed" else single(kind, n) for n in (100_000, 1_000_000))
 
     assert growth(small, large)[0] <= GROWTH_MAX

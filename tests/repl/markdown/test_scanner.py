@@ -44,7 +44,7 @@ from tests.repl.markdown.rendering import rendered
     ],
 )  # fmt: skip
 def test_blocks_are_recognised(text: str, rows: list[str]) -> None:
-    """As CommonMark has it, but for what a reader of a stream is better served by."""
+    """As in CommonMark, with the exceptions that suit a streamed answer."""
     assert rendered(text) == rows
 
 
@@ -68,7 +68,7 @@ def test_deep_nesting_leaves_half_of_the_row_to_the_text() -> None:
 
 
 def test_quotes_without_end_cost_nothing() -> None:
-    """Marks beyond a depth are text; each line would take the time of all of them."""
+    """Marks beyond a depth are text; otherwise each line would cost the time of all."""
     row = rendered(">" * 900 + " a", 80)[0]
 
     assert row.startswith("> > > ")

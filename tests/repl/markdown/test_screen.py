@@ -28,7 +28,7 @@ def stream_mixed(size: int, width: int) -> tuple[Terminal, list[str]]:
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_the_scrollback_holds_exactly_the_finished_rows(width: int) -> None:
-    """Nothing lost, nothing twice, nothing of the tail left over; neither text nor style."""
+    """Nothing lost, repeated or left of the tail; neither text nor style."""
     terminal, rows = stream_mixed(6_000, width)
 
     assert terminal.lines() == on_screen(rows, width)
@@ -45,7 +45,7 @@ def test_the_scrollback_of_a_long_answer_is_exact_too(width: int, size: int) -> 
 
 
 def stream_resized(size: int, before: int, after: int) -> tuple[Terminal, list[str], list[str]]:
-    """Stream, resize in the middle of a line, stream on; return both parts of the rows."""
+    """Stream, resize in the middle of a line, continue; return both parts of the rows."""
     terminal = Terminal(before)
     stream = MarkdownStream(before, THEMES["dark"])
     painter = Painter(terminal.write)
@@ -82,7 +82,7 @@ def test_resizing_in_mid_answer_leaves_finished_rows_as_they_were(before: int, a
 
 
 def clipped(lines: list[str], width: int) -> list[str]:
-    """Return what of each line fits into *width* cells."""
+    """Return the part of each line that fits into *width* cells."""
     return [line[slice(*next(folded(line, width)))].rstrip() for line in lines]
 
 

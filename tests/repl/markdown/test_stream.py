@@ -47,7 +47,7 @@ def check_words(seed: int) -> None:
 
 
 def test_how_an_answer_was_cut_into_deltas_changes_no_row() -> None:
-    """Random documents, chunks, widths, themes; looking at the tail changes nothing either."""
+    """Random documents, chunks, widths, themes; reading the tail changes nothing either."""
     for seed in range(60):
         check_chunks(seed)
 
@@ -60,7 +60,7 @@ def test_how_many_answers_were_cut_changes_no_row() -> None:
 
 @pytest.mark.parametrize("kind", SINGLES)
 def test_how_one_long_block_was_cut_changes_no_row(kind: str) -> None:
-    """Long blocks are finished in parts; where depends on the text alone."""
+    """Long blocks are finished in parts; their ends depend on the text alone."""
     text, rng = single(kind, 12_000), random.Random(kind)
     stream = MarkdownStream(40, THEMES["dark"])
     rows: list[str] = []
@@ -72,7 +72,7 @@ def test_how_one_long_block_was_cut_changes_no_row(kind: str) -> None:
 
 
 def test_no_word_of_an_answer_is_lost() -> None:
-    """Whatever is malformed is shown as it was typed."""
+    """Malformed text is shown as typed."""
     for seed in range(150):
         check_words(seed)
 
@@ -93,7 +93,7 @@ def test_no_character_of_a_long_block_is_lost(kind: str) -> None:
 
 @pytest.mark.parametrize("theme", THEME_NAMES)
 def test_only_the_theme_none_writes_no_escapes(theme: ThemeName) -> None:
-    """Nothing but SGR in the others; the rows and the tail are alike in that."""
+    """The others write nothing but SGR; rows and tail agree on that."""
     stream = MarkdownStream(60, THEMES[theme])
     rows = stream.feed(mixed(3_000)) + stream.tail(12) + stream.finish()
 
@@ -103,7 +103,7 @@ def test_only_the_theme_none_writes_no_escapes(theme: ThemeName) -> None:
 
 
 def test_rows_have_no_blanks_at_their_end_and_end_in_the_terminals_own_style() -> None:
-    """What is copied has no padding; a row never colours the next one."""
+    """Copied text has no padding; a row never colours the next one."""
     rows = rendered(mixed(3_000), 60, "dark")
 
     assert [row for row in rows if text_of(row) != text_of(row).rstrip()] == []
@@ -112,7 +112,7 @@ def test_rows_have_no_blanks_at_their_end_and_end_in_the_terminals_own_style() -
 
 
 def test_code_is_neither_indented_nor_padded_nor_wrapped() -> None:
-    """Not inside a list item either: it will be copied."""
+    """Not even inside a list item: users copy it."""
     line = "x = [" + "1, " * 50 + "1]"
 
     assert rendered(f"- item\n  ```python\n  {line}\n    y\n  ```\n", 20) == [
@@ -137,7 +137,7 @@ def test_finished_rows_come_as_soon_as_nothing_can_change_them() -> None:
 
 
 def test_a_paragraph_finished_in_parts_is_wrapped_seamlessly() -> None:
-    """No row ends early where a part ended: each is as full as the next word allows."""
+    """No row ends early at the end of a part: each is as full as the next word allows."""
     rows = rendered("seven77 " * 1_000, 40)
 
     assert rows == [" ".join(["seven77"] * 5)] * 200
@@ -169,7 +169,7 @@ def test_resizing_wraps_the_rest_to_the_new_width() -> None:
     ],
 )
 def test_the_tail_shows_what_is_unfinished_as_if_it_were_closed(text: str, tail: list[str]) -> None:
-    """Marks do not flash, and a line is shown once it is clear what it is."""
+    """Marks do not flash, and a line is shown once its kind is known."""
     stream = MarkdownStream(80, THEMES["dark"])
     stream.feed(text)
 
@@ -177,7 +177,7 @@ def test_the_tail_shows_what_is_unfinished_as_if_it_were_closed(text: str, tail:
 
 
 def test_a_tail_has_the_last_rows_and_no_more_than_asked_for() -> None:
-    """A line of code is cut here as the terminal would cut it: rows must be counted right."""
+    """A line of code is cut here as the terminal would cut it: the row count must be right."""
     stream = MarkdownStream(20, THEMES["none"])
     stream.feed("```\n" + "0123456789" * 5)
 
@@ -197,7 +197,7 @@ def test_no_row_of_a_tail_begins_with_a_combining_mark() -> None:
 
 
 def test_a_finished_stream_takes_a_new_answer() -> None:
-    """An open block of one answer does not reach into the next."""
+    """An open block of one answer does not continue into the next."""
     stream = MarkdownStream(80, THEMES["none"])
     stream.feed("```\ncode")
     stream.finish()
@@ -206,7 +206,7 @@ def test_a_finished_stream_takes_a_new_answer() -> None:
 
 
 def test_nested_html_is_wrapped_between_words() -> None:
-    """Behind a blank line its indentation made code of it, and the terminal split its words."""
+    """After a blank line its indentation made it code, and the terminal split its words."""
     stream = MarkdownStream(40, THEMES["none"])
     html = "<ul>\n    <li>One</li>\n\n    <li>The second entry of the navigation bar</li>\n</ul>\n"
 

@@ -33,7 +33,7 @@ def test_columns_that_do_not_fit_stand_one_under_the_other() -> None:
 
 
 def test_a_row_keeps_what_its_table_has_no_column_for() -> None:
-    """And one with too few cells is filled up."""
+    """And a row with too few cells is padded."""
     rows = rendered("| a | b |\n|---|---|\n| 1 | 2 | 3 |\n| 1 |")
 
     assert rows == ["a | b", "--+------", "1 | 2 | 3", "1 |"]
@@ -50,14 +50,14 @@ def test_a_table_begins_with_the_last_line_of_a_paragraph_and_ends_where_bars_en
 
 
 def test_a_table_may_follow_a_long_paragraph_at_once() -> None:
-    """The paragraph was finished in parts by then; the head of the table was kept back."""
+    """The paragraph was finished in parts by then; the head of the table was held back."""
     rows = rendered("word " * 400 + "\n" + "word\n" * 200 + "| a | b |\n|---|---|\n| 1 | 2 |")
 
     assert rows[-3:] == ["a | b", "--+--", "1 | 2"]
 
 
 def test_lines_that_only_resemble_a_table_are_text() -> None:
-    """As many cells in the head as in the line under it, or it is none."""
+    """Head and delimiter row need the same number of cells."""
     text = ["| a | b |", "|---|", "x | y"]
 
     assert rendered("\n".join(text)) == text
@@ -74,7 +74,7 @@ def test_a_long_table_is_finished_row_by_row_with_settled_widths() -> None:
 
 
 def test_the_head_of_a_table_can_stand_in_an_item() -> None:
-    """The mark gets a row of its own: the columns must stay under each other."""
+    """The mark gets a separate row: the columns must stay aligned."""
     assert rendered("- | a |\n  |---|\n  | 1 |") == ["-", "  a", "  -", "  1"]
 
 

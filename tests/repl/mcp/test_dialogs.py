@@ -16,7 +16,7 @@ Answer = str | type[BaseException]
 
 @dataclass
 class Person:
-    """Answers one question after the other; what they were asked and shown is kept."""
+    """Answers one question after the other; records the questions and the text shown."""
 
     answers: list[Answer]
     can_ask: bool = True
@@ -73,7 +73,7 @@ AGE: Json = {"type": "integer", "minimum": 18, "default": 30}
 
 
 async def test_a_form_is_filled_in_field_by_field_and_shown_before_it_goes() -> None:
-    """Wrong input says why and is asked for again; Enter takes the default."""
+    """An invalid value gets a reason and is asked for again; Enter takes the default."""
     dialogs, person = asked("y", "", "Anna-Maria", "Anna", "17", "", "y")
 
     filled = await dialogs.fill_form(form("Who\x1b[2J?\nyou> /exit", name=NAME, age=AGE))
@@ -111,7 +111,7 @@ async def test_a_form_is_filled_in_field_by_field_and_shown_before_it_goes() -> 
 
 
 async def test_a_form_can_be_declined_cancelled_and_filled_in_again() -> None:
-    """Three different answers for the server; nothing typed until then is sent."""
+    """Three different answers for the server; until then nothing typed is sent."""
     two = form(name=NAME, age=AGE)
 
     assert await asked("x", "n")[0].fill_form(two) == Filled("decline")
@@ -125,7 +125,7 @@ async def test_a_form_can_be_declined_cancelled_and_filled_in_again() -> None:
 
 
 async def test_one_field_needs_no_second_look_and_no_field_only_a_yes() -> None:
-    """As few questions as the form has."""
+    """No more questions than the form needs."""
     assert await asked("y", "Anna")[0].fill_form(form(name=NAME)) == Filled(
         "accept", {"name": "Anna"}
     )
@@ -133,7 +133,7 @@ async def test_one_field_needs_no_second_look_and_no_field_only_a_yes() -> None:
 
 
 async def test_a_page_is_shown_whole_with_its_host_before_it_is_opened() -> None:
-    """A name in look-alike letters, or hidden behind an @, is said so."""
+    """Look-alike letters in a name, or a host hidden after an @, are pointed out."""
     dialogs, person = asked("y", "n", KeyboardInterrupt)
 
     url = "http://docs.example@p\u0430y.example/1\u202e"
@@ -167,7 +167,7 @@ async def test_what_is_no_web_page_is_never_opened() -> None:
 
 
 async def test_a_request_for_a_reply_shows_what_would_be_sent_to_which_model() -> None:
-    """It costs the person's money: only a yes allows it."""
+    """It costs the user's money: only a yes allows it."""
     picture: dict[str, Json] = {"type": "image", "source": {}}
     request = SamplingRequest(
         server="docs",
@@ -197,7 +197,7 @@ async def test_a_request_for_a_reply_shows_what_would_be_sent_to_which_model() -
 
 
 async def test_where_nobody_can_answer_everything_is_declined_and_said() -> None:
-    """A pipe: the server goes on without, and the log of the session tells."""
+    """On a pipe the server continues without it, and the session's log reports it."""
     dialogs, person = asked(can_ask=False)
     request = SamplingRequest(server="docs", messages=())
 
@@ -208,7 +208,7 @@ async def test_where_nobody_can_answer_everything_is_declined_and_said() -> None
 
 
 async def test_two_servers_are_answered_one_after_the_other() -> None:
-    """Fields of one form never stand between those of another."""
+    """Fields of one form are never shown between those of another."""
     dialogs, person = asked("y", "Anna", "", "y", "n")
 
     first, second = await asyncio.gather(
@@ -220,7 +220,7 @@ async def test_two_servers_are_answered_one_after_the_other() -> None:
 
 
 async def test_a_question_whose_server_is_gone_makes_way_for_the_next() -> None:
-    """The call was stopped, or the connection broke, while somebody read the form."""
+    """The call was stopped, or the connection broke, while the form was open."""
     dialogs, person = asked("y")
     reading = asyncio.Event()
 

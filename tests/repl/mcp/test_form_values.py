@@ -37,7 +37,7 @@ def field(kind: FieldKind, **more: object) -> FormField:
     ],
 )
 def test_what_is_typed_becomes_a_value(asked: FormField, typed: str, value: Json) -> None:
-    """Choices by number, by label or by value; nothing leaves a field to its default."""
+    """Choices by number, by label or by value; empty input takes the field's default."""
     assert value_of(asked, typed) == value
 
 
@@ -63,13 +63,13 @@ def test_what_is_typed_becomes_a_value(asked: FormField, typed: str, value: Json
 def test_what_does_not_fit_is_refused_with_the_reason(
     asked: FormField, typed: str, fault: str
 ) -> None:
-    """The person reads it and types again."""
+    """The user reads it and types again."""
     with pytest.raises(UsageError, match=rf"^.*{fault.replace('[', '.')}"):
         value_of(asked, typed)
 
 
 def test_a_field_says_what_fits() -> None:
-    """Its own words, its choices by number, and whether it may stay empty."""
+    """Its description, its numbered choices, and whether it may stay empty."""
     assert explained(field("choice", description="A \x1bcolour", options=COLOURS)) == [
         "A \\x1bcolour",
         "  1  Red (r)",
@@ -83,7 +83,7 @@ def test_a_field_says_what_fits() -> None:
 
 
 def test_a_value_is_shown_as_it_would_be_typed() -> None:
-    """For the default in the prompt and the look before sending."""
+    """For the default in the prompt and the review before sending."""
     asked = field("choices", options=COLOURS)
 
     assert shown_value(asked, ["r", "b"]) == "Red, b"

@@ -25,7 +25,7 @@ def sent() -> list[str]:
 
 
 def test_a_prompt_of_a_server_becomes_the_users_message() -> None:
-    """Arguments by position, in quotes where they hold blanks; what is sent is shown."""
+    """Arguments by position, quoted if they hold blanks; the text sent is shown."""
     _, lines = converse('/mcp__docs__greet "Anna B" cold', app=app_with_prompts())
 
     assert sent() == ["greet name=Anna B style=cold"]
@@ -33,7 +33,7 @@ def test_a_prompt_of_a_server_becomes_the_users_message() -> None:
 
 
 def test_a_long_prompt_is_shown_in_its_first_rows() -> None:
-    """All of it is in the conversation."""
+    """The conversation has all of it."""
     app = app_with_prompts()
     app.servers.asked.blocks = [text_block("\n".join(map(str, range(20))))]
 
@@ -43,7 +43,7 @@ def test_a_long_prompt_is_shown_in_its_first_rows() -> None:
 
 
 def test_what_is_required_and_missing_is_asked_for() -> None:
-    """Until there is an answer; on a pipe the command says what it needs."""
+    """Until there is an answer; on a pipe the command names the missing argument."""
     _, lines = converse("/mcp__docs__greet", app=app_with_prompts(), answers=("", "Anna"))
 
     assert sent() == ["greet name=Anna"]
@@ -54,7 +54,7 @@ def test_what_is_required_and_missing_is_asked_for() -> None:
 
 
 def test_help_lists_prompts_under_their_server() -> None:
-    """And says what each argument is for."""
+    """With the description of each argument."""
     app = app_with_prompts()
 
     assert "MCP server docs: /mcp__docs__greet" in said("/help", app=app)
@@ -81,11 +81,11 @@ def test_help_lists_prompts_under_their_server() -> None:
 def test_arguments_are_words_and_the_last_one_takes_the_rest(
     typed: str, given: dict[str, str]
 ) -> None:
-    """Nobody should need quotes for a sentence, nor care about an apostrophe in it."""
+    """A sentence needs no quotes, and may have an apostrophe."""
     assert given_arguments(GREET, typed) == given
 
 
 def test_a_prompt_without_arguments_takes_nothing() -> None:
-    """A slip is told, not dropped."""
+    """A superfluous argument is reported, not dropped."""
     with pytest.raises(UsageError, match="/mcp__docs__greet takes no argument"):
         given_arguments(replace(GREET, arguments=()), "Anna")

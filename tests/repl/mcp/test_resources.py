@@ -29,14 +29,14 @@ DOT = ServerResource(server="docs", uri="note://today.", name="With a dot")
     ],
 )
 def test_a_resource_is_named_by_its_server_and_address(text: str, uris: list[str]) -> None:
-    """A mark behind an address belongs to it only where a server lists it so."""
+    """Punctuation after an address belongs to it only if a server lists it so."""
     known = [TODAY, DAYS, DOT] if "." in text else [TODAY, DAYS]
 
     assert named_in(text, Servers(known=known)) == [Named("docs", uri) for uri in uris]
 
 
 def test_the_content_of_a_resource_goes_with_the_prompt() -> None:
-    """Before the text that names it; how much that is, is told."""
+    """Before the text that names it; its size is shown."""
     out, lines = converse("what about @docs:note://today?", app=Application())
 
     [prompt] = [json.loads(line) for line in Path("prompts.jsonl").read_text().splitlines()]
@@ -46,7 +46,7 @@ def test_the_content_of_a_resource_goes_with_the_prompt() -> None:
 
 
 def test_a_prompt_whose_resource_cannot_be_read_is_not_sent() -> None:
-    """Somebody who points at something wants it looked at."""
+    """The user wants the resource to be read."""
     _, lines = converse("see @docs:note://never", app=Application())
 
     assert lines == ["MCP server 'docs', resource note://never: there is none"]
@@ -54,7 +54,7 @@ def test_a_prompt_whose_resource_cannot_be_read_is_not_sent() -> None:
 
 
 async def test_a_long_resource_is_cut_and_an_image_is_sent_as_one() -> None:
-    """100,000 characters; the model reads how much is left out."""
+    """100,000 characters; the model reads how much was left out."""
     image: Block = {"type": "image", "source": {"type": "base64", "data": ""}}
     servers, person = Servers(), Person([])
     servers.asked.blocks = [text_block("a" * 100_002), image]

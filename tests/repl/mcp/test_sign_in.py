@@ -14,7 +14,7 @@ from tests.repl.scripted_app import Application
 
 @dataclass
 class Waiting(Person):
-    """Reads the question and does nothing about it."""
+    """Reads the question without answering."""
 
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -35,7 +35,7 @@ def signing_in(person: Person) -> SignIn:
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError])
 async def test_ctrl_c_gives_up_and_is_no_error_of_the_event_loop(end: Answer) -> None:
-    """The page is shown in a task of the connection's, which must not see an interrupt."""
+    """A task of the connection shows the page, and must not see an interrupt."""
     with pytest.raises(ExceptionGroup) as raised:
         await signing_in(Person([end])).visit("https://a.example")
 
@@ -43,7 +43,7 @@ async def test_ctrl_c_gives_up_and_is_no_error_of_the_event_loop(end: Answer) ->
 
 
 async def test_a_command_that_is_stopped_takes_its_question_with_it() -> None:
-    """The connection goes on without it; the next line is a prompt again."""
+    """The connection continues without it; the next line is a prompt again."""
     person = Waiting([])
     sign_in = signing_in(person)
 
@@ -56,6 +56,6 @@ async def test_a_command_that_is_stopped_takes_its_question_with_it() -> None:
 
 
 async def test_a_page_that_is_no_web_page_is_not_opened() -> None:
-    """An authorization server names it, and that is a stranger too."""
+    """The authorization server names it, and may be hostile."""
     with pytest.raises(UsageError, match="MCP server web names a sign-in page that is no web page"):
         await signing_in(Person([])).visit("file:///etc/passwd")

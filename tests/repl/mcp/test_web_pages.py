@@ -4,7 +4,7 @@ from agent_cli.repl.mcp.web_pages import page_rows, web_host
 
 
 def test_an_address_is_shown_with_its_host_and_what_is_odd_about_it() -> None:
-    """One that only looks like another is what phishing is made of."""
+    """Phishing uses look-alike addresses."""
     assert [*page_rows("https://pay.example/\t1")] == [
         "  https://pay.example/\\x091",
         "  host: pay.example",

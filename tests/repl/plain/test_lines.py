@@ -16,7 +16,7 @@ from agent_cli.repl.plain.lines import PlainPrompt
 
 @dataclass
 class Typist:
-    """A terminal somebody types into, and what is written to it."""
+    """A terminal with scripted input, and its output."""
 
     prompt: PlainPrompt
     shown: StringIO
@@ -38,11 +38,11 @@ async def typist(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Typist]:
     shown = StringIO()
     with os.fdopen(theirs) as source:
         yield Typist(PlainPrompt(source, shown), shown, ours)
-        os.close(ours)  # ends the thread that reads, which holds the other side
+        os.close(ours)  # ends the reading thread, which holds the other side
 
 
 async def answer(asking: Coroutine[None, None, str]) -> str:
-    """Return what was answered; an interrupt would end the event loop if it left its task."""
+    """Return the answer; an interrupt that left its task would end the event loop."""
     try:
         return await asking
     except (KeyboardInterrupt, EOFError) as error:
@@ -52,7 +52,7 @@ async def answer(asking: Coroutine[None, None, str]) -> str:
 async def test_a_question_goes_before_the_prompt_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server asks while nothing runs: the next line is its answer, the one after it a prompt."""
+    """A server asks at the idle prompt: the next line is the answer, the one after it a prompt."""
     async with typist(monkeypatch) as it:
         reading = asyncio.ensure_future(it.prompt.read("you> "))
         first = asyncio.ensure_future(it.prompt.choose("one? ", "yn"))
@@ -72,7 +72,7 @@ async def test_a_question_goes_before_the_prompt_that_waits(
 async def test_ctrl_c_ends_the_question_and_the_end_of_the_input_everything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A question that is asked after the end is not answered by anybody."""
+    """A question asked after the end gets no answer."""
     async with typist(monkeypatch) as it:
         reading = asyncio.ensure_future(answer(it.prompt.read("you> ")))
         asking = asyncio.ensure_future(answer(it.prompt.choose("one? ", "yn")))

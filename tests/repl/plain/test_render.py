@@ -12,7 +12,7 @@ from agent_cli.terminal.writer import Writer
 
 
 class Screen:
-    """A renderer on two pipes, with a clock that stands where the test puts it."""
+    """A renderer on two pipes, with a clock that the test sets."""
 
     def __init__(self, *, sequential: bool = False, show_thinking: bool = False) -> None:
         self.out, self.err = io.StringIO(), io.StringIO()
@@ -87,7 +87,7 @@ def test_thinking_is_shown_apart_from_the_answer_or_not_at_all() -> None:
 
 
 def test_sequential_mode_shows_nothing_before_the_reply_is_complete() -> None:
-    """S4-03, S4-22, C16: neither a delta nor a reply that broke off; then the answer, once."""
+    """S4-03, S4-22, C16: neither a delta nor a broken reply; then the answer, once."""
     screen = Screen(sequential=True)
 
     screen.show(delta("half"))
@@ -100,7 +100,7 @@ def test_sequential_mode_shows_nothing_before_the_reply_is_complete() -> None:
 
 
 def test_what_tools_hand_over_stands_below_its_own_call() -> None:
-    """S2: as text, although the other call ended first; cleaned like everything."""
+    """S2: as text, although the other call ended first; sanitized like all output."""
     screen = Screen()
     widget = WidgetOutput("w", 0, "1", "table", None, "a table\x1b[2J")
     file = FileOutput("f", 0, "2", "out.pdf", "application/pdf", "the report")
@@ -116,7 +116,7 @@ def test_what_tools_hand_over_stands_below_its_own_call() -> None:
 
 
 def test_a_single_call_is_not_listed_before_it_starts() -> None:
-    """S4-18 is for batches; one call would only be said twice."""
+    """S4-18: a list is for batches; one call would only be shown twice."""
     screen = Screen()
     call = events.ToolCall("1", "read", {"path": "a.py"})
 

@@ -34,7 +34,7 @@ def converse(lines: str, **environment: str) -> tuple[int, str, str]:
 
 
 def test_stdout_holds_only_answers() -> None:
-    """S1-05: no prompt, no tool lines, no warnings, no escapes; all that is on stderr."""
+    """S1-05: no prompt, tool lines, warnings or escapes; these are on stderr."""
     code, out, err = converse("hello\n\nnotes good\nretry\n/tools\nfail\n")
 
     assert (code, out) == (
@@ -73,7 +73,7 @@ def test_each_delta_is_on_stdout_before_the_next_one_exists() -> None:
 
 
 def test_sequential_mode_shows_the_answer_once_and_complete() -> None:
-    """C16, S4-20, S4-22: a restart leaves no trace on stdout; what comes before tools is aside."""
+    """C16, S4-20, S4-22: a restart leaves no trace on stdout; text before tools is on stderr."""
     _, out, err = converse("retry\nnotes good\n", SEQUENTIAL="1")
 
     assert out == "The whole answer.\nThe tool said: noted\n"
@@ -85,7 +85,7 @@ def test_sequential_mode_shows_the_answer_once_and_complete() -> None:
 
 
 def test_nobody_to_ask_means_no() -> None:
-    """The call does not run, the model reads why, and the next line is not taken for an answer."""
+    """The call does not run, the model reads why, and the next line is not taken as an answer."""
     _, out, err = converse("bash touch made\ny\n")
 
     assert "This call needs a person's approval and nobody can be asked here." in out
@@ -95,7 +95,7 @@ def test_nobody_to_ask_means_no() -> None:
 
 
 def test_a_session_that_waits_for_a_decision_says_so() -> None:
-    """Without a line the call goes on waiting, for a terminal or `agent-cli sessions approve`."""
+    """Without a line the call keeps waiting, for a terminal or `agent-cli sessions approve`."""
     _, out, err = converse("/usage\n", WAITING="1")
 
     assert out == ""
@@ -166,7 +166,7 @@ def test_a_dumb_terminal_gets_the_prompt_and_questions_without_one_escape() -> N
 
 
 async def test_a_hidden_prompt_of_a_plugin_is_not_shown() -> None:
-    """Its answer streamed on the screen, though every transcript leaves it out."""
+    """Its answer used to stream on the screen, though every transcript leaves it out."""
     out, err = StringIO(), StringIO()
     app = Application()
     app.agent, *_ = scripted_agent(says("secretly"), says("openly"))
@@ -185,7 +185,7 @@ async def test_a_hidden_prompt_of_a_plugin_is_not_shown() -> None:
 
 
 async def test_an_event_that_says_nothing_does_not_repeat_the_prompt() -> None:
-    """A screen reader said `you> ` twice after the start, for the session that was opened."""
+    """A screen reader said `you> ` twice after the start, because of the session's event."""
     moved: list[str] = []
     out, err = StringIO(), StringIO()
 
@@ -209,7 +209,7 @@ async def test_an_event_that_says_nothing_does_not_repeat_the_prompt() -> None:
 
 
 def test_hooks_are_listed_with_what_they_did() -> None:
-    """A guard that nobody can look at cannot be trusted."""
+    """A guard that cannot be inspected cannot be trusted."""
     _, _, err = converse("/hooks\n")
 
     assert "PreToolUse Bash: guard.py (guard, settings.json)" in err

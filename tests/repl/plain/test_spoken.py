@@ -52,7 +52,7 @@ SPOKEN = [
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_an_answer_is_whole_lines_with_words_for_marks(size: int) -> None:
-    """However it arrives: no marks, no lines drawn, no blank lines, no row said twice."""
+    """However it arrives: no marks, no lines drawn, no blank lines, no row repeated."""
     spoken = SpokenAnswer()
 
     said = [spoken.feed(ANSWER[at : at + size]) for at in range(0, len(ANSWER), size)]
@@ -63,7 +63,7 @@ def test_an_answer_is_whole_lines_with_words_for_marks(size: int) -> None:
 
 
 def test_tools_begin_and_end_in_words() -> None:
-    """No mark that has to be guessed."""
+    """No mark that a listener has to guess."""
     out, err = io.StringIO(), io.StringIO()
     show = Renderer(Writer(out, err, color=False), lambda: (), spoken=True, clock=lambda: 0.0)
     message = AssistantMessage((text_block("I **look**."),))
@@ -78,7 +78,7 @@ def test_tools_begin_and_end_in_words() -> None:
 
 
 def test_in_a_terminal_nothing_is_ever_painted_over() -> None:
-    """Not one escape, no carriage return but those of line ends, each line once."""
+    """Not one escape, no carriage return except at line ends, each line once."""
     with Terminal(SCREEN_READER="1") as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()

@@ -15,7 +15,7 @@ PNG = b"\x89PNG\r\n\x1a\n picture"
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that is all of PATH, on an X display."""
+    """Return a folder that is the whole PATH, on an X display."""
     path = tmp_path_factory.mktemp("bin")
     for name in ("WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
@@ -31,7 +31,7 @@ def install(folder: Path, name: str, output: bytes, code: int = 0) -> None:
 
 
 def test_each_system_is_asked_in_its_own_way() -> None:
-    """S6: Wayland before X, whose clipboard may be a stale copy; WSL asks Windows."""
+    """S6: Wayland before X, whose clipboard may be a stale copy; on WSL, Windows."""
     both = {"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}
 
     assert [command[0] for command in commands(both, "linux")] == ["wl-paste", "xclip"]
@@ -79,7 +79,7 @@ async def test_a_program_of_the_workspace_is_not_asked(
 async def test_where_nothing_can_be_asked_the_way_out_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What to install; over ssh nothing would help."""
+    """The package to install; over ssh no package would help."""
     monkeypatch.setenv("PATH", str(folder))
     with pytest.raises(UsageError, match=r"install xclip, or name the picture: @picture\.png"):
         await clipboard_picture()
@@ -103,7 +103,7 @@ async def test_where_nothing_can_be_asked_the_way_out_is_named(
     ],
 )
 def test_a_dropped_file_is_recognised_however_the_terminal_writes_it(text: str, path: str) -> None:
-    """S6: plain, quoted, with backslashes, or as an address."""
+    """S6: plain, quoted, with backslashes, or as a URL."""
     assert [path] in dropped_paths(text)
 
 

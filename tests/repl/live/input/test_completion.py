@@ -11,7 +11,7 @@ from tests.repl.scripted_app import Application
 
 
 def test_commands_are_offered_behind_a_slash_at_the_beginning() -> None:
-    """With what they are for; behind the name they have nothing to say."""
+    """With their descriptions; after the name none is shown."""
     commands = [Command("help", "show this", print), Command("hello", "greet", print)]
     choices = command_choices(lambda: commands)
 
@@ -21,7 +21,7 @@ def test_commands_are_offered_behind_a_slash_at_the_beginning() -> None:
 
 
 def test_what_can_stand_behind_a_name_is_offered_there() -> None:
-    """What is typed whole already is not; commands without a choice have none."""
+    """A complete word is not offered again; commands without choices offer none."""
     choices = argument_choices(Application())
 
     def offered(before: str) -> list[str]:
@@ -33,7 +33,7 @@ def test_what_can_stand_behind_a_name_is_offered_there() -> None:
     assert offered("/effort mi") == ["minimal"]
     assert offered("/theme li") == ["light"]
     assert offered("/export h") == ["html"]
-    assert offered("/resume ") == ["aa1", "bb2"]  # not the one at hand
+    assert offered("/resume ") == ["aa1", "bb2"]  # not the current session
     resume = choices("/resume a")
     (meta,) = [choice.display_meta_text for choice in resume]
     assert meta.startswith("An old one · ")
@@ -44,7 +44,7 @@ def test_what_can_stand_behind_a_name_is_offered_there() -> None:
 
 
 def test_each_source_adds_its_choices_below_those_before_it() -> None:
-    """Files, resources and commands do not know each other."""
+    """Files, resources and commands are independent sources."""
     completer = Completions([lambda before: [Completion(before)], lambda _: [Completion("2")]])
 
     found = completer.get_completions(Document("one", 3), CompleteEvent())

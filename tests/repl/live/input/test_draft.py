@@ -25,7 +25,7 @@ def draft() -> Draft:
 
 
 async def typed(line: Draft, keys: str) -> str:
-    """Return what stands in *line* after *keys*; F1 ends the typing."""
+    """Return the text of *line* after *keys*; F1 ends the typing."""
     ended = KeyBindings()
 
     @ended.add("f1")
@@ -43,7 +43,7 @@ async def typed(line: Draft, keys: str) -> str:
 
 
 async def test_keys_see_a_paste_as_one_character() -> None:
-    """S6: erased, passed over and taken back as a whole, by whatever key."""
+    """S6: erased, passed over and undone as a whole, by any key."""
     line = draft()
     line.paste(PASTE)
 
@@ -65,7 +65,7 @@ async def test_a_mark_is_deleted_forwards_as_a_whole_too() -> None:
 
 
 def test_what_is_cleared_is_in_the_history_whole() -> None:
-    """S6: nothing typed gets lost; bytes that are no text cannot keep it from being stored."""
+    """S6: no typed text is lost; invalid bytes cannot keep it from being stored."""
     line = draft()
     line.paste(PASTE)
     line.insert("and \udcff")
@@ -81,7 +81,7 @@ def test_what_is_cleared_is_in_the_history_whole() -> None:
 
 
 async def test_what_was_typed_before_an_older_prompt_was_fetched_is_kept_too() -> None:
-    """S6: Arrow-up, Enter sends the older one; the draft below it is in the history then."""
+    """S6: Arrow-up, Enter sends the older one; the draft is then in the history."""
     line = draft()
     line.keep("older")
 
@@ -92,7 +92,7 @@ async def test_what_was_typed_before_an_older_prompt_was_fetched_is_kept_too() -
 
 
 def test_line_ends_of_a_paste_are_newlines_and_control_characters_stay() -> None:
-    """What a log is made of arrives; showing it without obeying it is the screen's business."""
+    """The characters of a log arrive; the screen neutralizes them."""
     line = draft()
 
     line.paste("1\r\n2\r3\x1b[31mred\0")

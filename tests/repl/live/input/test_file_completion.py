@@ -14,7 +14,7 @@ from agent_cli.repl.live.input.file_completion import FileChoices, directories_a
 
 
 class Folder:
-    """Paths that can be listed; `open` lets a listing end."""
+    """Paths that can be listed; `open` lets a listing finish."""
 
     def __init__(self, *paths: str) -> None:
         self.paths = set(paths)
@@ -33,7 +33,7 @@ def texts(choices: FileChoices, before: str) -> list[str]:
 
 
 def test_paths_are_offered_behind_an_at_only() -> None:
-    """An address is no file, and without an @ nothing is listed at all."""
+    """A URL is no file, and without an @ nothing is listed at all."""
     folder = Folder("a.py", "b.py")
     choices = FileChoices(folder, lambda: None)
 
@@ -43,7 +43,7 @@ def test_paths_are_offered_behind_an_at_only() -> None:
 
 
 def test_names_that_need_quotes_are_inserted_with_them() -> None:
-    r"""S6: a name with a space or a newline arrives whole; what is shown is one line."""
+    r"""S6: a name with a space or a newline arrives whole; it is shown on one line."""
     choices = FileChoices(Folder("my file.txt", 'a"b', "one\ntwo", "写真.png"), lambda: None)
 
     assert texts(choices, "@my") == ['"my file.txt"']
@@ -56,7 +56,7 @@ def test_names_that_need_quotes_are_inserted_with_them() -> None:
 
 
 def test_a_new_file_appears_while_the_old_list_is_used() -> None:
-    """S6: typing never waits for a list that is being renewed; its end is told."""
+    """S6: typing never waits for a refresh of the list; its end is announced."""
     now_s, changed, folder = [0.0], threading.Event(), Folder("old.py")
     choices = FileChoices(folder, changed.set, clock=lambda: now_s[0])
     assert texts(choices, "@") == ["old.py"]
@@ -76,7 +76,7 @@ def test_a_new_file_appears_while_the_old_list_is_used() -> None:
 def test_a_list_that_cannot_be_made_offers_nothing_and_is_tried_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The working directory may be gone for a moment."""
+    """The working directory may be missing for a moment."""
     now_s, broken = [0.0], [True]
 
     def paths() -> Iterable[str]:
@@ -96,7 +96,7 @@ def test_a_list_that_cannot_be_made_offers_nothing_and_is_tried_again(
 
 
 def test_ignored_files_are_not_offered_and_folders_are() -> None:
-    """As git sees the workspace, what is not committed yet included."""
+    """As git sees the workspace, uncommitted files included."""
     subprocess.run(["git", "init", "-q"], check=True)
     Path(".gitignore").write_text("*.log\n")
     Path("src/deep").mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_ignored_files_are_not_offered_and_folders_are() -> None:
 
 
 def test_listing_files_runs_nothing_of_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threats 11 and 13: @ works where nobody trusts the workspace."""
+    """Threats 11 and 13: @ works in an untrusted workspace."""
     subprocess.run(["git", "init", "--quiet"], check=True)
     for name in ("bin/git", "monitor"):
         Path(name).parent.mkdir(exist_ok=True)
@@ -123,7 +123,7 @@ def test_listing_files_runs_nothing_of_the_repository(monkeypatch: pytest.Monkey
 
 
 def test_without_git_the_folders_are_walked() -> None:
-    """Caches and other people's packages aside."""
+    """Except caches and installed packages."""
     for name in ("src/a.py", ".hidden/b.py", "node_modules/c.js"):
         Path(name).parent.mkdir()
         Path(name).touch()
@@ -134,7 +134,7 @@ def test_without_git_the_folders_are_walked() -> None:
 def test_of_a_folder_without_end_only_the_first_files_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a home the walk went on for minutes, and what it found was thrown away."""
+    """In a home directory the walk went on for minutes, and its result was discarded."""
 
     def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         yield from ((str(root), [], [f"{number}.txt"]) for number in count())
@@ -146,7 +146,7 @@ def test_of_a_folder_without_end_only_the_first_files_are_listed(
 
 
 def test_directories_are_offered_one_level_at_a_time() -> None:
-    """For /add-dir, which takes nothing else."""
+    """For /add-dir, which accepts only directories."""
     for folder in ("library/tests", "lists", ".hidden"):
         Path(folder).mkdir(parents=True)
     Path("lines.txt").touch()

@@ -17,14 +17,14 @@ from agent_cli.repl.live.input import keyboard as module
 from agent_cli.repl.live.input.keyboard import Keyboard
 from tests.fakes import LIMIT_S
 
-# Of more, a terminal keeps the rest back until something was read.
+# A terminal holds back more than this until some of it was read.
 _READABLE_BYTES_MAX = 4_000
 LINES = "".join(f"line {number} of it\r" for number in range(250))
 
 
 @contextmanager
 def typed(text: str, ahead: str = "a") -> Generator[Keyboard]:
-    """Yield a keyboard on which *text* was typed after it read *ahead*, if there is any."""
+    """Yield a keyboard on which *text* was typed after it read *ahead*, if any."""
     master, slave = os.openpty()
     tty.setraw(slave)
     try:
@@ -41,7 +41,7 @@ def typed(text: str, ahead: str = "a") -> Generator[Keyboard]:
 
 
 def _wait_for(terminal: int, count: int) -> None:
-    """Wait until *count* bytes can be read: the kernel hands them on in a thread of its own."""
+    """Wait until *count* bytes can be read: a kernel thread delivers them."""
     deadline, readable = time.monotonic() + LIMIT_S, array.array("i", [0])
     while readable[0] < count:
         assert time.monotonic() < deadline
@@ -56,14 +56,14 @@ def read(text: str) -> list[KeyPress]:
 def test_many_lines_at_once_are_one_paste_however_often_they_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A terminal without paste marks; each line would be sent, and each would cost a request."""
+    """For terminals without paste marks; each line would be sent, and cost a request."""
     monkeypatch.setattr(module, "_QUIET_S", 0.5)  # for the rest, on a busy machine
     assert len(LINES) > 3 * 1024
     assert read(LINES) == [KeyPress(Keys.BracketedPaste, LINES)]
 
 
 def test_what_somebody_types_ahead_stays_keys() -> None:
-    """Two lines, while the program was busy; and Enter sends each."""
+    """Two lines, typed while the program was busy; Enter sends each."""
     keys = read("one\rtwo\r")
 
     assert [key.data for key in keys] == [*"one\rtwo\r"]
@@ -72,19 +72,19 @@ def test_what_somebody_types_ahead_stays_keys() -> None:
 
 @pytest.mark.parametrize("text", ["one\rtwo\rthree", "one\rtwo\rthree\r"])
 def test_three_lines_at_once_are_a_paste(text: str) -> None:
-    """Each of them was sent, and each cost a request."""
+    """Each of them used to be sent, and cost a request."""
     assert read(text) == [KeyPress(Keys.BracketedPaste, text)]
 
 
 def test_lines_that_waited_for_the_prompt_are_lines() -> None:
-    """The program was slow to start; all that was typed meanwhile became one message."""
+    """The program started slowly; all lines typed meanwhile used to become one message."""
     text = "one\rtwo\rthree\rfour"
     with typed(text, ahead="") as keyboard:
         assert [key.data for key in keyboard.read_keys()] == [*text]
 
 
 def test_keys_that_are_no_text_end_a_paste() -> None:
-    """An arrow, or Ctrl-C: it means what it says."""
+    """An arrow, or Ctrl-C, keeps its meaning."""
     with typed("a\r" * 512 + "x\x03y") as keyboard:
         assert [(key.key, key.data) for key in keyboard.read_keys()] == [
             (Keys.BracketedPaste, "a\r" * 512),

@@ -21,7 +21,7 @@ def test_a_short_paste_is_text_and_a_long_one_a_mark() -> None:
 
 
 def test_marks_are_whole_again_when_they_are_sent() -> None:
-    """In any order and as often as they stand there; a mark somebody typed is text."""
+    """In any order and number; a mark typed by hand is text."""
     known = PromptMarks()
     first = known.shortened("a" * 2_000)
     second = known.shortened("[paste #1: 2,000 characters]" + "\n" * 20)
@@ -33,7 +33,7 @@ def test_marks_are_whole_again_when_they_are_sent() -> None:
 
 
 def test_a_picture_stays_a_mark_when_it_is_sent_and_is_a_name_when_it_is_recalled() -> None:
-    """The next session does not know the mark, but may know the file."""
+    """The next session does not know the mark, but may have the file."""
     known = PromptMarks()
     known.add("[image 1: a.png 8×6]", sent="[image 1: a.png 8×6]", recalled="@a.png")
 
@@ -42,7 +42,7 @@ def test_a_picture_stays_a_mark_when_it_is_sent_and_is_a_name_when_it_is_recalle
 
 
 def test_what_touches_a_part_of_a_mark_takes_it_whole() -> None:
-    """Else `[paste #1: 5,000 line` would be sent as it stands, and the paste be lost."""
+    """Otherwise `[paste #1: 5,000 line` would be sent literally, and the paste be lost."""
     known = marks()
     before = f"see {MARK} now"
 
@@ -54,7 +54,7 @@ def test_what_touches_a_part_of_a_mark_takes_it_whole() -> None:
 
 
 def test_what_touches_no_mark_is_left_alone() -> None:
-    """Typing around one, removing it whole, taking a change back, and marks nobody made."""
+    """Typing around one, removing it whole, undoing a change, and unknown marks."""
     known = marks()
     known.shortened("\n" * 4_999)
     before = f"see {MARK} now"
@@ -68,7 +68,7 @@ def test_what_touches_no_mark_is_left_alone() -> None:
 
 
 def test_the_cursor_passes_over_a_mark() -> None:
-    """On, the way it came: there is no place inside to type at."""
+    """In the direction it moved: there is no place inside to type at."""
     known = marks()
     text = f"a{MARK}b"
     end = 1 + len(MARK)

@@ -6,13 +6,13 @@ from tests.repl.terminal import Terminal
 
 
 def ready(terminal: Terminal) -> None:
-    """Wait until the program behind the prompt is there."""
+    """Wait until the program has loaded behind the prompt."""
     terminal.until("logs: agent.log")
     terminal.until_prompt()
 
 
 def test_what_was_typed_before_the_program_was_there_is_completed_too() -> None:
-    """A slash or an @ typed at once showed no menu until the next key."""
+    """A slash or an @ typed at once used to show no menu until the next key."""
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
         terminal.send("/")
@@ -22,7 +22,7 @@ def test_what_was_typed_before_the_program_was_there_is_completed_too() -> None:
 
 
 def test_enter_takes_the_only_completion_of_a_command_and_runs_it() -> None:
-    """`/con` with one entry shown was "unknown command /con"."""
+    """`/con` with one entry shown used to be "unknown command /con"."""
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("/con")
@@ -39,7 +39,7 @@ def test_enter_takes_the_only_completion_of_a_command_and_runs_it() -> None:
 
 
 def test_enter_takes_the_only_file_and_what_is_written_goes_on() -> None:
-    """It is not sent yet; a path that only holds the characters is not taken for a name."""
+    """It is not sent yet; a path that merely contains the characters is not a match."""
     Path("src").mkdir()
     Path("src/application.py").touch()
     with Terminal() as terminal:
@@ -72,7 +72,7 @@ def test_escape_closes_the_menu_and_leaves_the_text() -> None:
 
 
 def test_a_new_file_is_found_while_its_name_is_typed() -> None:
-    """The list is renewed when nothing in it fits, and the menu opens by itself."""
+    """The list is refreshed when nothing in it matches, and the menu opens by itself."""
     Path("old.py").touch()
     with Terminal() as terminal:
         ready(terminal)
@@ -84,7 +84,7 @@ def test_a_new_file_is_found_while_its_name_is_typed() -> None:
 
 
 def test_folders_outside_the_workspace_are_completed() -> None:
-    """`@../` and `@~/`, by the beginning of a name."""
+    """`@../` and `@~/`, by the prefix of a name."""
     Path.home().mkdir(exist_ok=True)
     (Path.home() / "notes.md").touch()
     (Path.home() / ".hidden").touch()

@@ -8,7 +8,7 @@ from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
 
 
 def test_names_come_before_paths_word_starts_before_middles_and_short_before_long() -> None:
-    """S6: what the eye looks for first stands first; nothing is named twice."""
+    """S6: the likeliest matches come first; no path is listed twice."""
     paths = [
         "app/",
         "app/zebra.py",
@@ -32,7 +32,7 @@ def test_names_come_before_paths_word_starts_before_middles_and_short_before_lon
 
 
 def test_case_does_not_matter_and_nothing_typed_offers_the_shortest() -> None:
-    """A person who types `readme` means README.md."""
+    """A user who types `readme` means README.md."""
     search = PathSearch(["README.md", "a.py"])
 
     assert search.best("readme") == ["README.md"]
@@ -41,7 +41,7 @@ def test_case_does_not_matter_and_nothing_typed_offers_the_shortest() -> None:
 
 
 def test_characters_in_order_prefer_those_that_stand_together_and_begin_words() -> None:
-    """`fb` is foo_bar before a path that happens to hold both letters."""
+    """`fb` finds foo_bar before a path that merely contains both letters."""
     search = PathSearch(["xfxxxb.py", "foo_bar_long_name.py", "off/ab.py"])
 
     assert search.best("fb")[0] == "foo_bar_long_name.py"
@@ -49,7 +49,7 @@ def test_characters_in_order_prefer_those_that_stand_together_and_begin_words() 
 
 
 def test_hidden_names_are_offered_once_their_dot_is_typed() -> None:
-    """Where a name begins: a dot inside a name asks for no hidden file."""
+    """At the start of a name: a dot inside a name does not ask for hidden files."""
     search = PathSearch([".github/ci.yml", ".env", "src/.cache/x", "src/app.py"])
 
     assert search.best("ci") == []
@@ -68,7 +68,7 @@ def test_names_with_newlines_and_wide_characters_are_found() -> None:
 
 @pytest.mark.parametrize("word", ["mdcmpn299", "p3cmpn8.py", "mdcmpnzz", "ocomponen"])
 def test_a_longer_word_narrows_what_the_shorter_one_found(word: str) -> None:
-    """Typed key by key or pasted at once, the same paths are found."""
+    """Typed key by key or pasted at once, the result is the same."""
     paths = [f"part-{n % 7}/module_{n}/component_{n}.py" for n in range(3_000)]
     typing = PathSearch(paths)
 
@@ -78,7 +78,7 @@ def test_a_longer_word_narrows_what_the_shorter_one_found(word: str) -> None:
 
 
 def test_50_000_paths_take_no_longer_than_a_person_notices() -> None:
-    """S6: the bar is 30 ms a key on a quiet machine; here against the cost of one plain pass."""
+    """S6: the bar is 30 ms a key on a quiet machine; here, relative to one plain pass."""
     paths = [f"packages/part-{n % 97}/source/module_{n}/component_{n}.py" for n in range(50_000)]
     search = PathSearch(paths)
     search.best("x")

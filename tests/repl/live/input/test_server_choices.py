@@ -30,7 +30,7 @@ async def arguments(before: str) -> list[Completion]:
 
 
 async def test_behind_an_at_come_servers_and_behind_their_name_resources() -> None:
-    """Files are offered by another source; a name in quotes is one word."""
+    """Another source offers files; a quoted name is one word."""
     known = (TODAY, DAYS, SPACED)
 
     assert texts(await resources("see @", *known)) == ["docs:"]
@@ -46,14 +46,14 @@ async def test_behind_an_at_come_servers_and_behind_their_name_resources() -> No
 
 
 async def test_what_stands_in_a_template_is_suggested_by_its_server() -> None:
-    """Name by name, from the left."""
+    """Variable by variable, from the left."""
     assert texts(await resources("@docs:note://m", DAYS)) == ["docs:note://monday"]
     assert texts(await resources("@docs:page://en/t", PAGE)) == ["docs:page://en/tuesday/end"]
     assert texts(await resources("@docs:page://e", PAGE)) == []
 
 
 async def test_arguments_of_a_prompt_are_suggested_one_by_one() -> None:
-    """What stands before the cursor in quotes is one argument."""
+    """Quoted text before the cursor is one argument."""
     assert texts(await arguments("/mcp__docs__greet Anna ")) == ["warm", "cold"]
     [warm] = await arguments("/mcp__docs__greet Anna 'war'")
     assert (warm.text, warm.start_position) == ("warm", -5)
@@ -66,7 +66,7 @@ async def test_arguments_of_a_prompt_are_suggested_one_by_one() -> None:
 async def test_a_server_that_is_gone_or_silent_suggests_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Typing goes on, whatever a server does."""
+    """Typing continues, whatever a server does."""
     monkeypatch.setattr(server_choices, "_LIMIT_S", 0.01)
     given_up = asyncio.Event()
 
