@@ -1,9 +1,9 @@
 """MCP servers: read their configuration, run them, and offer their tools as ours.
 
 Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is imported by
-`connection` and what it stands on (`transports`, `oauth`, `watched_stream`, `callbacks`, `listing`,
-`offering`, `upkeep`, `tools`, `calls`, `requests`, `content`, `reasons`), and that is first
-imported by `servers`, in a thread, when there is a server to connect to.
+`connection` and the modules below it (`transports`, `oauth`, `watched_stream`, `callbacks`,
+`listing`, `offering`, `upkeep`, `tools`, `calls`, `requests`, `content`, `reasons`), which `pool`
+imports in a thread when the first server is to be connected.
 """
 
 from importlib import import_module
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_cli.mcp_client.host import Sampled as Sampled
     from agent_cli.mcp_client.pool import McpServers as McpServers
 
-# Only names that no module here has: an imported module would hide the function.
+# Only names that no module here has: an imported module would hide an object of its name.
 _HOMES = {
     **dict.fromkeys(("ConfigFile", "ServerConfig", "ServerProblem"), "config"),
     **dict.fromkeys(("read_config_file", "server_config"), "entries"),

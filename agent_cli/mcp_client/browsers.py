@@ -14,7 +14,7 @@ _LIMIT_S = 30.0
 
 
 def system_browser(say: Callable[[str], None]) -> Visit:
-    """Return a function that opens the user's browser, and shows the URL in case there is none."""
+    """Return a function that shows the URL and opens it in the user's browser, if there is one."""
 
     async def visit(url: str) -> None:
         say(f"Sign in at {url}")

@@ -52,8 +52,8 @@ class Sampled:
 Elicit: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
 Sample: TypeAlias = Callable[[SamplingRequest], Awaitable[Sampled]]
 Visit: TypeAlias = Callable[[str], Awaitable[str | None]]
-"""Take the user to an address. Returns the address the browser ended at when the user pasted it,
-or None when the browser comes back to us by itself. Cancelled when it did."""
+"""Takes the user to a URL. Returns the redirect URL if the user pasted it, else None. It is
+cancelled as soon as the browser itself has requested the redirect URL."""
 
 
 async def decline(_elicitation: Elicitation) -> ElicitationAnswer:

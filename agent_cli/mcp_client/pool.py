@@ -78,7 +78,7 @@ class McpServers(Offers):
         try:
             await self.close()
         finally:
-            # Not informed of the body's error, which it would wrap in a group; no task is left.
+            # Called without the body's error, which it would wrap in a group; no task is left.
             await self._group.__aexit__(None, None, None)
 
     def start(self, configs: Iterable[ServerConfig]) -> None:

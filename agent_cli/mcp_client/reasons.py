@@ -19,7 +19,7 @@ HTTP_FAILED = -32098
 """Ours: a request over HTTP got no response; from the range left to implementations."""
 
 SIGN_IN_FAILED = -32097
-"""Ours, too: a request was not sent because nobody is signed in."""
+"""Ours, too: a request was not sent because the user is not signed in."""
 
 HTTP_REFUSED = -32096
 """Ours: the server answered a request with an HTTP status that is an error; `data` holds it."""
@@ -72,7 +72,7 @@ def why_not_connected(
     refused: int | None = None,
     refusal: str = "",
 ) -> str:
-    """Return why a server could not be connected to; half a sentence.
+    """Return why a server could not be connected to, as a clause.
 
     Args:
         config: The server.

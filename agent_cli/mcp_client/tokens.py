@@ -1,4 +1,4 @@
-"""What tools cost in every request."""
+"""Estimate the tokens that tools add to every request."""
 
 import json
 

@@ -118,13 +118,13 @@ def _known_block(block: object) -> object:
 
 
 def _mended(tool: object) -> object:
-    """Return *tool* without parts that only the newest revision's strictness rejects."""
+    """Return *tool* without parts that only the strict rules of the newest revision reject."""
     if not isinstance(tool, dict):
         return tool
     mended = dict(tool)
     if isinstance(schema := tool.get("inputSchema"), dict):
         mended["inputSchema"] = {"type": "object"} | schema
-    # The SDK would fetch references and run patterns without limit, so we check results ourselves.
+    # The SDK would fetch references and match patterns without limit, so we check results.
     output, meta = mended.pop("outputSchema", None), tool.get("_meta")
     if isinstance(output, dict):
         mended["_meta"] = {**(meta if isinstance(meta, dict) else {}), OUTPUT_SCHEMA: output}

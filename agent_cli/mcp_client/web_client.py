@@ -1,8 +1,8 @@
 """The HTTP client of one server: a failed request becomes an error response to that request.
 
-By itself, the SDK lets one refused, broken or endless POST end the whole connection, cancels the
-task that owns it (modelcontextprotocol/python-sdk, issues 3522 and 3560), and tells a caller
-nothing of the HTTP status.
+With the SDK's own client, one refused, broken or endless POST ends the whole connection and cancels
+the task that owns it (modelcontextprotocol/python-sdk, issues 3522 and 3560), and the caller does
+not get the HTTP status.
 """
 
 import json
@@ -46,10 +46,10 @@ class SafeAsyncClient(httpx2.AsyncClient):
     """An HTTP client that turns failures into error responses, so that they affect one call only.
 
     Attributes:
-        is_connected: Until the connection stands a failure ends the attempt instead.
+        is_connected: Whether the handshake is over; before that, a failure ends the attempt.
         on_failure: Called when a message was not accepted, once connected.
-        refused: The status with which the server refused the last message, or the way to it; 401
-            and 403 ask for a sign-in.
+        refused: The status with which the server refused the last message, or a request to receive
+            messages; 401 and 403 ask for a sign-in.
         refusal: The server's message about it, shortened, or "".
     """
 
@@ -57,7 +57,7 @@ class SafeAsyncClient(httpx2.AsyncClient):
         self, headers: Mapping[str, str], sign_in: httpx2.Auth | None, addresses: Addresses
     ) -> None:
         super().__init__(
-            # Streams are mended as they come, which needs them uncompressed.
+            # Streams are repaired as they arrive, which needs them uncompressed.
             headers={"accept-encoding": "identity", **headers},
             timeout=_TIMEOUT,
             auth=sign_in,
@@ -95,12 +95,12 @@ class SafeAsyncClient(httpx2.AsyncClient):
     async def _readable(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
-        """Return *response* as the SDK can read it; a refusal tells its status and reason."""
+        """Return *response* in a form the SDK can read; a refusal has its status and reason."""
         status = response.status_code
         if request.method != "POST":
             if status in NO_SIGN_IN:
                 self.refused, self.refusal = status, response.reason_phrase
-            # Other statuses come from servers that do not support a stream of their own messages.
+            # Other statuses come from servers without a stream of server messages.
             return _mended_stream(response)
         if status < HTTPStatus.BAD_REQUEST:
             self.refused, self.refusal = None, ""
