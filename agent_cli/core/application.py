@@ -18,16 +18,16 @@ from agent_cli.core.agent import Agent
 
 
 class AgentApplication(AbstractAsyncContextManager["AgentApplication"], Protocol):
-    """A program that is ready to be asked.
+    """A program ready for prompts.
 
     Entered once, in the event loop, before the first prompt is sent, and left at the end by the
-    same task. Entering must not wait for the world: servers connect in the background and report
-    by events. Leaving ends every child process.
+    same task. Entering must not wait for servers: they connect in the background and report by
+    events. Leaving ends every child process.
     """
 
     @property
     def agent(self) -> Agent:
-        """Who is asked."""
+        """The agent to prompt."""
         ...
 
     @property
@@ -41,31 +41,31 @@ class AttachingApplication(AgentApplication, Protocol):
 
     @property
     def why_kept_back(self) -> Callable[[Path], str]:
-        """Says why the model may not read a file, or ""."""
+        """Returns the reason the model may not read a file, or ""."""
         ...
 
     @property
     def note_attached(self) -> Callable[[Path, bytes], None]:
-        """Gets a file the model reads whole with a prompt: it may be edited without a look."""
+        """Receives a file the model gets whole with a prompt: it may edit it without reading."""
         ...
 
 
 class ApprovingApplication(AgentApplication, Protocol):
-    """A program whose tool calls are put to a person."""
+    """A program whose tool calls need a person's decision."""
 
     @property
     def permissions(self) -> PermissionsPort:
-        """Who decides about tool calls."""
+        """The permission policy."""
         ...
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """All tools the model has at the moment, those of MCP servers included."""
+        """All current tools of the model, including those of MCP servers."""
         ...
 
 
 class InteractiveApplication(AttachingApplication, ApprovingApplication, Protocol):
-    """A program with a person in front of it for a whole session."""
+    """A program used interactively for a whole session."""
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -81,9 +81,9 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
         ...
 
     def prompt_commands(self) -> Sequence[PromptCommand]:
-        """Return the commands that are not built in, as they are now; asked often, so quick.
+        """Return the current commands that are not built in; called often, so quick.
 
-        Of two with one name the first counts.
+        The first command of a name counts.
         """
         ...
 
@@ -94,14 +94,14 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
     def answer(
         self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
     ) -> None:
-        """Put questions of MCP servers, the model and its agents to these.
+        """Let these dialogs answer questions of MCP servers, the model and its subagents.
 
-        Before, they are declined.
+        Questions before this call are declined.
         """
         ...
 
     def context_tokens(self) -> int:
-        """Return the tokens of the next request, as the API counted them or estimated."""
+        """Return the tokens of the next request, counted by the API or estimated."""
         ...
 
     def context_parts(self) -> Mapping[str, int]:
@@ -111,9 +111,9 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
     async def compact(self, focus: str) -> None:
         """Summarise older messages now; *focus* is what the summary should keep, or "".
 
-        Events tell the result.
+        Events report the result.
 
         Raises:
-            AgentCliError: There is nothing to compact, or it did not work.
+            AgentCliError: There is nothing to compact, or compaction failed.
         """
         ...

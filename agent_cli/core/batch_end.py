@@ -20,11 +20,11 @@ def report_results(turn: Turn) -> list[ToolResultMessage]:
 def give_up(turn: Turn, unread: Sequence[Incoming] = ()) -> None:
     """Record prompts and answer calls that the run ended before, in a turn of their own.
 
-    A run that is to carry out a person's decision may end before it comes to that: stopped at its
-    first event, or at a limit.
+    A run that is to carry out a person's decision may end before: it may be stopped at its first
+    event, or reach a limit.
 
     Args:
-        unread: Prompts that no turn took in: the run was stopped at its first event.
+        unread: Prompts that no turn took in, because the run was stopped at its first event.
     """
     conversation = turn.conversation
     calls = () if conversation.waiting else conversation.open_calls()

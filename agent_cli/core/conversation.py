@@ -176,7 +176,7 @@ class Conversation(ConversationView):
                 behind them.
         """
         for call in self.open_calls():
-            if call.decision:  # with its reason: never lost or asked for twice
+            if call.decision:  # keep its reason: a decision is neither lost nor asked for twice
                 continue
             reason = questions.get(call.tool_call_id)
             if reason is None:

@@ -106,7 +106,7 @@ def stream_fn_of(config: LoopConfig) -> StreamFn:
     """Return the function that asks the model.
 
     Raises:
-        NoStreamFunction, ProviderNotFound: Nobody can be asked.
+        NoStreamFunction, ProviderNotFound: There is no provider for the model.
     """
     if config.stream_fn:
         return config.stream_fn
