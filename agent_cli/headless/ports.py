@@ -9,7 +9,7 @@ from agent_cli.core.application import AttachingApplication
 
 
 class Application(AttachingApplication, Protocol):
-    """What a headless run needs of the program."""
+    """The application as a headless run uses it."""
 
     @property
     def session_id(self) -> str | None:
@@ -23,7 +23,7 @@ class Application(AttachingApplication, Protocol):
 
     @property
     def held_microdollars(self) -> int:
-        """What calls of this run may have cost whose replies broke off; 0 without a limit."""
+        """The possible cost of this run's calls that broke off; 0 without a limit."""
         ...
 
     @property
@@ -32,10 +32,10 @@ class Application(AttachingApplication, Protocol):
         ...
 
     async def written_out(self, prompt: str) -> tuple[str, Model | None]:
-        """Expand *prompt* where it begins with a command defined by a prompt file.
+        """Expand *prompt* if it begins with a command defined by a prompt file.
 
         Returns:
-            The text, and the model it is for; None is the usual one.
+            The text, and the model it is for; None for the session's model.
 
         Raises:
             UsageError: The command cannot be used.

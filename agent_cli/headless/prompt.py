@@ -41,7 +41,7 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Give
 
 
 def preparing(text: str) -> AbstractContextManager[None]:
-    """Return a spinner on stderr for the time in which attached images are made smaller."""
+    """Return a spinner on stderr, shown while attached images are shrunk."""
     if "@" not in text or not sys.stderr.isatty():
         return nullcontext()
     from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich, often not needed

@@ -1,4 +1,4 @@
-"""Events as JSON objects, `type` first: what `--output-format stream-json` prints.
+"""Events as JSON objects with `type` first: the output of `--output-format stream-json`.
 
 One rule for every event: its fields under their own names. The exception is a streaming reply: only
 the new piece is written, because repeating the whole would be quadratic.
@@ -27,7 +27,7 @@ def to_json(event: Event) -> dict[str, Json]:
 def to_line(shown: dict[str, Json]) -> str:
     """Return *shown* as one line of printable ASCII.
 
-    So readers that split at U+2028 get whole objects, and a terminal gets no control characters.
+    Readers that split at U+2028 get whole objects, and a terminal gets no control characters.
     """
     return json.dumps(shown, separators=(",", ":")).replace("\x7f", "\\u007f")
 
