@@ -114,7 +114,7 @@ class App:
 
     @property
     def held_microdollars(self) -> int:
-        """The possible cost of this prompt's interrupted replies, reserved from the limit."""
+        """The possible cost of this prompt's calls that broke off."""
         return self._bench.ledger.account.lost
 
     @property
