@@ -1,4 +1,4 @@
-"""The schema of a tool's parameters as the model reads it: it is paid for in every request."""
+"""The schema of a tool's parameters for the model, kept short: every request pays for it."""
 
 import contextlib
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from pydantic import BaseModel
 
 from agent_cli.contracts.timeline import Json
 
-# A longer text than is allowed is refused; nobody counts characters before.
+# Text that is too long is refused; no model counts characters in advance.
 _SAYS_NOTHING: Final = frozenset({"title", "minLength", "maxLength"})
 
 
 def input_schema(parameters: type[BaseModel] | dict[str, Json]) -> dict[str, Json]:
-    """Return the schema of *parameters* without what costs tokens and says nothing."""
+    """Return the schema of *parameters* without keywords that only cost tokens."""
     return parameters if isinstance(parameters, dict) else _schema_of(parameters)
 
 
@@ -28,7 +28,7 @@ def _schema_of(parameters: type[BaseModel]) -> dict[str, Json]:
 
 
 class _RefersToItself(Exception):
-    """A definition holds itself, so that references have to stay."""
+    """A definition refers to itself, so that references must stay."""
 
 
 def _written_out(
@@ -36,7 +36,7 @@ def _written_out(
     definitions: Mapping[str, dict[str, Json]],
     inside: tuple[str, ...] = (),
 ) -> dict[str, Json]:
-    """Return *schema* with each definition in the place of the reference to it."""
+    """Return *schema* with each reference replaced by its definition."""
 
     def written(value: Json) -> Json:
         match value:
@@ -54,7 +54,7 @@ def _written_out(
             case _:
                 return value
 
-    if "$ref" in schema:  # so the root is written only where it holds itself
+    if "$ref" in schema:  # the root is written out only if it refers to itself
         raise _RefersToItself
     return {key: written(part) for key, part in schema.items() if key != "$defs"}
 
@@ -74,7 +74,7 @@ def _without_titles(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def _is_understood(key: str, value: Json) -> bool:
-    """Return whether a model needs not be told; more fields than there are is refused anyway."""
+    """Return whether a model can do without this keyword; unknown fields are refused anyway."""
     empty = value is False or value == ""
     return key in _SAYS_NOTHING or (key in ("default", "additionalProperties") and empty)
 

@@ -1,4 +1,4 @@
-"""What a server says of the models it offers."""
+"""A server's own description of the models it offers."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -9,7 +9,7 @@ _SOON: Final = timedelta(days=60)
 
 @dataclass(frozen=True, slots=True)
 class OfferedModel:
-    """A model in the list of a server; what that does not say is "" or None.
+    """A model in a server's list; facts missing there are "" or None.
 
     `lifecycle` is "active", "deprecated" or "retired", `retires_on` a day as YYYY-MM-DD.
     """
@@ -23,13 +23,13 @@ class OfferedModel:
 
     @property
     def state(self) -> str:
-        """Return how long it will be there, in a few words; "" where nothing is said."""
+        """Return its retirement or lifecycle in a few words; "" if it is just active."""
         if self.retires_on:
             return f"{'retired' if self.lifecycle == 'retired' else 'retires'} {self.retires_on}"
         return "" if self.lifecycle == "active" else self.lifecycle
 
     def ends_soon(self, today: date) -> bool:
-        """Return whether it is gone, or will be within sixty days of *today*."""
+        """Return whether the model is retired, or will be within sixty days of *today*."""
         try:
             gone = date.fromisoformat(self.retires_on)
         except ValueError:

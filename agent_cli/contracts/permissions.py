@@ -15,12 +15,12 @@ STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "yolo")
 
 
 def stricter(one: Mode, other: Mode) -> Mode:
-    """Return the mode of the two that allows less."""
+    """Return the stricter of two modes."""
     return one if STRICTNESS.index(one) <= STRICTNESS.index(other) else other
 
 
 def mode_named(name: str) -> Mode | None:
-    """Return the mode of that name; None when there is none."""
+    """Return the mode of that name; None if there is none."""
     modes: dict[str, Mode] = {mode: mode for mode in STRICTNESS}
     return modes.get(name)
 

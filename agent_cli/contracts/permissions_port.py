@@ -19,11 +19,11 @@ class PermissionsPort(Protocol):
         ...
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
-        """Return what there is to say about the question whether *call* may run."""
+        """Return the facts for the question whether *call* may run."""
         ...
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
-        """Find out anew what there is to say about *call*, if another process asked about it."""
+        """Rebuild the facts about *call*, if another process asked about it."""
         ...
 
     def remember(self, call: ToolCall) -> None:
@@ -32,17 +32,17 @@ class PermissionsPort(Protocol):
 
     @property
     def project_file(self) -> Path | None:
-        """The file that keeps rules for this project; None when none may be kept."""
+        """The file with the rules of this project; None if rules cannot be stored."""
         ...
 
     def remember_for_project(self, call: ToolCall) -> None:
         """Allow calls like this one in this project from now on.
 
         Raises:
-            SettingsError: The rule cannot be kept; nothing is allowed then.
+            SettingsError: The rule cannot be stored; then the calls are not allowed.
         """
         ...
 
     def is_remembered(self, call: ToolCall) -> bool:
-        """Return whether what was remembered since *call* was asked about allows it."""
+        """Return whether a rule stored since the question about *call* allows it."""
         ...

@@ -15,7 +15,7 @@ class PromptCommand(Protocol):
 
     @property
     def name(self) -> str:
-        """The word typed behind the slash; "" for a file that has a problem instead of a name."""
+        """The word typed after the slash; "" for a file that has a problem instead of a name."""
         ...
 
     @property
@@ -25,7 +25,7 @@ class PromptCommand(Protocol):
 
     @property
     def argument(self) -> str:
-        """The text that may stand behind it, as `/help` shows it; "" shows nothing."""
+        """Its argument, as `/help` shows it; "" shows nothing."""
         ...
 
     @property
@@ -35,11 +35,11 @@ class PromptCommand(Protocol):
 
     @property
     def problem(self) -> str:
-        """The reason why it cannot be used, in one sentence, or ""."""
+        """The reason it cannot be used, in one sentence, or ""."""
         ...
 
     async def prompt(self, argument: str) -> WrittenPrompt:
-        """Return the prompt for the model, given the text typed behind the name.
+        """Return the prompt for the model, given the text typed after the name.
 
         Raises:
             AgentCliError: It cannot be made.

@@ -50,8 +50,8 @@ class ModelRequest:
 
     `system` is in order of stability: the first part is the same for the whole session. `cancel` is
     the run's token, for code that blocks a thread; code that awaits is cancelled as usual.
-    `task_budget` is how many tokens the work of the whole run may take, so that the model ends in
-    time; it is advice, and no limit.
+    `task_budget` is the number of tokens for the work of the whole run, so that the model ends in
+    time; it is advice, not a limit.
     """
 
     model: Model

@@ -24,7 +24,7 @@ _STEPS_MAX = 50_000
 _REFERENCES_MAX = 50
 _FAULTS_MAX = 20
 _FAULT_CHARS_MAX = 500
-# Left to the server. Python reads JavaScript patterns differently, and one can take for ever; the
+# Left to the server. Python reads JavaScript patterns differently, and one can run forever; the
 # "unevaluated" keywords cannot be decided without patterns.
 _NOT_CHECKED = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
 

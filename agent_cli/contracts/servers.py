@@ -69,7 +69,7 @@ class ServerState:
 
 
 class ServerStates(Protocol):
-    """The MCP servers of a program, as far as every front end looks at them."""
+    """The states of a program's MCP servers, for all front ends."""
 
     def states(self) -> Sequence[ServerState]:
         """Return the state of every server."""

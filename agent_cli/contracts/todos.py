@@ -18,10 +18,10 @@ class Todo(Protocol):
 
     @property
     def status(self) -> Literal["pending", "in_progress", "completed"]:
-        """How far it is."""
+        """The progress of the step."""
         ...
 
     @property
     def priority(self) -> Literal["high", "medium", "low"]:
-        """How much it matters."""
+        """The importance of the step."""
         ...
