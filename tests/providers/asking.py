@@ -28,7 +28,7 @@ def request(
 
 @dataclass(slots=True)
 class Asked:
-    """All that came of one request."""
+    """The outcome of one request."""
 
     events: list[StreamEvent] = field(default_factory=list[StreamEvent])
     error: ModelError | None = None
@@ -52,13 +52,13 @@ class Asked:
 
 @dataclass(slots=True)
 class Asker:
-    """A provider and the waits it asked for."""
+    """A provider and the waits it requested."""
 
     provider: AnthropicMessages
     waits_s: list[float] = field(default_factory=list[float])
 
     async def ask(self, asked_for: ModelRequest | None = None) -> Asked:
-        """Ask, and collect what comes."""
+        """Send a request, and collect its events."""
         asked = Asked()
         try:
             async for event in self.provider.stream(asked_for or request()):

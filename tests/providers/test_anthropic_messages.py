@@ -74,7 +74,7 @@ async def test_a_reply_arrives_piece_by_piece_and_then_whole() -> None:
 
 
 async def test_blocks_are_kept_exactly_as_received() -> None:
-    """Unknown kinds, omitted thinking, order of keys: what comes back must verify."""
+    """Unknown kinds, omitted thinking, order of keys: the blocks sent back must verify."""
     blocks = (
         thinking("", "sig"),
         redacted_thinking("x1"),
@@ -91,7 +91,7 @@ async def test_blocks_are_kept_exactly_as_received() -> None:
 
 
 async def test_what_nobody_knows_yet_is_passed_over() -> None:
-    """Pings, and event and delta types of a later version of the API."""
+    """Pings, and event and delta types of later API versions."""
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "n": 1}}
     later = ((0, {"type": "prelude"}), (4, {"type": "new_event", "x": 1}), (4, delta))
     said = reply("hello", pings=True, extra_events=later)
@@ -129,9 +129,9 @@ async def test_a_refusal_is_a_reply_with_its_details() -> None:
     ],
 )
 async def test_a_reply_that_breaks_is_asked_for_again_from_scratch(fault: str, reason: str) -> None:
-    """S1-22, C16: what was seen is void, said so, and no half block is kept."""
+    """S1-22, C16: the text shown is void, marked as such, and no incomplete block is kept."""
     half = broken(reply("half of it", chunk_chars=4), fault, after=4)
-    # More replies than needed: on a busy machine a good one may seem to stall, too.
+    # More replies than needed: on a busy machine a good one may look stalled, too.
     async with (
         FakeMessagesApi(half, *[reply("whole")] * 5) as api,
         asker(api, read_timeout_s=0.2 if fault == "stall" else 90) as it,
@@ -146,7 +146,7 @@ async def test_a_reply_that_breaks_is_asked_for_again_from_scratch(fault: str, r
 
 
 async def test_a_break_before_the_first_piece_restarts_nothing() -> None:
-    """Nothing was shown, so nothing has to be taken back."""
+    """Nothing was shown, so nothing must be revoked."""
     early = broken(reply("never"), "drop", after=1)
     async with FakeMessagesApi(early, reply("whole")) as api, asker(api) as it:
         asked = await it.ask()
@@ -164,7 +164,7 @@ async def test_an_invalid_request_inside_a_stream_ends_the_call() -> None:
 
 
 async def test_a_reply_without_a_stop_reason_is_not_complete() -> None:
-    """Complete means message_stop and a stop reason; tools would run on half an input."""
+    """Complete means message_stop and a stop reason; otherwise tools would run on partial input."""
     unfinished = broken(reply("x"), "eof", after=5)
     async with FakeMessagesApi(unfinished, reply("whole")) as api, asker(api) as it:
         asked = await it.ask()
@@ -188,7 +188,7 @@ async def test_a_server_that_never_answers_is_given_up_on_and_asked_again() -> N
 
 @asynccontextmanager
 async def dripping(first: bytes, piece: bytes) -> AsyncGenerator[str]:
-    """Serve *first*, then *piece* again and again, to everybody; yield the base URL."""
+    """Serve *first*, then *piece* endlessly, to every client; yield the base URL."""
     handlers: set[asyncio.Task[object]] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -196,7 +196,7 @@ async def dripping(first: bytes, piece: bytes) -> AsyncGenerator[str]:
         assert task
         handlers.add(task)
         try:
-            # A client that has waited long enough may not have sent its request yet.
+            # A client whose limit has passed may not have sent its request yet.
             with suppress(ConnectionError, EOFError, asyncio.CancelledError):
                 await reader.readuntil(b"\r\n\r\n")
                 writer.write(first)
@@ -235,7 +235,7 @@ BEGUN = b'data: {"type": "message_start", "message": {"id": "m", "model": "m", "
 async def test_a_server_that_only_shows_signs_of_life_is_not_waited_for_without_end(
     first: bytes, piece: bytes
 ) -> None:
-    """The read timeout never counts, because each piece is there before it ends."""
+    """The read timeout never fires, because each piece arrives before it."""
     async with (
         asyncio.timeout(30),
         dripping(first, piece) as place,
@@ -250,7 +250,7 @@ async def test_a_server_that_only_shows_signs_of_life_is_not_waited_for_without_
 async def test_a_client_is_loaded_though_no_thread_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It was waited for without end."""
+    """The client used to be awaited without end."""
 
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -265,7 +265,7 @@ async def test_a_client_is_loaded_though_no_thread_can_be_started(
 
 
 async def test_a_refused_connection_is_tried_again() -> None:
-    """C15: nobody listens at first; the table of the other failures starts at one second."""
+    """C15: the port is closed at first; the table of other failures starts at one second."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     async with asker(base_url=f"http://127.0.0.1:{port}", api_key="k") as it:
@@ -276,7 +276,7 @@ async def test_a_refused_connection_is_tried_again() -> None:
 
 
 async def test_a_failure_of_tls_is_named() -> None:
-    """It read "cannot be reached ()": the words are those of the error behind the error."""
+    """It read "cannot be reached ()": the message must come from the underlying error."""
 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -302,7 +302,7 @@ async def test_a_failure_of_tls_is_named() -> None:
     ids=["html", "json", "empty", "html called a stream"],
 )
 async def test_a_page_instead_of_a_stream_names_the_base_url(answer: Answer) -> None:
-    """A wrong address does not become right by asking again."""
+    """Retrying does not correct a wrong address."""
     async with FakeMessagesApi(answer) as api, asker(api) as it:
         asked = await it.ask()
 
@@ -320,7 +320,7 @@ async def test_a_stream_without_event_lines_is_read_all_the_same() -> None:
 
 
 async def test_invalid_arguments_of_a_tool_reach_the_caller_as_text() -> None:
-    """The turn must not die of them: validation answers, and the model corrects itself."""
+    """The turn must continue: validation answers, and the model corrects itself."""
     call = tool_use("read", id="t1", raw='{"path": "a"')
     async with FakeMessagesApi(reply(call)) as api, asker(api) as it:
         asked = await it.ask()
@@ -351,7 +351,7 @@ async def test_the_base_url_of_the_environment_may_end_in_v1(
 
 
 async def test_cancelling_closes_the_connection_at_once() -> None:
-    """The server sees the client leave, and stops paying attention to it."""
+    """The server sees the disconnect, and stops generating."""
     gate = Gate()
     async with FakeMessagesApi(reply("a" * 40, gate=gate)) as api, asker(api) as it:
         asking = asyncio.create_task(it.ask())
@@ -364,7 +364,7 @@ async def test_cancelling_closes_the_connection_at_once() -> None:
 
 
 async def test_closing_the_stream_closes_the_connection() -> None:
-    """Who has seen enough leaves by closing the iterator."""
+    """A caller that needs no more closes the iterator."""
     gate = Gate()
     gate.open(1)
     async with FakeMessagesApi(reply("a" * 40, gate=gate)) as api, asker(api) as it:
@@ -377,7 +377,7 @@ async def test_closing_the_stream_closes_the_connection() -> None:
 
 
 async def test_cancelling_while_the_sdk_loads_does_no_harm() -> None:
-    """The thread goes on, and the next request finds what it loaded."""
+    """The thread continues, and the next request uses the modules it loaded."""
     async with FakeMessagesApi(reply("hi")) as api, asker(api) as it:
         first = asyncio.create_task(it.ask())
         await asyncio.sleep(0)
@@ -482,7 +482,7 @@ async def test_the_connection_serves_the_next_request_too() -> None:
 async def test_what_cannot_pass_is_said_at_once_in_one_sentence(
     answer: Answer, sentence: str
 ) -> None:
-    """S1-20, S1-46: never retried; what happened, what to do, and the request's id."""
+    """S1-20, S1-46: never retried; the cause, the next step, and the request's id."""
     async with FakeMessagesApi(answer) as api, asker(api) as it:
         asked = await it.ask()
 
@@ -493,7 +493,7 @@ async def test_what_cannot_pass_is_said_at_once_in_one_sentence(
 
 
 async def test_a_prompt_that_is_too_long_is_an_error_of_its_own() -> None:
-    """S1-46: the loop compacts on this one."""
+    """S1-46: the loop compacts on this error."""
     async with FakeMessagesApi(context_window=10) as api, asker(api) as it:
         asked = await it.ask()
 
@@ -501,7 +501,7 @@ async def test_a_prompt_that_is_too_long_is_an_error_of_its_own() -> None:
 
 
 async def test_without_a_key_the_error_says_what_to_set() -> None:
-    """S1-46: before any connection is tried."""
+    """S1-46: before any connection attempt."""
     async with asker(base_url="http://127.0.0.1:1") as it:
         asked = await it.ask()
 
@@ -510,7 +510,7 @@ async def test_without_a_key_the_error_says_what_to_set() -> None:
 
 
 async def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S1-46: an installation that was damaged, and what to do about it."""
+    """S1-46: a damaged installation, with the remedy."""
 
     def load(_module: str) -> None:
         raise ImportError("No module named 'httpx2'")
@@ -525,7 +525,7 @@ async def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_missing_certificates_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was a traceback, and a sentence that did not say what to do."""
+    """It used to be a traceback, with a sentence that named no remedy."""
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
 
     async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
@@ -538,7 +538,7 @@ async def test_missing_certificates_are_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_a_socks_proxy_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was called a damaged installation."""
+    """It used to be called a damaged installation."""
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "socksio", None)
 
@@ -576,7 +576,7 @@ async def test_a_base_url_that_is_none_is_not_tried_again(base_url: str, fault: 
 
 
 def test_an_empty_base_url_means_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ANTHROPIC_BASE_URL=` in a file unsets it; the SDK would ask the empty address."""
+    """`ANTHROPIC_BASE_URL=` in a file unsets it; the SDK would use the empty address."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "")
     assert base_url(Connection(base_url="", api_key="k")) == "https://api.anthropic.com"
 
@@ -592,7 +592,7 @@ async def test_a_page_of_a_proxy_becomes_one_short_line() -> None:
 
 
 async def test_the_log_says_whose_request_it_was() -> None:
-    """S0-27: the session's id stands beside the request's."""
+    """S0-27: the session's id is beside the request's."""
     async with FakeMessagesApi(reply("a")) as api, asker(api) as it:
         with captured_records() as lines:
             await it.ask(request(session_id="s1"))
@@ -601,7 +601,7 @@ async def test_the_log_says_whose_request_it_was() -> None:
 
 
 async def test_a_long_reply_costs_one_event_a_piece() -> None:
-    """Nothing grows with the length so far: one event per delta, the text joined once."""
+    """No event grows with the length so far: one event per delta, the text joined once."""
     long = "0123456789" * 20_000
     with serve_in_thread(reply(long, chunk_chars=20)) as api:
         async with asker(api) as it:
@@ -624,7 +624,7 @@ async def test_the_key_of_the_request_wins() -> None:
 
 
 async def test_one_policy_retries_and_requests_say_who_is_asking() -> None:
-    """S1-19: retries of the SDK would multiply with ours."""
+    """S1-19: the SDK's retries would multiply with ours."""
     async with (
         FakeMessagesApi(answer=lambda _got: error(529, "overloaded_error", "busy")) as api,
         asker(api) as it,
@@ -636,7 +636,7 @@ async def test_one_policy_retries_and_requests_say_who_is_asking() -> None:
 
 
 async def test_a_compatible_server_gets_only_the_core_of_the_api() -> None:
-    """No betas, no cache markers, no thinking, no metadata; any key will do."""
+    """No betas, no cache markers, no thinking, no metadata; any key is accepted."""
     async with (
         FakeMessagesApi(reply("a")) as api,
         asker(api, compat=True, api_key=None) as it,
@@ -660,7 +660,7 @@ async def test_a_compatible_server_gets_only_the_core_of_the_api() -> None:
 async def test_a_field_that_a_compatible_server_refuses_is_left_out_from_then_on(
     field: str, options: dict[str, Any]
 ) -> None:
-    """Its 400 names the field; once is enough, and the others are still sent."""
+    """Its 400 names the field; one is enough, and the other fields are still sent."""
     refusal = error(400, "invalid_request_error", f"{field}: Extra inputs are not permitted")
     wanted = request(**options)
     async with (
@@ -691,7 +691,7 @@ async def test_events_end_with_exactly_one_reply_end() -> None:
 
 
 def test_the_sdk_is_not_imported_before_it_is_asked_for() -> None:
-    """It costs over a second, and the prompt waits for nobody."""
+    """It costs over a second, and the prompt must not wait."""
     code = (
         "import sys, agent_cli.providers.anthropic_messages as m; m.AnthropicMessages();"
         "print(sorted({'anthropic', 'httpx2', 'mcp'} & set(sys.modules)))"

@@ -28,7 +28,7 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     ],
 )
 def test_the_address_is_that_of_the_server_however_it_is_written(given: str, address: str) -> None:
-    """C15: other clients want it with `/v1`, and it is copied from there."""
+    """C15: other clients expect `/v1`, and users copy it from there."""
     assert base_url(Connection(base_url=given)) == address
 
 
@@ -41,7 +41,7 @@ def test_the_address_is_that_of_the_server_however_it_is_written(given: str, add
     ],
 )
 def test_a_password_is_masked_and_a_path_is_not(address: str, shown: str) -> None:
-    """Threat 9: an address is shown in messages and logs."""
+    """Threat 9: addresses are shown in messages and logs."""
     assert without_password(address) == shown
 
 
@@ -73,7 +73,7 @@ def test_the_credential_is_the_first_there_is(
 
 
 def test_a_key_that_a_header_can_hold_is_left_as_it_is() -> None:
-    """One that it cannot hold is refused without being shown."""
+    """An invalid one is refused without being shown."""
     assert checked_key("sk-1 2") == "sk-1 2"
     for key in ("CANARY\n", "CANARY\u043a"):
         with pytest.raises(CallFailed, match="holds a line break or a character") as refused:
@@ -83,7 +83,7 @@ def test_a_key_that_a_header_can_hold_is_left_as_it_is() -> None:
 
 
 def test_headers_of_the_environment_are_one_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C15: as the SDK reads them; a line that is none is passed over."""
+    """C15: as the SDK reads them; an invalid line is skipped."""
     monkeypatch.delenv("ANTHROPIC_CUSTOM_HEADERS", raising=False)
     assert custom_headers() == {}
 
@@ -93,7 +93,7 @@ def test_headers_of_the_environment_are_one_a_line(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_connection_that_is_printed_shows_no_credential() -> None:
-    """Threat 9: it stands in tracebacks; what nobody set does nothing."""
+    """Threat 9: it appears in tracebacks; unset options do nothing."""
     connection = Connection(api_key="CANARY", auth_token="CANARY")
 
     assert "CANARY" not in repr(connection)

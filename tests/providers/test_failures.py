@@ -20,7 +20,7 @@ from agent_cli.providers.retry_policy import FailureKind
 
 @dataclass(frozen=True)
 class Row:
-    """An answer, and what it is."""
+    """An answer, and its expected failure."""
 
     answer: Refusal
     sentence: str
@@ -78,7 +78,7 @@ ROWS = [
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.answer.status} {row.sentence[:30]}")
 def test_each_answer_is_one_sentence_and_says_whether_it_passes(row: Row) -> None:
-    """S1-20, S1-46, C15: what happened, what to do now, and whether asking again can help."""
+    """S1-20, S1-46, C15: the cause, the next step, and whether a retry can help."""
     failed = refused(row.answer, asked_delay_s=3.0)
 
     assert str(failed) == str(failed.error) == row.sentence
@@ -91,7 +91,7 @@ def test_each_answer_is_one_sentence_and_says_whether_it_passes(row: Row) -> Non
 
 @pytest.mark.parametrize("code", ["enforced_spend_limit_reached", "contract_spend_limit_reached"])
 def test_a_spent_limit_is_not_waited_for(code: str) -> None:
-    """S1-20: also where the status is that of a rate limit."""
+    """S1-20: also if the status is that of a rate limit."""
     failed = refused(Refusal(status=429, message="no more", code=code))
 
     assert str(failed) == "spending limit reached (no more); raise it in the API's console"
@@ -102,7 +102,7 @@ def test_a_spent_limit_is_not_waited_for(code: str) -> None:
 def test_a_conversation_that_does_not_fit_is_one_that_can_be_shortened(
     status: int, said: str
 ) -> None:
-    """S1-39: whoever makes room catches this one."""
+    """S1-39: the code that compacts catches this one."""
     failed = refused(Refusal(status=status, message=said, request_id="req_1"))
 
     assert isinstance(failed.error, ContextOverflow)
@@ -111,7 +111,7 @@ def test_a_conversation_that_does_not_fit_is_one_that_can_be_shortened(
 
 
 def test_a_page_is_told_in_one_line() -> None:
-    """S1-46: a proxy answers with more than anybody reads."""
+    """S1-46: a proxy's page is too long to show."""
     failed = refused(answer(502, "<p>no\n" * 500))
 
     assert "\n" not in failed.reason
@@ -126,7 +126,7 @@ def test_a_failure_without_a_reason_of_its_own_is_its_error() -> None:
 
 
 def test_a_connection_that_broke_may_have_cost_once_the_request_was_sent() -> None:
-    """S1-46: and it is one of those that pass."""
+    """S1-46: and it is a transient failure."""
     sent, unsent = broken_off("lost", "req_1"), broken_off("lost", is_sent=False)
 
     assert str(sent) == "lost; check the network and ask again (request req_1)"
@@ -136,7 +136,7 @@ def test_a_connection_that_broke_may_have_cost_once_the_request_was_sent() -> No
 
 
 def test_a_page_in_place_of_a_stream_names_the_base_url() -> None:
-    """C15: asking again brings the same page."""
+    """C15: a retry brings the same page."""
     failed = not_the_api("https://x", "a web page")
 
     assert str(failed) == (

@@ -18,7 +18,7 @@ print("httpx2" in sys.modules, gc.isenabled(), gc.get_freeze_count() > 1000)
 
 
 def run(then: str) -> str:
-    """Return what a fresh process prints that preloads, and then does *then*."""
+    """Return the output of a new process that preloads, and then runs *then*."""
     done = subprocess.run(
         [sys.executable, "-c", PRELOAD.format(then=then)],
         capture_output=True,
@@ -31,7 +31,7 @@ def run(then: str) -> str:
 
 
 def test_loading_does_not_hold_up_the_caller_and_leaves_the_collector_on() -> None:
-    """`preload` returns while the thread imports; twice is once."""
+    """`preload` returns while the thread imports; a second call does nothing more."""
     assert run("provider._loaded()") == "False\nTrue True True\n"
 
 

@@ -29,7 +29,7 @@ def model(id: str, **more: object) -> Payload:
 
 
 def offers(api: FakeMessagesApi) -> None:
-    """Let *api* offer three models, on two pages."""
+    """Make *api* serve three models, on two pages."""
     api.models = [
         model("claude-opus-5-5", lifecycle="active", max_input_tokens=1_000_000, max_tokens=64_000),
         model("claude-sonnet-5-5", lifecycle="deprecated", retires_at=f"{SOON}T00:00:00Z"),
@@ -55,7 +55,7 @@ def test_models_are_listed_with_aliases_and_when_they_retire() -> None:
 
 
 async def test_doctor_warns_of_a_model_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of those in use; one with a date in its id is the one without."""
+    """Of the models in use; a dated id stands for the id without date."""
     with serve_in_thread() as api:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
@@ -79,7 +79,7 @@ async def test_doctor_warns_of_a_model_that_ends(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("answer", ["<html>", '{"data": 1}', '{"models": []}'])
 async def test_what_is_no_list_is_told_so(answer: str) -> None:
-    """Servers of other makers answer all kinds of things."""
+    """Other makers' servers give all kinds of answers."""
     with serve_in_thread() as api:
         api.model_list = answer
         with pytest.raises(ModelError, match="something that is no list of models"):
@@ -87,7 +87,7 @@ async def test_what_is_no_list_is_told_so(answer: str) -> None:
 
 
 async def test_the_sdk_lists_the_same() -> None:
-    """Where only it finds the credentials."""
+    """For credentials that only the SDK finds."""
     with serve_in_thread() as api:
         offers(api)
         connection = Connection(base_url=api.base_url, api_key="k")
@@ -111,7 +111,7 @@ async def test_a_recording_is_neither_asked_nor_written_to(tmp_path: Path) -> No
 
 
 async def test_a_server_without_a_list_or_out_of_reach_is_told_so() -> None:
-    """404 from a server that has only messages; nobody listens on port 9."""
+    """404 from a server that has only messages; no server listens on port 9."""
     with serve_in_thread() as api, pytest.raises(ModelError, match="status 404"):
         await offered_models(Connection(base_url=f"{api.base_url}/elsewhere", api_key="k"))
     with pytest.raises(ModelError, match="cannot reach"):
@@ -119,7 +119,7 @@ async def test_a_server_without_a_list_or_out_of_reach_is_told_so() -> None:
 
 
 def test_slash_model_offers_what_the_server_offers(tmp_path: Path) -> None:
-    """Behind the aliases, with what is said of their end."""
+    """After the aliases, with their retirement dates."""
     with (
         serve_in_thread() as api,
         Terminal(AGENT_CLI, "--no-mcp", **environment(api, {})) as terminal,

@@ -33,7 +33,7 @@ MILLION = 1_000_000
         ("claude-sonnet-4-6", Usage(MILLION, MILLION, MILLION), 18_300_000),
         ("claude-haiku-4-5-20251001", Usage(input_tokens=MILLION), MILLION),
         ("claude-haiku-5-5", Usage(input_tokens=100_000, output_tokens=100), 10_050),
-        # One token more and the whole request costs the higher price.
+        # With one token more, the whole request costs the higher price.
         ("claude-haiku-5-5", Usage(input_tokens=100_001, output_tokens=100), 50_250),
         ("claude-haiku-5-5", Usage(input_tokens=1, cache_read_tokens=100_000), 5_000),
         ("claude-opus-5-5", Usage(), 0),
@@ -44,7 +44,7 @@ MILLION = 1_000_000
 def test_a_reply_costs_what_the_price_list_says(
     model: str, usage: Usage, microdollars: int | None
 ) -> None:
-    """In whole micro-dollars; no known price is None, not nothing."""
+    """In whole micro-dollars; an unknown price is None, not zero."""
     assert cost_microdollars(model, usage) == microdollars
 
 
@@ -74,7 +74,7 @@ def test_every_list_of_prices_ends_with_one_for_any_length() -> None:
 
 
 def test_an_unknown_model_is_doubted_and_the_nearest_one_named() -> None:
-    """It may still be asked: the API knows models this table does not."""
+    """It may still be used: the API knows models this table does not."""
     assert doubt_about("claude-opus-5-5") == doubt_about("claude-haiku-4-5-20251001") == ""
     assert doubt_about("claude-opuss").startswith(
         "claude-opuss is not among the models known here (did you mean claude-opus"
@@ -84,19 +84,19 @@ def test_an_unknown_model_is_doubted_and_the_nearest_one_named() -> None:
 
 @pytest.mark.parametrize("id", ["claude-sonnet-5-5", "claude-haiku-4-5-20251001", "of-tomorrow"])
 def test_a_model_is_found_with_and_without_its_provider(id: str) -> None:
-    """S3-01: as the document's quick start asks for it; an id nobody knows works too."""
+    """S3-01: as in the document's quick start; an unknown id works too."""
     assert get_model("anthropic", id) == get_model(id) == model_by_id(id)
 
 
 def test_an_unknown_provider_is_named() -> None:
-    """S0-05, C21: with the one there is."""
+    """S0-05, C21: with the known ones."""
     with pytest.raises(ProviderNotFound, match=r"^no provider 'openai'; there is: anthropic$"):
         get_model("openai", "gpt")
 
 
 @pytest.mark.parametrize("id", ["claude-haiku-4-5", "claude-opus-5-5", "of-tomorrow"])
 def test_a_model_made_of_its_id_gets_the_facts_that_decide_what_is_sent(id: str) -> None:
-    """S3-09: `Model("claude-haiku-4-5")` was sent adaptive thinking and refused."""
+    """S3-09: `Model("claude-haiku-4-5")` used to get adaptive thinking, which it refuses."""
     found, table = with_known_facts(Model(id, context_window=7)), model_by_id(id)
 
     assert (found.thinking, found.efforts) == (table.thinking, table.efforts)
@@ -104,7 +104,7 @@ def test_a_model_made_of_its_id_gets_the_facts_that_decide_what_is_sent(id: str)
 
 
 def test_facts_that_were_given_are_kept() -> None:
-    """Who says what a model accepts knows better than the table."""
+    """A caller's facts about a model take precedence over the table."""
     own = Model("claude-haiku-4-5", thinking=frozenset({"adaptive"}), efforts=frozenset({"low"}))
 
     assert with_known_facts(own) == own

@@ -13,7 +13,7 @@ PING = {"type": "ping"}
 
 
 async def wait_after(steps: list[tuple[float, dict[str, str]]]) -> None:
-    """Make the limit, take each event after its seconds, and wait once more."""
+    """Create the limit, take each event after its seconds, and wait once more."""
     loop = asyncio.get_running_loop()
     real, ahead_s = loop.time, 0.0
     loop.time = lambda: real() + ahead_s  # type: ignore[method-assign]  # the test's clock
@@ -26,7 +26,7 @@ async def wait_after(steps: list[tuple[float, dict[str, str]]]) -> None:
 
 
 async def test_a_long_reply_has_no_limit_as_a_whole() -> None:
-    """Each piece begins the limit anew: an answer may take an hour."""
+    """Each piece restarts the limit: an answer may take an hour."""
     await wait_after([(LIMIT_S - 1, DELTA)] * 6)
 
 

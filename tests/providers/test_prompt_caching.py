@@ -32,7 +32,7 @@ def turn(number: int, calls: int) -> Answer:
 
 
 def answers_to(said: Reply) -> list[LlmMessage]:
-    """Return *said* as a message and a result for each of its calls."""
+    """Return *said* as a message with a result for each of its calls."""
     message = AssistantMessage(said.content, said.stop_reason)
     results = [
         ToolResultMessage(str(call["id"]), "tool_1", (text_block("line\n" * 40),))
@@ -54,14 +54,14 @@ async def session(api: FakeMessagesApi) -> list[Reply]:
 
 
 def prompt(body: Payload) -> str:
-    """Return the prompt in the order in which it is cached, without markers and closing marks."""
+    """Return the prompt in cache order, without markers and closing brackets."""
     parts = [*body["tools"], *body["system"], *body["messages"]]
     return "".join(json.dumps(without_markers(part)) for part in parts)
 
 
 @pytest.mark.parametrize("calls", [1, 3, 25], ids=["one call", "three calls", "25 calls"])
 async def test_what_was_sent_in_a_turn_is_read_from_the_cache_in_the_next(calls: int) -> None:
-    """At least 95 % of it, also when one turn adds more blocks than a marker looks back."""
+    """At least 95 % of it, also if one turn adds more blocks than a marker looks back."""
     script = [turn(number, calls) for number in range(TURNS)]
     async with FakeMessagesApi(*script) as api:
         replies = await session(api)
@@ -86,7 +86,7 @@ async def test_a_request_begins_with_the_bytes_of_the_one_before() -> None:
 
 
 async def test_roles_alternate_in_every_request() -> None:
-    """S1-31: user first and last, whatever the turns bring; steering adds to the results."""
+    """S1-31: user first and last, whatever the turns add; steering is added to the results."""
     history: list[LlmMessage] = [UserMessage.of("one"), UserMessage.of("two")]
     async with FakeMessagesApi(turn(0, 2), reply("done")) as api, asker(api) as it:
         asked = await it.ask(request(*history))
@@ -110,7 +110,7 @@ async def test_thinking_is_replayed_exactly_as_received() -> None:
 
 
 def test_never_more_than_four_markers_and_none_on_thinking() -> None:
-    """The API refuses a fifth one, and any on a thinking block."""
+    """The API refuses a fifth marker, and any on a thinking block."""
     history: list[LlmMessage] = [UserMessage.of("hi")]
     for number in range(TURNS):
         block: dict[str, Json] = dict(thinking(f"{number}"))

@@ -28,13 +28,13 @@ SCRIPT = (
 
 
 async def recorded(path: Path) -> list[Asked]:
-    """Record three replies, an error and a break on the way."""
+    """Record three replies, with an error and a break in between."""
     async with FakeMessagesApi(*SCRIPT) as api, asker(api, record=path) as it:
         return [await it.ask() for _ in range(3)]
 
 
 async def test_a_recording_plays_the_same_events_offline(tmp_path: Path) -> None:
-    """No key, and an address where nobody listens."""
+    """No key, and an address without a server."""
     tape = tmp_path / "tape.jsonl"
     live = await recorded(tape)
 
@@ -46,13 +46,13 @@ async def test_a_recording_plays_the_same_events_offline(tmp_path: Path) -> None
 
 
 def _comparable(asked: Asked) -> list[object]:
-    """Return the events; how a break is described differs, the break itself does not."""
+    """Return the events without the wording of a break."""
     retries = {id(event) for event in asked.retries}
     return [type(event) if id(event) in retries else event for event in asked.events]
 
 
 async def test_a_recording_holds_nothing_of_the_requests(tmp_path: Path) -> None:
-    """Neither the key nor the prompt; of the response only the headers that matter."""
+    """Neither key nor prompt; of the response only the relevant headers."""
     tape = tmp_path / "tape.jsonl"
     await recorded(tape)
 
@@ -69,7 +69,7 @@ async def test_a_recording_holds_nothing_of_the_requests(tmp_path: Path) -> None
 
 
 async def test_a_recording_is_the_users_alone(tmp_path: Path) -> None:
-    """It holds the model's side of the conversation; the umask is not asked."""
+    """It holds the model's side of the conversation; the umask is ignored."""
     before = os.umask(0)
     try:
         await recorded(tmp_path / "tape.jsonl")
@@ -80,7 +80,7 @@ async def test_a_recording_is_the_users_alone(tmp_path: Path) -> None:
 
 
 async def test_bytes_that_are_no_text_are_recorded_too(tmp_path: Path) -> None:
-    """A chunk may end in the middle of a character."""
+    """A chunk may end inside a character."""
     tape = tmp_path / "tape.jsonl"
     bad = broken(reply("x"), "bad_utf8", after=1)
     async with FakeMessagesApi(bad, reply("fine")) as api, asker(api, record=tape) as it:
@@ -95,7 +95,7 @@ async def test_bytes_that_are_no_text_are_recorded_too(tmp_path: Path) -> None:
 
 
 async def test_a_compressed_reply_is_recorded_as_it_came(tmp_path: Path) -> None:
-    """Some proxies compress; the recording keeps the header that says so."""
+    """Some proxies compress; the recording keeps the encoding header."""
     tape = tmp_path / "tape.jsonl"
     body = gzip.compress(
         b'data: {"type": "message_start", "message": {}}\n\n'
@@ -120,7 +120,7 @@ async def test_a_recording_that_cannot_be_written_is_refused(tmp_path: Path) -> 
 
 
 async def test_a_disk_that_fills_up_ends_the_call_with_its_name() -> None:
-    """It was a bug of ours, and asked five times again where the disk was full at once."""
+    """It used to be reported as a bug, and retried five times on a full disk."""
     full = Path("/dev/full")
     async with FakeMessagesApi(reply("hi")) as api, asker(api, record=full) as it:
         asked = await it.ask()
@@ -144,7 +144,7 @@ async def test_a_recording_that_is_used_up_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
-    """When the run begins, not in the middle of it."""
+    """At the start of the run, not in the middle of it."""
     other = tmp_path / "notes.txt"
     other.write_text("hello\n")
 
@@ -205,7 +205,7 @@ async def test_a_recording_is_played_with_its_pauses_times_the_pace(
 
 
 async def test_a_recording_that_breaks_off_is_played_to_there(tmp_path: Path) -> None:
-    """A recorded break is one again; where the program was killed there is only no more."""
+    """A recorded break is replayed; after a kill the recording just ends."""
     killed = ReplayTransport(
         tape_of(tmp_path / "killed.jsonl", START, chunk(0, "a"), START, chunk(0, "b"))
     )
@@ -228,7 +228,7 @@ async def test_a_recording_that_breaks_off_is_played_to_there(tmp_path: Path) ->
 def test_a_line_that_no_recording_holds_is_refused(
     line: dict[str, object], fault: str, tmp_path: Path
 ) -> None:
-    """One of another version is not played in part."""
+    """A recording of another version is not replayed in part."""
     tape = tape_of(tmp_path / "tape.jsonl", START, line)
 
     with pytest.raises(ModelError, match=rf"tape\.jsonl is not a recording .*: .*{fault}"):
@@ -246,7 +246,7 @@ ACTED_ON = {
 
 
 class Served(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
-    """A server that answers with *pieces*; one that is an error is raised."""
+    """A server that answers with *pieces*; an exception among them is raised."""
 
     def __init__(self, *pieces: bytes | Exception) -> None:
         self._pieces = pieces
@@ -269,7 +269,7 @@ class Served(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
 async def test_what_passes_is_written_as_it_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bytes, times and headers that are acted on; nothing that is secret, or was there before."""
+    """Bytes, times and relevant headers; no secret, and nothing from before."""
     clock = iter([10.0, 10.25, 10.333333])
     monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     tape = tmp_path / "tape.jsonl"
@@ -298,7 +298,7 @@ async def test_what_passes_is_written_as_it_comes(
 
 
 async def test_a_connection_that_breaks_is_recorded_and_raised(tmp_path: Path) -> None:
-    """It is played as a break, and is no end."""
+    """It is replayed as a break, not as an end."""
     tape = tmp_path / "tape.jsonl"
     transport = RecordTransport(Served(b"a", httpx2.ReadTimeout("late")), tape)
 

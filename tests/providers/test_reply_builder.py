@@ -16,7 +16,7 @@ STOP: Payload = {"type": "message_stop"}
 
 
 def built(*events: Payload) -> ReplyBuilder:
-    """Return a builder that was fed *events*."""
+    """Return a builder fed with *events*."""
     builder = ReplyBuilder("claude-opus-5", "req_1")
     for event in events:
         list(builder.feed(event))
@@ -58,13 +58,13 @@ def tool_input(*pieces: str, given: Json = None) -> Json:
 def test_arguments_are_parsed_when_their_block_ends(
     pieces: tuple[str, ...], arguments: Json
 ) -> None:
-    """What is no JSON object, or could never be sent back, is kept as text for the model."""
+    """Anything but a serializable JSON object is kept as text for the model."""
     assert tool_input(*pieces) == arguments
 
 
 @pytest.mark.parametrize("depth", [100, 700, 3_000])
 def test_brackets_without_end_are_text_for_the_model(depth: int) -> None:
-    """A model that repeats itself: parsing, recording and sending walk what is nested."""
+    """Parsing, recording and sending a repetitive model's output recurse into the nesting."""
     deep = f'{{"a": {"[" * depth}{"]" * depth}}}'
     deepest = f'{{"a": {"[" * 99}{"]" * 99}}}'
 
@@ -78,7 +78,7 @@ def test_arguments_that_came_with_the_start_are_kept() -> None:
 
 
 def test_a_call_without_an_id_gets_one() -> None:
-    """Some servers leave it empty, and the answer has to refer to something."""
+    """Some servers leave it empty, and the result must refer to an id."""
     builder = built(START)
     block: Payload = {"type": "tool_use", "id": "", "name": "n", "input": {}}
     (event,) = builder.feed({"type": "content_block_start", "index": 0, "content_block": block})
@@ -108,7 +108,7 @@ def test_citations_and_compactions_are_collected() -> None:
 
 
 def test_figures_of_the_end_replace_those_of_the_start() -> None:
-    """They are cumulative; null means nothing new. Cache writes are split by their lifetime."""
+    """They are cumulative; null means unchanged. Cache writes are split by lifetime."""
     usage: Payload = {
         "input_tokens": None,
         "output_tokens": 50,
@@ -150,7 +150,7 @@ def test_blocks_are_ordered_by_index() -> None:
 
 
 def test_a_block_whose_end_is_missing_ends_with_the_reply() -> None:
-    """Some servers never send it."""
+    """Some servers never send its end."""
     block: Payload = {"type": "text", "text": "said"}
     start = {"type": "content_block_start", "index": 0, "content_block": block}
 

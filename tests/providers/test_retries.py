@@ -31,7 +31,7 @@ async def test_a_rate_limit_is_waited_out_by_the_table() -> None:
 
 
 async def test_each_wait_is_announced_before_it_begins() -> None:
-    """S1-21: attempt and wait, once per retry, while the wait is still to come."""
+    """S1-21: attempt and wait, once per retry, before the wait."""
     waits_at_announcement: list[int] = []
     async with FakeMessagesApi(RATE_LIMIT, RATE_LIMIT, reply("hi")) as api, asker(api) as it:
         announced: list[Retrying] = []
@@ -70,7 +70,7 @@ async def test_a_rate_limit_in_the_middle_of_a_reply_restarts_it() -> None:
     "kind", ["overloaded_error", "api_error", "timeout_error", "rate_limit_error"]
 )
 async def test_an_error_that_passes_restarts_a_reply_that_had_begun(kind: str) -> None:
-    """S1-22, C15: the status was 200, so the kind of the error alone says that it passes."""
+    """S1-22, C15: the status was 200, so only the kind of the error shows that it is transient."""
     failed = {"type": "error", "error": {"type": kind, "message": "not now"}}
     lines = b'event: message_start\ndata: {"type": "ping"}\n\n'
     lines += f"event: error\ndata: {json.dumps(failed)}\n\n".encode()
@@ -112,7 +112,7 @@ def test_the_wait_may_be_given_as_a_date() -> None:
 
 @pytest.mark.parametrize(("asked_s", "waits_s"), [("60", [60]), ("61", [])])
 async def test_a_wait_above_the_limit_is_not_slept(asked_s: str, waits_s: list[float]) -> None:
-    """S0-29: a typed error tells the delay that was asked for."""
+    """S0-29: a typed error has the requested delay."""
     slow = error(429, "rate_limit_error", "Slow down", headers={"retry-after": asked_s})
     async with FakeMessagesApi(slow, reply("hi")) as api, asker(api) as it:
         asked = await it.ask()
@@ -141,7 +141,7 @@ async def test_a_request_may_name_the_longest_wait_itself(
 
 @pytest.mark.parametrize("code", sorted(SPEND_LIMITS))
 async def test_a_spend_limit_is_never_waited_out(code: str) -> None:
-    """It does not pass by itself, whatever the headers say."""
+    """It does not end by itself, whatever the headers say."""
     spent = error(429, "rate_limit_error", "x", code=code, headers={"x-should-retry": "true"})
     async with FakeMessagesApi(spent) as api, asker(api) as it:
         await it.ask()
@@ -191,7 +191,7 @@ async def test_no_retries_means_none() -> None:
 
 
 async def test_retries_count_through_different_failures() -> None:
-    """One budget for the call; each wait takes the base of its own failure."""
+    """One budget for the call; each wait uses the base of its own failure."""
     busy = error(529, "overloaded_error", "busy")
     answers = (busy, RATE_LIMIT, broken(reply("x"), "drop"), reply("hi"))
     async with FakeMessagesApi(*answers) as api, asker(api) as it:
@@ -213,7 +213,7 @@ async def test_retries_count_through_different_failures() -> None:
     ],
 )
 async def test_only_the_failures_named_are_waited_out(answer: Answer, kind: FailureKind) -> None:
-    """C15: each of the four words alone, and all but it."""
+    """C15: each of the four words alone, and all except it."""
     others: tuple[FailureKind, ...] = tuple(
         other for other in get_args(FailureKind) if other != kind
     )
@@ -229,7 +229,7 @@ async def test_only_the_failures_named_are_waited_out(answer: Answer, kind: Fail
 
 @pytest.mark.parametrize("asked_s", ["5", "900"])
 async def test_a_server_whose_word_does_not_count_is_asked_again_by_the_table(asked_s: str) -> None:
-    """C15: neither a shorter wait nor the limit of longer ones."""
+    """C15: neither a shorter wait nor the limit of longer ones applies."""
     busy = error(429, "rate_limit_error", "slow", headers={"retry-after": asked_s})
     policy = RetryPolicy(respect_retry_after=False)
     async with FakeMessagesApi(busy, reply("hi")) as api, asker(api, retry=policy) as it:

@@ -16,7 +16,7 @@ STREAM = (
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_events_do_not_depend_on_where_the_network_cuts(size: int) -> None:
-    """Inside a character, a line ending, a name; one without its end is dropped."""
+    """Inside a character, a line ending, a name; an incomplete event is dropped."""
     decoder = EventDecoder()
     pieces = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]
 

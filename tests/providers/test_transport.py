@@ -24,19 +24,19 @@ from tests.providers.asking import asker
 
 
 def behind(outer: Exception, *reasons: Exception) -> Exception:
-    """Return *outer*, raised because of the first of *reasons*, that because of the second …"""
+    """Return *outer*, caused by the first of *reasons*, caused by the second …"""
     for error, cause in zip((outer, *reasons), reasons, strict=False):
         error.__cause__ = cause
     return outer
 
 
 def system(number: int) -> OSError:
-    """Return what asyncio says of a failed connection, with words of its own."""
+    """Return asyncio's error for a failed connection, with its wording."""
     return OSError(number, "Connect call failed ('127.0.0.1', 1)")
 
 
 def tls(name: str, said: str) -> ssl.SSLError:
-    """Return a fault of OpenSSL; it has a name for some and only a sentence for others."""
+    """Return an OpenSSL error; some have a name, others only a sentence."""
     fault = ssl.SSLError(1, said)
     fault.reason = name
     return fault
@@ -97,7 +97,7 @@ AGAIN = "; check the network and ask again"
 def test_a_call_without_a_reply_says_why_and_is_tried_again(
     error: Exception, sentence: str, *, may_have_cost: bool
 ) -> None:
-    """S1-46, C15: in the words that say most, and whether the server can have the request."""
+    """S1-46, C15: the most informative words, and whether the server may have the request."""
     failed = connection_failure(error, "https://x")
 
     assert str(failed) == sentence
@@ -106,7 +106,7 @@ def test_a_call_without_a_reply_says_why_and_is_tried_again(
 
 
 def test_errors_that_name_each_other_as_their_cause_have_an_end() -> None:
-    """Libraries raise an error again from one that it caused."""
+    """Libraries may raise an error from one that it caused."""
     one, other = httpx2.ConnectError(""), ValueError("twisted")
     one.__cause__, other.__context__ = other, one
 
@@ -114,7 +114,7 @@ def test_errors_that_name_each_other_as_their_cause_have_an_end() -> None:
 
 
 def test_a_certificate_nobody_trusts_is_not_asked_again() -> None:
-    """Waiting does not help; the sentence says where to look."""
+    """Waiting does not help; the message says where to look."""
     distrust = ssl.SSLCertVerificationError(1, "certificate verify failed")
     distrust.verify_message = "self-signed certificate"
 
@@ -128,7 +128,7 @@ def test_a_certificate_nobody_trusts_is_not_asked_again() -> None:
 
 
 def test_an_error_with_a_sentence_of_its_own_keeps_it() -> None:
-    """A recording that is used up is no fault of the network."""
+    """A used-up recording is no network fault."""
     error = ModelError("the recording holds no more")
 
     failed = connection_failure(error, "https://x")
@@ -146,7 +146,7 @@ def test_an_error_with_a_sentence_of_its_own_keeps_it() -> None:
     ],
 )
 def test_a_reply_that_breaks_says_how(error: httpx2.RequestError, reason: str) -> None:
-    """C15: an error without words is named; the request's id goes with it."""
+    """C15: an error without words is named by its type; the request's id is included."""
     failed = broken_reply(error, Connection(read_timeout_s=7.5), "req_1")
 
     assert (failed.reason, failed.retryable) == (reason, True)
@@ -154,7 +154,7 @@ def test_a_reply_that_breaks_says_how(error: httpx2.RequestError, reason: str) -
 
 
 async def test_only_the_silence_of_a_reply_is_the_users_to_limit() -> None:
-    """C15: a server that is not there is noticed in seconds, a slow model is waited for."""
+    """C15: an absent server is noticed in seconds, a slow model is waited for."""
     async with http_client(Connection(read_timeout_s=700)) as client:
         limits = client.timeout
 
@@ -165,7 +165,7 @@ async def test_only_the_silence_of_a_reply_is_the_users_to_limit() -> None:
 
 
 async def test_a_body_whose_end_is_held_back_is_not_waited_for() -> None:
-    """C15: the reply is complete with its last event; the connection is given up instead."""
+    """C15: the reply is complete with its last event; the connection is dropped instead."""
 
     async def chunks() -> AsyncGenerator[bytes]:
         yield b"\n"
@@ -178,7 +178,7 @@ async def test_a_body_whose_end_is_held_back_is_not_waited_for() -> None:
 
 @asynccontextmanager
 async def server(heard: list[bytes]) -> AsyncGenerator[str]:
-    """Answer anything with nothing, note its first line, and yield the address."""
+    """Answer every request with an empty reply, record its first line, and yield the address."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(await reader.readline())
@@ -190,7 +190,7 @@ async def server(heard: list[bytes]) -> AsyncGenerator[str]:
 
 
 async def test_a_connection_that_a_router_forgot_is_noticed_within_six_minutes() -> None:
-    """C15: not at the next prompt; where the system has no such option it is left out."""
+    """C15: not at the next prompt; systems without the option leave it out."""
     async with (
         server([]) as address,
         http_client(Connection()) as client,
@@ -210,7 +210,7 @@ async def test_a_connection_that_a_router_forgot_is_noticed_within_six_minutes()
 async def test_a_proxy_of_the_environment_is_used(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C15: a transport of our own would go round it."""
+    """C15: a custom transport would bypass it."""
     heard: list[bytes] = []
     async with server(heard) as address:
         monkeypatch.setenv(name, address)

@@ -24,7 +24,7 @@ SHORT = {"type": "ephemeral"}
 
 
 async def sent(*messages: Any, **options: Any) -> ReceivedRequest:
-    """Return the request that the server got; it must have found nothing wrong with it."""
+    """Return the request as the server got it, without refusals."""
     async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
         asked = await it.ask(request(*messages, **options))
 
@@ -33,7 +33,7 @@ async def sent(*messages: Any, **options: Any) -> ReceivedRequest:
 
 
 async def test_a_request_carries_system_history_and_tools_and_streams() -> None:
-    """S1-18, S1-45: always streaming; the whole body, so that nothing else creeps in."""
+    """S1-18, S1-45: always streaming; the whole body, so that nothing is added unnoticed."""
     got = await sent(
         UserMessage.of("hi"),
         AssistantMessage((CALL,), "tool_use"),
@@ -73,14 +73,14 @@ async def test_a_request_carries_system_history_and_tools_and_streams() -> None:
 
 
 async def test_what_is_not_set_is_not_sent() -> None:
-    """S0-25, C20: no temperature, no session, nothing empty."""
+    """S0-25, C20: no temperature, no session, no empty field."""
     got = await sent()
 
     assert not {"temperature", "metadata", "system", "tools", "output_config"} & set(got.body)
 
 
 async def test_a_temperature_that_is_set_is_sent() -> None:
-    """S0-25, C20: the SDK has no parameter for it any more, compatible servers do."""
+    """S0-25, C20: the SDK no longer has a parameter for it, but compatible servers do."""
     async with FakeMessagesApi() as api, asker(api) as it:
         await it.ask(request(temperature=0.5))
 
@@ -101,7 +101,7 @@ async def test_the_hour_marker_is_on_the_tools_when_there_is_no_system_prompt() 
 
 
 async def test_the_session_id_is_the_same_through_retries() -> None:
-    """S0-27: the request says whose it is, each time."""
+    """S0-27: each attempt names its session."""
     async with FakeMessagesApi(answer=_always_overloaded) as api, asker(api) as it:
         await it.ask(request(session_id="s1"))
 
@@ -161,7 +161,7 @@ async def test_each_thinking_level_is_sent_or_refused(
 @pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh", None])
 @pytest.mark.parametrize("model", sorted(model_table().models))
 async def test_no_level_makes_an_invalid_request(model: str, level: ThinkingLevel | None) -> None:
-    """S3-09: whatever we know of a model, the API takes it or we say no ourselves."""
+    """S3-09: whatever we know of a model, the API accepts it or we refuse first."""
     async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
         asked = await it.ask(request(model=model, thinking_level=level))
 
@@ -170,7 +170,7 @@ async def test_no_level_makes_an_invalid_request(model: str, level: ThinkingLeve
 
 
 async def test_budgets_per_level_can_be_set() -> None:
-    """S0-28: for the models that think by budget."""
+    """S0-28: for models with a thinking budget."""
     budgets = {"low": 3000, "high": 10}
     low = await sent(model="claude-haiku-4-5", thinking_level="low", thinking_budgets=budgets)
     high = await sent(model="claude-haiku-4-5", thinking_level="high", thinking_budgets=budgets)
@@ -215,7 +215,7 @@ async def test_keys_keep_their_order_on_the_wire() -> None:
 
 
 def test_a_model_made_of_its_id_alone_is_sent_what_it_accepts() -> None:
-    """S3-09: adaptive thinking and effort are refused by this one."""
+    """S3-09: this one refuses adaptive thinking and effort."""
     asked = replace(request(thinking_level="low"), model=Model("claude-haiku-4-5"))
 
     assert thinking_parameters(asked, compat=False) == {
@@ -224,7 +224,7 @@ def test_a_model_made_of_its_id_alone_is_sent_what_it_accepts() -> None:
 
 
 async def test_a_task_budget_is_sent_to_models_that_take_one() -> None:
-    """Beside the effort, with its beta; less than the least the API takes is not sent."""
+    """Beside the effort, with its beta; a budget below the API's minimum is not sent."""
     with_effort = await sent(UserMessage.of("hi"), task_budget=50_000, thinking_level="low")
     too_small = await sent(UserMessage.of("hi"), task_budget=19_999)
     without = await sent(UserMessage.of("hi"), task_budget=50_000, model="claude-sonnet-5")

@@ -20,7 +20,7 @@ from tests.messages_api import FakeMessagesApi, raw, reply
 from tests.messages_api.received import ReceivedRequest
 from tests.providers.asking import asker, request
 
-# They describe the SDK and its host, and serve its statistics.
+# They describe the SDK and its host, for statistics.
 STATISTICS = "x-stainless-"
 CODE = "enforced_spend_limit_reached"
 TOOL = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {}}})
@@ -29,7 +29,7 @@ TOOL = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path"
 async def sent_by(
     client: Client, sent: dict[str, Any], api: FakeMessagesApi, api_key: str | None = None
 ) -> ReceivedRequest:
-    """Return the request that *client* makes of *sent*, whatever the server thinks of it."""
+    """Return the request that *client* makes of *sent*, whatever the server's answer."""
     with suppress(CallFailed):
         async with client.post(sent, api_key=api_key) as opened:
             await opened.finish()
@@ -84,7 +84,7 @@ async def test_both_clients_send_the_same_request(
 
 
 async def test_a_key_for_one_request_is_sent_by_both_clients() -> None:
-    """S0-25: the next request is made with the connection's own again."""
+    """S0-25: the next request uses the connection's key again."""
     sent = parameters(request(), compat=False)
     async with FakeMessagesApi(*[reply("a")] * 4) as api:
         connection = Connection(base_url=api.base_url, api_key="own")
@@ -114,7 +114,7 @@ REFUSALS: list[tuple[int, str, dict[str, str]]] = [
 async def test_both_clients_tell_a_refusal_with_the_same_facts(
     status: int, body: str, headers: dict[str, str]
 ) -> None:
-    """S1-46, C15: what is shown, what is logged, and what the retries need; no secret in it."""
+    """S1-46, C15: the facts shown, logged, and used by retries; no secret among them."""
     sent, told = parameters(request(), compat=False), []
     answer = raw(status, body.encode(), content_type="application/json", headers=headers)
     async with FakeMessagesApi(answer, answer) as api:
@@ -158,7 +158,7 @@ def facts_of(failed: CallFailed) -> dict[str, object]:
     ],
 )
 async def test_a_refusal_in_another_form_is_told_with_what_there_is(body: bytes, said: str) -> None:
-    """C15: servers that are not Anthropic's have forms of their own."""
+    """C15: servers of other makers have their own forms."""
     async with FakeMessagesApi(raw(400, body)) as api, asker(api) as it:
         asked = await it.ask()
 
@@ -169,7 +169,7 @@ async def test_a_refusal_in_another_form_is_told_with_what_there_is(body: bytes,
 
 @pytest.mark.parametrize("is_small", [True, False])
 async def test_a_request_that_never_left_cannot_have_cost(*, is_small: bool) -> None:
-    """S1-46: both clients say where they asked, without the SDK's own words."""
+    """S1-46: both clients name the address, without the SDK's own words."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         connection = Connection(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}", api_key="k")
     client: Client = WireClient(connection, "k") if is_small else SdkClient(connection)
@@ -197,7 +197,7 @@ async def test_a_credential_of_the_environment_needs_no_sdk(
 
 
 async def test_a_redirect_is_refused_and_the_conversation_stays_here() -> None:
-    """Another host would get the whole conversation; the sentence names it."""
+    """Another host would get the whole conversation; the message names it."""
     elsewhere = raw(307, b"", headers={"location": "http://127.0.0.1:9/v1/messages"})
     async with FakeMessagesApi(elsewhere) as api, asker(api) as it:
         asked = await it.ask()
@@ -210,7 +210,7 @@ async def test_a_redirect_is_refused_and_the_conversation_stays_here() -> None:
 async def test_a_password_in_the_address_is_not_shown(
     credential: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 9: it ends up in a log or a screenshot; both clients say where they asked."""
+    """Threat 9: it would end up in a log or a screenshot; both clients name the address."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     async with asker(base_url="http://me:CANARY-pw@127.0.0.1:1", api_key=credential) as it:
         asked = await it.ask()
@@ -219,7 +219,7 @@ async def test_a_password_in_the_address_is_not_shown(
 
 
 async def test_both_clients_name_the_server_in_the_same_way() -> None:
-    """It stands in messages: without a password and without what they add to it."""
+    """Messages show it: without a password and without the clients' suffixes."""
     connection = Connection(base_url="http://me:CANARY@x/v1/", api_key="k")
     clients: list[Client] = [WireClient(connection, "k"), SdkClient(connection)]
 
@@ -233,7 +233,7 @@ async def test_both_clients_name_the_server_in_the_same_way() -> None:
 async def test_both_clients_say_what_kind_of_answer_it_is(
     content_type: str, *, is_small: bool
 ) -> None:
-    """C15: a page in place of a stream is told apart by it."""
+    """C15: this identifies a page in place of a stream."""
     async with FakeMessagesApi(raw(200, b"x", content_type=content_type)) as api:
         connection = Connection(base_url=api.base_url, api_key="k")
         one: Client = WireClient(connection, "k") if is_small else SdkClient(connection)

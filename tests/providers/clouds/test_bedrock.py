@@ -49,7 +49,7 @@ def _no_machine_role(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_request_is_signed_as_aws_checks_it(
     token: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key for Anthropic's own API stays here."""
+    """The key for Anthropic's own API must not be sent."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", FOREIGN)
     keys = AwsKeys(session_token=token)
     given = {**ENVIRONMENT, **({"AWS_SESSION_TOKEN": token} if token else {})}
@@ -62,7 +62,7 @@ async def test_a_request_is_signed_as_aws_checks_it(
 
 
 async def test_a_secret_that_is_wrong_is_refused() -> None:
-    """Guards the test above: its door tells signatures apart."""
+    """Guards the test above: its door can tell signatures apart."""
     async with FakeMessagesApi(door=bedrock(AwsKeys(secret_key="another"))) as api:
         asked = await asked_of(api)
 
@@ -90,7 +90,7 @@ async def test_the_hosts_key_of_a_request_replaces_the_credentials() -> None:
 
 
 async def test_what_bedrock_lacks_is_left_out_and_the_cache_used_all_the_same() -> None:
-    """No cache marker of the whole request; the last block has one instead."""
+    """No cache marker for the whole request; the last block has one instead."""
     said = AssistantMessage(content=({"type": "text", "text": "hello"},))
     history = (UserMessage.of("hi"), said, UserMessage.of("go on"))
     async with (
@@ -113,7 +113,7 @@ async def test_what_bedrock_lacks_is_left_out_and_the_cache_used_all_the_same() 
 async def test_keys_and_region_come_from_a_profile_and_are_renewed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A program that gives keys for a minute is asked again at the next request."""
+    """A program whose keys last a minute is run again for the next request."""
     ends = datetime.now(UTC) + timedelta(minutes=1)
     given = {
         "Version": 1,
@@ -191,7 +191,7 @@ async def test_what_is_missing_is_said_with_awss_own_remedy(
     ],
 )
 async def test_a_refusal_of_awss_names_its_way_out(status: int, message: str, advice: str) -> None:
-    """AWS's errors have a form of their own, and an id of their own."""
+    """AWS's errors have their own form and request id."""
     answer = raw(
         status,
         json.dumps({"message": message}).encode(),
@@ -212,7 +212,7 @@ async def test_a_refusal_of_awss_names_its_way_out(status: int, message: str, ad
 async def test_a_sign_in_that_hangs_ends_and_can_be_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A program that waits for a code nobody types."""
+    """A program that waits for a code no one types."""
     released = threading.Event()
     hanging = AwsAccount(BEDROCK, {"AWS_REGION": "x"})
     monkeypatch.setattr(hanging, "credentials", released.wait)
@@ -240,7 +240,7 @@ async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_a_recording_plays_without_an_account(tmp_path: Path) -> None:
-    """Recorded on a cloud, or for it; nobody signs in to play it."""
+    """Recorded on a cloud, or for it; replaying needs no sign-in."""
     tape = tmp_path / "tape.jsonl"
     async with (
         FakeMessagesApi(reply("hi"), door=bedrock(KEYS)) as api,

@@ -21,7 +21,7 @@ PLACE = {"CLOUD_ML_REGION": "europe-west1"}
 
 @contextmanager
 def token_server(answer: Callable[[str], Any]) -> Generator[str]:
-    """Serve what *answer* makes of each path, as JSON or text, as a metadata server does."""
+    """Serve *answer*'s result for each path, as JSON or text, like a metadata server."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -146,7 +146,7 @@ async def test_foundry_gets_a_token_of_the_machines_identity(
 async def test_claude_platform_on_aws_is_signed_and_never_gets_anthropics_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twice, as the SDK's own copy of its client would send ANTHROPIC_API_KEY as bearer."""
+    """In two ways, as the SDK's copy of its client would send ANTHROPIC_API_KEY as bearer."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", FOREIGN)
     keys = AwsKeys()
     door = claude_platform(keys, workspace="wrkspc_1")
