@@ -44,7 +44,7 @@ class Tools:
         return result
 
     async def text(self, name: str, **given: Json) -> str:
-        """Return the text of a call that must work."""
+        """Return the text of a call that must succeed."""
         result = await self(name, **given)
         assert not result.is_error, result.text
         return result.text
@@ -56,7 +56,7 @@ class Tools:
         return result.text
 
     def file(self, name: str, content: str | bytes) -> Path:
-        """Make a file in the workspace."""
+        """Create a file in the workspace."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -46,7 +46,7 @@ async def test_output_without_a_newline_at_its_end_is_kept_apart(tools: Tools) -
 
 
 async def test_every_call_starts_at_the_root_in_a_fresh_shell(tools: Tools) -> None:
-    """State that leaked from call to call would make a command mean something else."""
+    """State carried over from call to call would change the meaning of a command."""
     tools.file("sub/a", "")
     await tools.text("bash", command="cd sub; export LEAK=1; leak() { :; }; alias ls=false")
 
@@ -58,7 +58,7 @@ async def test_every_call_starts_at_the_root_in_a_fresh_shell(tools: Tools) -> N
 
 
 async def test_keys_are_not_visible(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command's output goes to the model, and a command may be anybody's."""
+    """A command's output goes to the model, and a command may be anyone's."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "CANARY-1")
     monkeypatch.setenv("SOMEBODYS_TOKEN", "CANARY-2")
     monkeypatch.setenv("BASH_ENV", str(tools.file("evil.sh", "echo CANARY-3")))
@@ -71,7 +71,7 @@ async def test_keys_are_not_visible(tools: Tools, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_nothing_can_be_asked(tools: Tools) -> None:
-    """Input ends at once, and there is no terminal to ask at."""
+    """Input ends at once, and there is no terminal for questions."""
     text = await tools.text("bash", command='cat; read x; echo "read: $?"; echo x >/dev/tty')
 
     assert "read: 1\n" in text
@@ -80,7 +80,7 @@ async def test_nothing_can_be_asked(tools: Tools) -> None:
 
 
 async def test_signals_have_their_defaults(tools: Tools) -> None:
-    """Whoever tests an interrupt in a command must not find it ignored."""
+    """A test of interrupts in a command must not find them ignored."""
     command = "bash -c 'kill -INT $$'; echo $?; bash -c 'kill -TERM $$'; echo $?"
 
     text = await tools.text("bash", command=command)
@@ -128,7 +128,7 @@ async def test_fifty_megabytes_of_output_need_little_memory(tools: Tools) -> Non
 
 
 async def test_the_end_of_the_output_is_streamed(tools: Tools) -> None:
-    """The first part is seen while the command waits for us."""
+    """The first part is visible while the command waits for us."""
     async with asyncio.TaskGroup() as group:
         call = group.create_task(
             tools.text("bash", command="echo first; until [ -e go ]; do sleep 0.02; done")
@@ -161,7 +161,7 @@ async def test_a_command_that_takes_too_long_is_ended(tools: Tools) -> None:
 
 
 async def test_what_is_said_at_the_end_is_heard(tools: Tools) -> None:
-    """Many programs tell where they were when they are asked to stop."""
+    """Many programs report their progress when asked to stop."""
     command = "trap 'echo was at 42; exit' TERM; while :; do sleep 0.05; done"
 
     assert "was at 42" in await tools.error("bash", command=command, timeout=1)
@@ -201,7 +201,7 @@ async def _aborted(tools: Tools, command: str) -> None:
 
 
 async def test_a_background_process_does_not_keep_the_call(tools: Tools) -> None:
-    """It holds the pipe; it lives on, is named, and what it prints later is not lost to it."""
+    """It holds the pipe; it continues, is named, and its later output does not kill it."""
     started = time.monotonic()
     command = "(until [ -e go ]; do sleep 0.02; done; echo late; touch done) & echo $!"
 
@@ -226,7 +226,7 @@ async def test_a_background_process_ends_with_the_workspace(tools: Tools) -> Non
 
 
 async def test_without_a_log_there_is_no_background(tools: Tools) -> None:
-    """Its output would be lost, and nobody would know."""
+    """Its output would be lost without a notice."""
     tools.workspace = Workspace(tools.root, spill_dir=tools.file("out", "").parent / "out")
 
     assert "No log file" in await tools.error("bash", command="sleep 60", background=True)
@@ -235,7 +235,7 @@ async def test_without_a_log_there_is_no_background(tools: Tools) -> None:
 async def test_what_fails_at_once_is_no_background_process(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command_run, "_SETTLE_S", 20.0)  # "At once" on a busy machine.
+    monkeypatch.setattr(command_run, "_SETTLE_S", 20.0)  # A generous "at once" for a busy machine.
 
     text = await tools.text("bash", command="echo no; exit 4", background=True)
 
@@ -246,7 +246,7 @@ async def test_no_process_and_no_descriptor_is_left(tools: Tools) -> None:
     """A session runs thousands of commands."""
     await tools.text("bash", command="true")
     await asyncio.sleep(0)
-    gc.collect()  # What earlier tests left may go at any time.
+    gc.collect()  # Objects of earlier tests may be collected at any time.
     before = _open_descriptors()
 
     for command in ("true", "seq 10000", "kill -9 0", "sleep 0.01 & true"):
@@ -254,7 +254,7 @@ async def test_no_process_and_no_descriptor_is_left(tools: Tools) -> None:
     await tools("bash", command="sleep 9", timeout=0.05)
     await tools.text("bash", command="sleep 60 & true")
     tools.workspace.close()
-    await asyncio.sleep(0)  # Closing a pipe takes the loop one more round.
+    await asyncio.sleep(0)  # Closing a pipe takes another iteration of the loop.
 
     assert _open_descriptors() == before - 1, "the launcher's is closed with the workspace"
 
@@ -288,7 +288,7 @@ async def test_the_timeout_has_limits(tools: Tools, timeout: int) -> None:
 async def test_a_bash_in_the_workspace_is_not_run(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A repository may bring its own, and PATH may lead there."""
+    """A repository may contain one, and PATH may lead there."""
     fake = tools.file("bin/bash", "#!/bin/sh\necho CANARY\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")

@@ -35,7 +35,7 @@ async def test_names_and_parameters_are_the_documented_ones(tools: Tools) -> Non
 
 
 async def test_the_definitions_stay_below_800_tokens(tools: Tools) -> None:
-    """They are part of every request; bytes / 4, as the budget is written."""
+    """They are part of every request; measured in bytes / 4, like the budget."""
     size = sum(
         len(json.dumps([tool.spec.name, tool.spec.description, tool.spec.input_schema]).encode())
         for tool in builtin_tools(tools.workspace, None, permissions="allow")
@@ -56,7 +56,7 @@ async def test_only_edit_write_and_bash_change_anything(tools: Tools) -> None:
 
 
 async def test_edit_and_write_say_which_real_path_they_write(tools: Tools) -> None:
-    """S1-44: calls that write one file are run one after the other, however it is named."""
+    """S1-44: calls that write one file run one after the other, however it is named."""
     tools.file("a.txt", "x")
     (tools.root / "link").symlink_to("a.txt")
     write, edit = tools.named("write"), tools.named("edit")
@@ -68,7 +68,7 @@ async def test_edit_and_write_say_which_real_path_they_write(tools: Tools) -> No
 
 
 async def test_a_path_that_will_be_refused_writes_nothing(tools: Tools) -> None:
-    """The refusal is the call's answer, not a fault of its planning."""
+    """The refusal is the call's answer, not a planning error."""
     write = tools.named("write")
 
     assert write.writes(check_input(write, {"path": "/etc/passwd", "content": ""})) == ()
@@ -105,7 +105,7 @@ async def test_an_unknown_parameter_is_named(tools: Tools) -> None:
 
 
 async def test_a_call_names_the_files_that_it_reads_and_writes(tools: Tools) -> None:
-    """C1: a read behind an edit of the same file runs after it; a command may read everything."""
+    """C1: a read after an edit of the same file runs after it; a command may read everything."""
     root = tools.workspace.dirs[0]
     given: dict[str, Json] = {
         "read": {"path": "@a.txt"},
@@ -123,7 +123,7 @@ async def test_a_call_names_the_files_that_it_reads_and_writes(tools: Tools) -> 
     assert touched == {
         "read": ([f"{root}/a.txt"], []),
         "edit": ([], [f"{root}/a.txt"]),
-        "write": ([], []),  # it will refuse
+        "write": ([], []),  # the call will be refused
         "bash": ([root], []),
         "grep": ([root], []),
         "glob": ([f"{root}/src"], []),
@@ -131,7 +131,7 @@ async def test_a_call_names_the_files_that_it_reads_and_writes(tools: Tools) -> 
 
 
 async def test_a_librarys_call_that_changes_something_waits_for_a_yes(tmp_path: Path) -> None:
-    """Safe as it comes: reading runs, the rest pauses the run."""
+    """Safe by default: reading runs, other calls pause the run."""
     with Workspace(tmp_path) as workspace:
         agent, _, events = scripted_agent(
             calls(
@@ -155,7 +155,7 @@ async def test_a_librarys_call_that_changes_something_waits_for_a_yes(tmp_path: 
 async def test_a_librarys_command_runs_in_a_sandbox_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody runs bash with all rights by accident."""
+    """Bash never runs with full permissions by accident."""
     monkeypatch.setattr("agent_cli.sandbox.sandbox.Sandbox.probe", lambda _self: Report("none"))
     with Workspace(tmp_path) as workspace:
         agent, _, _ = scripted_agent(

@@ -41,7 +41,7 @@ def test_a_new_file_is_all_added() -> None:
 
 
 def test_a_line_ends_where_an_editor_ends_it() -> None:
-    """Python ends one at more characters, which gave other numbers than the file's."""
+    """Python splits at more characters, which gave other numbers than the file's."""
     before = "a\x0cb\u2028c\x85\x1cd\n\u2029e\r\nold\rlast"
 
     found = diff(before, before.replace("old", "new"))

@@ -84,7 +84,7 @@ async def test_a_text_that_occurs_twice_needs_all(tools: Tools) -> None:
 
 
 async def test_a_misquoted_text_needs_a_file_that_was_read(tools: Tools) -> None:
-    """A repair is a guess about what the model saw, so it must have seen it."""
+    """A repair is a guess about the text the model saw, so it must have seen it."""
     path = tools.file("a", "if x:\n    one\n")
     misquoted = one("  if x:\n      one", "  if x:\n      two")
 
@@ -110,7 +110,7 @@ async def test_a_file_changed_since_it_was_read_takes_exact_edits_only(tools: To
 
 
 async def test_after_an_edit_the_file_is_still_known(tools: Tools) -> None:
-    """Or every second edit would need another read."""
+    """Otherwise every second edit would need another read."""
     path = tools.file("a", "one\ntwo\n")
     await tools.text("read", path="a")
     await tools.text("edit", path="a", edits=one("one", "1"))

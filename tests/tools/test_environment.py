@@ -4,7 +4,7 @@ from agent_cli_tools.environment import command_environment
 
 
 def test_only_listed_variables_are_passed_on() -> None:
-    """A list of what is forbidden would miss the next key."""
+    """A deny list would miss the next key."""
     ours = {
         "PATH": "/bin",
         "HOME": "/home/u",
@@ -33,7 +33,7 @@ def test_nothing_waits_for_a_person() -> None:
 
 
 def test_a_proxy_is_passed_on_unless_it_holds_a_password() -> None:
-    """Without a proxy much of the world cannot install a package."""
+    """Many companies cannot install a package without a proxy."""
     ours = {"HTTPS_PROXY": "http://proxy:3128", "http_proxy": "http://user:secret@proxy:3128"}
 
     passed = command_environment(ours)

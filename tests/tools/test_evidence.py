@@ -16,7 +16,7 @@ CANARY = "CANARY"
 
 @pytest.fixture
 def tree(tools: Tools) -> Tools:
-    """A folder in the workspace, and beside the workspace one that looks the same."""
+    """A folder in the workspace, and an identical one beside the workspace."""
     tools.file("sub/a.txt", "inside\n")
     outside = tools.root.parent / "outside"
     outside.mkdir()
@@ -28,12 +28,12 @@ def tree(tools: Tools) -> Tools:
 def around_the_search(
     monkeypatch: pytest.MonkeyPatch, *, before: Callable[[], object], after: Callable[[], object]
 ) -> None:
-    """Call *before* when the path has been judged, *after* when the program has ended."""
+    """Call *before* once the path has been checked, *after* when the program has ended."""
     start = searches._start
 
     def started(*arguments: object) -> "Popen[bytes]":
         before()
-        process = start(*arguments)  # type: ignore[arg-type]  # passed on as they came
+        process = start(*arguments)  # passed on unchanged
         process.wait()
         after()
         return process
@@ -46,7 +46,7 @@ def around_the_search(
 async def test_a_directory_swapped_for_a_symlink_shows_nothing(
     tree: Tools, monkeypatch: pytest.MonkeyPatch, path: str, *, swapped_back: bool
 ) -> None:
-    """Threat 3: between check and open, also when it is the old directory again afterwards."""
+    """Threat 3: between check and open, also if the old directory is restored afterwards."""
     folder, aside = tree.root / "sub", tree.root.parent / "aside"
 
     def swap() -> None:
@@ -77,7 +77,7 @@ async def test_a_directory_swapped_for_a_symlink_shows_nothing(
 async def test_names_outside_are_not_listed_through_a_swapped_directory(
     tree: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 3: glob tells names only; not those either."""
+    """Threat 3: glob reveals names only; not even those."""
     folder = tree.root / "sub"
 
     def swap() -> None:
@@ -115,7 +115,7 @@ async def test_another_name_of_a_secret_is_not_searched(tree: Tools) -> None:
     ids=["crlf", "bom", "utf-16", "latin-1", "long", "no end"],
 )
 async def test_whatever_a_search_reads_is_recognised(tools: Tools, content: bytes) -> None:
-    """Else a true answer would be held back."""
+    """Otherwise a true answer would be withheld."""
     tools.file("a.txt", content)
 
     result = await tools("grep", pattern="found", context=1)
@@ -125,7 +125,7 @@ async def test_whatever_a_search_reads_is_recognised(tools: Tools, content: byte
 
 
 def test_only_what_stands_there_is_held(tmp_path: Path) -> None:
-    """At that offset, in a regular file; a pipe nobody writes to does not stop us."""
+    """At that offset, in a regular file; a pipe without a writer does not block us."""
     (tmp_path / "a").write_bytes(b"one\ntwo\n")
     (tmp_path / "link").symlink_to("a")
     os.mkfifo(tmp_path / "pipe")

@@ -20,7 +20,7 @@ CANARY = "CANARY"
 
 
 def test_a_directory_swapped_for_a_symlink_is_not_entered(tmp_path: Path) -> None:
-    """Threat 3: the check came before the swap; nothing is read, made or written elsewhere."""
+    """Threat 3: the check came before the swap; nothing is read, created or written elsewhere."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a").write_text(CANARY)
     (tmp_path / "sub").symlink_to("elsewhere")
@@ -53,7 +53,7 @@ def test_no_descriptor_is_left(tmp_path: Path) -> None:
 
 @contextmanager
 def flipping(directory: Path, outside: Path, *, times: int) -> Generator[None]:
-    """Exchange *directory* and a symlink to *outside* all the time, *times* times at least."""
+    """Keep exchanging *directory* and a symlink to *outside*, at least *times* times."""
     link = directory.with_name("link")
     link.symlink_to(outside)
     exchange = ctypes.CDLL(None).renameat2
@@ -77,7 +77,7 @@ def flipping(directory: Path, outside: Path, *, times: int) -> Generator[None]:
 
 
 async def hammered(tools: Tools, tmp_path: Path, *, times: int, calls: int) -> None:
-    """Read and write through a path that leads out of the workspace every other moment."""
+    """Read and write through a path that leads out of the workspace half of the time."""
     outside = tmp_path / "outside"
     outside.mkdir()
     for name in ("a.txt", "b.txt"):

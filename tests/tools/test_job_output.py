@@ -18,7 +18,7 @@ async def prints(tools: Tools, text: str) -> None:
 
 
 def status(text: str) -> list[str]:
-    """Return the facts in the last line, without how long it runs."""
+    """Return the facts in the last line, without the duration."""
     return text.splitlines()[-1].strip("[]").split(" · ")
 
 
@@ -111,7 +111,7 @@ async def test_of_much_output_the_end_is_shown(tools: Tools) -> None:
 
 
 async def test_a_job_that_is_not_there_is_named_with_those_that_are(tools: Tools) -> None:
-    """After a resume the model may still know the jobs of the program before."""
+    """After a resume the model may still know the jobs of the previous program."""
     assert await tools.error("job_output", id=3) == (
         "There is no job 3; those of an earlier program ended with it."
     )

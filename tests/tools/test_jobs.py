@@ -16,13 +16,13 @@ UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
 
 
 async def news(jobs: Jobs, *, known: bool = True) -> list[str]:
-    """Take what a conversation hears that started the jobs, or did not."""
+    """Take the notices of a conversation that started the jobs, or did not."""
     return [each.text for each in await jobs.take_news(lambda _call_id: known)]
 
 
 @asynccontextmanager
 async def limited(folder: Path, jobs: Jobs) -> AsyncGenerator[Tools]:
-    """Tools whose jobs are *jobs*, looked after."""
+    """Tools with the jobs *jobs*, supervised."""
     (folder / "root").mkdir()
     workspace = Workspace(folder / "root", spill_dir=folder / "logs", jobs=jobs)
     try:
@@ -45,7 +45,7 @@ async def test_a_job_is_named_and_its_output_kept(tools: Tools) -> None:
 
 
 async def test_kill_with_its_number_ends_a_job_and_all_it_started(tools: Tools) -> None:
-    """As in a shell; a number that no job has is left to bash, which knows none."""
+    """As in a shell; an unknown number is left to bash, which knows none."""
     await tools.text("bash", command="echo $$; sleep 60 & sleep 60", background=True)
     log = tools.workspace.jobs.all[0].log
     await until(log.read_text)
@@ -59,7 +59,7 @@ async def test_kill_with_its_number_ends_a_job_and_all_it_started(tools: Tools) 
 
 
 async def test_the_end_is_told_once_and_only_where_the_job_is_known(tools: Tools) -> None:
-    """Nothing of a job gets into a conversation that did not start it."""
+    """No notice of a job enters a conversation that did not start it."""
     await tools.text("bash", command=f"{UNTIL_GO}; exit 3", background=True)
     jobs = tools.workspace.jobs
     assert await news(jobs) == []
@@ -75,7 +75,7 @@ async def test_the_end_is_told_once_and_only_where_the_job_is_known(tools: Tools
 
 
 async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
-    r"""Colours in between do not hide it; a later match says nothing new."""
+    r"""Colours in between do not hide it; later matches are not reported."""
     script = rf"echo no; {UNTIL_GO}; printf 'Lo\033[1mcal: 5173\nLocal: 2\n'; sleep 60"
     answer = await tools.text("bash", command=script, background=True, notify=r"Local: \d+")
     assert "or a line matches notify" in answer
@@ -91,7 +91,7 @@ async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
 
 
 async def test_a_question_without_an_end_of_line_matches(tools: Tools) -> None:
-    """The program waits behind it."""
+    """The program waits after it."""
     script = "printf 'Overwrite? '; sleep 60"
     await tools.text("bash", command=script, background=True, notify=r"\? $")
     jobs = tools.workspace.jobs
@@ -138,7 +138,7 @@ async def test_no_more_jobs_run_than_allowed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ignores", ["", "trap '' TERM; "])
 async def test_a_job_ends_at_its_limit(ignores: str, tmp_path: Path) -> None:
-    """What does not end when it is asked to is killed."""
+    """A job that ignores the request to end is killed."""
     jobs = Jobs(timeout_s=0.6)
     async with limited(tmp_path, jobs) as tools:
         await tools.text("bash", command=f"{ignores}while :; do sleep 60; done", background=True)
@@ -151,7 +151,7 @@ async def test_a_job_ends_at_its_limit(ignores: str, tmp_path: Path) -> None:
 
 
 async def test_what_a_person_stops_is_told_and_not_urgent(tools: Tools) -> None:
-    """Who stopped it does not want a run for that; the model must know all the same."""
+    """The user needs no run for it, but the model must know."""
     await tools.text("bash", command="sleep 60", background=True)
     jobs = tools.workspace.jobs
 
@@ -163,7 +163,7 @@ async def test_what_a_person_stops_is_told_and_not_urgent(tools: Tools) -> None:
 
 
 async def test_each_end_is_urgent_once(tools: Tools) -> None:
-    """A run that could not tell it is not begun again and again."""
+    """A run that could not report it must not be started again and again."""
     await tools.text("bash", command=UNTIL_GO, background=True)
     jobs = tools.workspace.jobs
     tools.file("go", "")
@@ -174,7 +174,7 @@ async def test_each_end_is_urgent_once(tools: Tools) -> None:
 
 
 async def test_a_running_command_goes_on_as_a_job(tools: Tools) -> None:
-    """Its output is kept from the first byte, its call is answered at once."""
+    """Its output is kept from the first byte, and its call is answered at once."""
     jobs = tools.workspace.jobs
     command = f"echo before; {UNTIL_GO}; echo after; exit 4"
     async with asyncio.TaskGroup() as tasks:

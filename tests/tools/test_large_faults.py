@@ -28,7 +28,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and name
 
 
 def peak_kb() -> int:
-    """Return the most memory this process had since `forget_peak`."""
+    """Return the peak memory of this process since `forget_peak`."""
     [line] = [line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1])
 
@@ -58,7 +58,7 @@ async def test_a_gibibyte_of_output_costs_less_than_30_mb(tools: Tools) -> None:
 @pytest.mark.slow
 @linux
 async def test_a_line_of_300_mb_costs_less_than_30_mb(tools: Tools) -> None:
-    """Threat 14: read, from its beginning and its end."""
+    """Threat 14: its beginning and its end are read."""
     with tools.file("a", "").open("wb") as file:
         for _ in range(300):
             file.write(b"x" * 1_000_000)
@@ -98,7 +98,7 @@ async def test_a_hang_ends_soon_after_its_limit(tools: Tools, command: str) -> N
     ["python3 -c 'input()'", "bash -i", "su root </dev/tty", "git rebase -i x", "sudo -k true"],
 )
 async def test_what_wants_a_person_ends_by_itself(tools: Tools, command: str) -> None:
-    """Nobody is there: no input, no terminal, no editor, no password."""
+    """No person is present: no input, no terminal, no editor, no password."""
     program = command.partition(" ")[0]
     if not shutil.which(program):
         pytest.skip(f"no {program}")
@@ -108,7 +108,7 @@ async def test_what_wants_a_person_ends_by_itself(tools: Tools, command: str) ->
 
 @linux
 def test_a_disk_that_is_full_keeps_the_old_file(tmp_path: Path) -> None:
-    """A real one, of 256 KB: no word of the new text, no temporary file."""
+    """A real one, of 256 KB: no part of the new text, no temporary file."""
     mount = f"mount -t tmpfs -o size=256k none {tmp_path}"
     namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     if (

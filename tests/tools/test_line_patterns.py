@@ -47,7 +47,7 @@ async def test_a_log_that_is_gone_matches_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_pattern_that_repeats_itself_costs_no_time() -> None:
-    """Python's `re` needs longer than the universe is old for this one."""
+    """Python's `re` would take longer than the age of the universe for this one."""
     began_s = time.process_time()
 
     assert await pattern("(a+)+$").numbers(["a" * 5_000 + "b"]) == []

@@ -10,7 +10,7 @@ from agent_cli_tools.stoppable import Claim
 
 
 class Buffers:
-    """An editor; None stands for a file it cannot read, *is_writing* says whether it writes."""
+    """An editor; None stands for an unreadable file, *is_writing* says whether it writes."""
 
     def __init__(self, shown: str | None, *, is_writing: bool = True) -> None:
         self.shown = shown
@@ -48,7 +48,7 @@ def opened(buffers: Buffers) -> OpenFiles:
 def test_only_what_the_user_changed_differs_from_the_disk(
     saved: bytes, shown: str | None, content: bytes
 ) -> None:
-    """How an editor shows line endings, a byte order mark or another encoding is no change."""
+    """Line endings, a byte order mark or another encoding in an editor are no change."""
     assert opened(Buffers(shown)).content(Path("a.txt"), saved) == content
 
 

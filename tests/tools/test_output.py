@@ -40,7 +40,7 @@ def test_a_short_output_is_given_as_it_is(pieces: list[bytes]) -> None:
     "raw", [b"\0" * 32_768, bytes(range(256)) * 100, b"\x7fELF" + bytes(range(16)) * 5_000]
 )
 def test_binary_output_is_described_and_kept_in_a_file(tmp_path: Path, raw: bytes) -> None:
-    """32 kB of NULs were 197 kB of JSON in each request from then on."""
+    """32 kB of NULs used to be 197 kB of JSON in each later request."""
     buffer = OutputBuffer(Spills(tmp_path))
     buffer.add(raw)
 
@@ -62,7 +62,7 @@ def test_names_separated_by_nul_are_no_binary_output(tmp_path: Path) -> None:
 
 
 def test_escape_sequences_are_left_out() -> None:
-    """Colours, cursor movements, titles and links say nothing to a model."""
+    """Colours, cursor movements, titles and links mean nothing to a model."""
     buffer = OutputBuffer(no_spill)
     buffer.add(b"\x1b]0;title\x07\x1b[1;31mred\x1b[0m\x1b[2K \x1b]8;;https://x\x1b\\link")
     buffer.add(b"\x1b]8;;\x1b\\\x1b[?25h" + b"\x1b[31m" * 10_000)
@@ -125,7 +125,7 @@ def test_the_spill_file_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_full_disk_costs_the_middle_and_says_so() -> None:
-    """The command must not fail because we cannot keep its output."""
+    """The command must not fail because its output cannot be stored."""
     buffer = OutputBuffer(no_spill)
     buffer.add(b"a" * 20_000 + b"b" * 20_000)
 
@@ -145,7 +145,7 @@ def test_a_disk_that_fills_up_costs_the_rest_and_says_so() -> None:
 
 
 def test_the_excerpt_leaves_room_in_a_small_result_and_counts_characters(tmp_path: Path) -> None:
-    """S1-35: one cut, and the size it names is that of the output, not of an excerpt."""
+    """S1-35: one cut, and the size in it is that of the output, not of an excerpt."""
     buffer = OutputBuffer(Spills(tmp_path), result_chars_max=1_500)
     for _ in range(1_000):
         buffer.add(("é" * 59 + "\n").encode())

@@ -24,8 +24,8 @@ from agent_cli_tools.process_groups import Member, group_members, threads_of_use
 from agent_cli_tools.processes import start
 from tests.tools.calling import is_alive, until
 
-# One in the foreground, one that ignores every polite signal, one left by an earlier call, one
-# that was started as a background process: all four in their own ways.
+# One in the foreground, one that ignores every polite signal, one of an earlier call, one started
+# as a background process: four independent cases.
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
@@ -65,7 +65,7 @@ async def test_nothing_survives_our_own_sigkill(tmp_path: Path) -> None:
 
 
 def test_the_members_of_our_own_group_include_us() -> None:
-    """The name may hold blanks and parentheses; it is the kernel's, not ours."""
+    """The name may contain blanks and parentheses; it comes from the kernel, not from us."""
     members = group_members(os.getpgid(0))
 
     assert os.getpid() in {member.pid for member in members}
@@ -74,7 +74,7 @@ def test_the_members_of_our_own_group_include_us() -> None:
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="no /proc")
 async def test_a_fork_bomb_is_counted_without_a_sandbox_too(tmp_path: Path) -> None:
-    """Threat 15: from what the user runs already, so that other programs are not the bomb's."""
+    """Threat 15: relative to the user's processes at the start, so that others do not count."""
     stop = threading.Event()
     before = threads_of_user()
     threads = [threading.Thread(target=stop.wait) for _ in range(50)]
@@ -87,7 +87,7 @@ async def test_a_fork_bomb_is_counted_without_a_sandbox_too(tmp_path: Path) -> N
     params = check_input(tool, {"command": "ulimit -u"})
     result = await tool.execute("1", params, CancelToken(), ToolContext())
 
-    assert counted - before > 20  # Others come and go meanwhile.
+    assert counted - before > 20  # Other processes come and go meanwhile.
     assert isinstance(result, ToolResult)
     assert 512 < int(result.text.split("\n")[0]) < counted + 1_000
 
@@ -104,7 +104,7 @@ def test_without_proc_ps_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
 async def test_a_daemon_does_not_survive_our_own_sigkill(tmp_path: Path) -> None:
-    """S1-42, threat 15: no signal to the group reaches it, and no sandbox is there to hold it."""
+    """S1-42, threat 15: no signal to the group reaches it, and no sandbox confines it."""
     daemon = "setsid sh -c 'trap : TERM HUP; echo $$ >daemon; sleep 60; sleep 60' &"
     script = SCRIPT.replace(
         "touch ready;", f"{daemon} until [ -s daemon ]; do :; done; touch ready;"
@@ -147,7 +147,7 @@ async def test_a_daemon_ends_with_its_command_and_a_job_does_not(tmp_path: Path)
 
 
 async def test_what_a_command_changed_is_looked_at_beside_the_event_loop(tmp_path: Path) -> None:
-    """In a large workspace that takes long enough for a stream of answers to stand still."""
+    """In a large workspace this takes long enough to stall a stream of answers."""
     threads: list[threading.Thread] = []
 
     def release(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
@@ -173,7 +173,7 @@ async def test_what_a_command_changed_is_looked_at_beside_the_event_loop(tmp_pat
 async def test_a_command_that_is_cancelled_while_it_starts_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It runs already, and nobody has it yet who could end it."""
+    """It runs already, and no object has it yet that could end it."""
     loop = asyncio.get_running_loop()
     connect = loop.connect_read_pipe
 
@@ -194,7 +194,7 @@ async def test_a_command_that_is_cancelled_while_it_starts_is_ended(
 
     folders = list(Path("/proc").glob("[0-9]*/cwd"))
     here = [int(path.parent.name) for path in folders if runs_in(path, tmp_path)]
-    assert here == [os.getpid()]  # the tests run there, too
+    assert here == [os.getpid()]  # the tests run in there, too
     launcher.close()
 
 

@@ -78,7 +78,7 @@ async def test_what_is_unusual_is_said(tools: Tools, raw: bytes, last_line: str)
     ],
 )
 async def test_what_follows_is_counted_too(tools: Tools, rest: bytes, last_line: str) -> None:
-    """In blocks, which may come apart in a character or between \\r and \\n."""
+    """In blocks, which may split a character or \\r from \\n."""
     tools.file("a", b"a\n" + rest)
 
     assert (await tools.text("read", path="a", limit=1)).splitlines()[-1] == last_line
@@ -121,7 +121,7 @@ async def test_one_giant_line_does_not_fill_the_memory(tools: Tools) -> None:
 
 
 async def test_counting_stops_at_64_mb(tools: Tools) -> None:
-    """A sparse file: its end is only holes, and never looked at."""
+    """A sparse file: its end is only holes, and never read."""
     path = tools.file("a", ("x" * 1023 + "\n") * 100)
     os.truncate(path, SCANNED_BYTES_MAX + 10_000_000)
     with path.open("r+b") as file:
@@ -172,7 +172,7 @@ async def test_a_large_directory_is_cut(tools: Tools) -> None:
     ],
 )
 async def test_an_image_is_shown_as_one(tools: Tools, start: bytes, media_type: str) -> None:
-    """Its bytes say what it is; names lie."""
+    """Its bytes identify it; names may be wrong."""
     tools.file("picture.txt", start)
 
     result = await tools("read", path="picture.txt")
@@ -224,7 +224,7 @@ async def test_a_notebook_is_shown_as_the_json_it_is(tools: Tools) -> None:
     [("b.txt", "Did you mean a.txt?"), (".env", "may hold secrets"), ("/etc/passwd", "outside")],
 )
 async def test_what_cannot_be_read_says_why(tools: Tools, name: str, words: str) -> None:
-    """S1-24: `.env` is never read by tools."""
+    """S1-24: tools never read `.env`."""
     tools.file("a.txt", "")
     tools.file(".env", "KEY=1")
 

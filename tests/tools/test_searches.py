@@ -65,7 +65,7 @@ async def test_context_is_marked(tree: Tools) -> None:
 
 
 async def test_nothing_of_a_secret_is_shown(tree: Tools) -> None:
-    """S1-24: neither its lines nor those around them, in no mode."""
+    """S1-24: neither its lines nor those around them, in any mode."""
     tree.file(".env.local", "a\nCANARY\nb\n\n\n\nCANARY\n")
 
     for mode in ("content", "files", "count"):
@@ -130,7 +130,7 @@ async def test_a_wrong_regex_is_answered_with_the_programs_words(tree: Tools) ->
 async def test_a_search_that_breaks_down_is_no_answer(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A code of 1 means "nothing found"; the model would believe a program that broke down."""
+    """An exit code of 1 means "nothing found"; the model would believe a crashed program."""
     tools.file("a.txt", "needle")
     broken = [sys.executable, "-c", "import a_package_that_is_not_there"]
     monkeypatch.setattr(searches, "searcher", lambda workspace: broken)
@@ -217,7 +217,7 @@ def git_files(root: Path) -> list[str]:
 
 
 async def test_both_programs_list_what_git_lists(tree: Tools) -> None:
-    """Negations, anchors, nested files, folders: git is the measure."""
+    """Negations, anchors, nested files, folders: git is the reference."""
     tree.file("n/.gitignore", "/top\n*.tmp\n!important.tmp\nsub/\n# c\n\\#odd\n**/gen/*.c\nq?\n")
     for name in (
         "top",
@@ -254,7 +254,7 @@ async def test_an_added_directory_is_searched_too(
 
 
 async def test_what_is_no_rule_is_passed_over_and_not_quoted(tree: Tools) -> None:
-    """Threat 4: a repository may link a file of rules to a secret, and learn a line of it."""
+    """Threat 4: a repository may link a file of rules to a secret, to get a line of it."""
     tree.file(".env", "TOKEN=[z-CANARY\n[z-a]\n\\\nx.py\n")
     (tree.root / ".ignore").symlink_to(".env")
     (tree.root / "src" / ".ignore").symlink_to("../.env")
@@ -277,7 +277,7 @@ async def test_a_wrong_glob_is_answered(tree: Tools, pattern: str) -> None:
 
 
 async def test_a_pipe_in_the_place_of_rules_does_not_hold_a_search_up(tools: Tools) -> None:
-    """Threat 17: whoever opens one waits until somebody writes."""
+    """Threat 17: opening one blocks until there is a writer."""
     tools.file("src/a.py", "needle")
     os.mkfifo(tools.root / ".gitignore")
 
@@ -289,7 +289,7 @@ async def test_a_pipe_in_the_place_of_rules_does_not_hold_a_search_up(tools: Too
 async def test_a_config_file_of_ripgrep_is_not_read(
     tree: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may say --pre, and that runs a program."""
+    """It may contain --pre, which runs a program."""
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tree.file("rc", "--files-with-matches\n")))
 
     assert "src/b.ts:1:" in await tree.text("grep", pattern="Needle", path="src")
@@ -306,7 +306,7 @@ def installed_rg(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_a_missing_ripgrep_is_named_and_what_to_use_instead(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second search engine would have a second dialect of regular expressions."""
+    """A second search engine would have another dialect of regular expressions."""
     monkeypatch.setattr(searches, "find_program", lambda name, outside: None)
 
     for name in ("grep", "glob"):
@@ -328,7 +328,7 @@ async def test_an_rg_in_the_workspace_is_not_run(
 async def test_a_shim_for_rg_is_not_run(
     tools: Tools, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 13: it runs what a `.tool-versions` in the workspace names."""
+    """Threat 13: it runs a program named by a `.tool-versions` in the workspace."""
     shims = tmp_path_factory.mktemp("manager") / "shims"
     shims.mkdir()
     (shims / "rg").write_text("#!/bin/sh\n")
@@ -342,7 +342,7 @@ async def test_a_shim_for_rg_is_not_run(
 
 @pytest.fixture
 def slow_search(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Tools:
-    """A search that takes a minute, and says in a file that it has begun."""
+    """A search that takes a minute, and creates a file when it has begun."""
     script = f"import time; open({str(tools.root / 'started')!r}, 'w').close(); time.sleep(60)"
     monkeypatch.setattr(searches, "searcher", lambda workspace: [sys.executable, "-c", script])
     return tools
@@ -351,7 +351,7 @@ def slow_search(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Tools:
 async def test_a_search_that_takes_for_ever_is_stopped(
     slow_search: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 17: a search of a slow disk, or of a network's, must not hold up the run."""
+    """Threat 17: a search of a slow disk, or of a network's, must not block the run."""
     monkeypatch.setattr(searches, "LIMIT_S", 0.5)
 
     text = await slow_search.text("grep", pattern="x")

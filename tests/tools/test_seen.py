@@ -36,7 +36,7 @@ def test_parts_of_two_contents_do_not() -> None:
 
 @given(st.integers(0, 10), st.integers(0, 10), st.lists(st.just(b"new\n"), max_size=3))
 def test_an_edit_carries_over_what_was_seen(first: int, last: int, new: list[bytes]) -> None:
-    """The rest need not be read again, and what was not seen still has to be."""
+    """The rest need not be read again, and unseen parts still have to be."""
     old = LINES.splitlines(keepends=True)
     first, last = sorted((first, last))
     after = b"".join([*old[:first], *new, *old[last:]])
@@ -55,7 +55,7 @@ def test_an_edit_carries_over_what_was_seen(first: int, last: int, new: list[byt
 
 
 async def test_a_large_file_read_in_parts_may_be_repaired(tools: Tools) -> None:
-    """One of more than a result holds could never count as read."""
+    """A file larger than one result could otherwise never count as read."""
     path = tools.file("large", "".join(f"line {n} {'x' * 40}\n" for n in range(2_500)))
     edits: list[Json] = [{"old": "  line 7 " + "x" * 40, "new": "  line 7"}]
 

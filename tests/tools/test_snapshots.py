@@ -94,7 +94,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 @contextmanager
 def refusing_disk(session: Session) -> Generator[None]:
-    """Let every look at the record of changes fail in the body; what it holds comes back after."""
+    """Make every access to the record of changes fail in the body; restore its content after."""
     away = session.state.with_name("away")
     session.state.mkdir(exist_ok=True)
     session.state.rename(away)
@@ -109,7 +109,7 @@ def refusing_disk(session: Session) -> Generator[None]:
 async def test_what_a_disk_refused_for_a_while_is_taken_back_after_a_restart(
     session: Session, *, begins_well: bool, recovers_by: str
 ) -> None:
-    """Lost lines made /undo restore a part of a run and call it the whole."""
+    """Lost lines used to make /undo restore a part of a run and report success."""
     run = session.run()
     if begins_well:
         await session.write("before.txt", "new")
@@ -133,7 +133,7 @@ async def test_what_a_disk_refused_for_a_while_is_taken_back_after_a_restart(
 
 
 async def test_an_undo_that_could_not_be_recorded_is_recorded_later(session: Session) -> None:
-    """Else the next /undo after a restart would take back nothing and call it done."""
+    """Otherwise the next /undo after a restart would undo nothing and report success."""
     session.run()
     await session.write("first.txt", "new")
     session.run()
@@ -148,7 +148,7 @@ async def test_an_undo_that_could_not_be_recorded_is_recorded_later(session: Ses
 
 
 async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Session) -> None:
-    """New files and the directories made for them go; mode and bytes of old ones come back."""
+    """New files and their directories are removed; mode and bytes of old ones are restored."""
     script = session.root / "run.sh"
     script.write_bytes(b"#!/bin/sh\r\n\xff")
     script.chmod(0o750)
@@ -176,7 +176,7 @@ async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Ses
     assert [(each.run_id, list(each.commands)) for each in taken] == [(second, []), (first, [])]
     assert taken[0].restored == [session.root / "a/b/c.txt"]
     assert taken[0].deleted == [session.root / "a/d.txt", session.root / "a/e/f.txt"]
-    # What it held between two edits of one run is nothing anybody goes back to.
+    # The content between two edits of one run is never a target of undo.
     assert [path.read_bytes() for path in kept] == [before]
     assert script.read_bytes() == before
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
@@ -188,7 +188,7 @@ async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Ses
 async def test_after_a_restart_it_still_works_and_only_its_owner_can_read_what_was_kept(
     session: Session, tmp_path: Path
 ) -> None:
-    """A line that a crash cut off costs that line, and the next one is whole."""
+    """A line cut off by a crash loses that line only, and the next one is complete."""
     (session.root / "a.txt").write_text("one")
     session.run()
     await session.write("a.txt", "two")
@@ -212,7 +212,7 @@ async def test_after_a_restart_it_still_works_and_only_its_owner_can_read_what_w
 async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
     session: Session,
 ) -> None:
-    """/clear begins another session; without sessions the changes live as long as the program."""
+    """/clear begins another session; without sessions the changes last as long as the program."""
     session.run()
     await session.write("a.txt", "a")
     session.snapshots(SessionOpened("s-2", "path"))
@@ -228,7 +228,7 @@ async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
 
 
 async def test_a_run_that_waited_for_an_approval_is_one_run(session: Session) -> None:
-    """After a restart it goes on without beginning: what its calls do belongs to its prompt."""
+    """After a restart it continues without a start event: its calls belong to its prompt."""
     run = session.run()
     await session.write("a.txt", "a")
     session.again()
@@ -251,7 +251,7 @@ async def test_a_run_that_waited_for_an_approval_is_one_run(session: Session) ->
 async def test_a_file_somebody_changed_since_keeps_everything_as_it_is(
     session: Session, meddle: Callable[[Path], object]
 ) -> None:
-    """All or nothing, and the sentence names the file."""
+    """All or nothing, and the message names the file."""
     (session.root / "a.txt").write_text("one")
     session.run()
     await session.write("a.txt", "two")
@@ -268,7 +268,7 @@ async def test_a_file_somebody_changed_since_keeps_everything_as_it_is(
 async def test_what_somebody_wrote_between_two_edits_of_a_run_is_not_lost(
     session: Session,
 ) -> None:
-    """The file holds what the agent left, but going back would drop a person's words as well."""
+    """The file has the agent's last content, but undo would drop the user's words as well."""
     session.run()
     await session.write("a.txt", "one")
     (session.root / "a.txt").write_text("one, and mine")
@@ -279,7 +279,7 @@ async def test_what_somebody_wrote_between_two_edits_of_a_run_is_not_lost(
 
 
 async def test_a_file_that_was_put_back_by_hand_is_no_conflict(session: Session) -> None:
-    """It is what it should be already."""
+    """It already has the target content."""
     (session.root / "a.txt").write_text("one")
     session.run()
     await session.write("a.txt", "two")
@@ -294,7 +294,7 @@ async def test_a_file_that_was_put_back_by_hand_is_no_conflict(session: Session)
 async def test_what_a_command_did_to_known_files_is_taken_back_with_the_run(
     session: Session,
 ) -> None:
-    """A formatter after an edit is no conflict; other things commands did are only named."""
+    """A formatter after an edit is no conflict; other effects of commands are only named."""
     (session.root / "a.txt").write_text("one")
     session.run()
     await session.write("a.txt", "two")
@@ -331,7 +331,7 @@ async def test_a_file_that_a_command_deleted_comes_back_with_its_mode(session: S
 
 
 async def test_what_a_command_made_of_a_file_may_be_no_file(session: Session) -> None:
-    """A directory in its place is nothing to write over."""
+    """A directory in its place must not be overwritten."""
     (session.root / "a.txt").write_text("one")
     session.run()
     await session.write("a.txt", "two")
@@ -343,7 +343,7 @@ async def test_what_a_command_made_of_a_file_may_be_no_file(session: Session) ->
 
 
 async def test_an_edit_while_a_command_runs_belongs_to_the_same_run(session: Session) -> None:
-    """Whatever the two did to the file, and in which order, nobody else was there."""
+    """Whatever the two did to the file, in whatever order, no one else was involved."""
     path = session.root / "a.txt"
     path.write_text("one")
     session.run()
@@ -362,7 +362,7 @@ async def test_an_edit_while_a_command_runs_belongs_to_the_same_run(session: Ses
 
 
 async def test_an_edit_that_failed_left_nothing_to_take_back(session: Session) -> None:
-    """What a tool refused never happened."""
+    """A refused edit never happened."""
     (session.root / "a.txt").write_text("one")
     session.run()
 
@@ -376,7 +376,7 @@ async def test_an_edit_that_failed_left_nothing_to_take_back(session: Session) -
 async def test_what_was_too_much_to_keep_is_not_taken_back_and_the_edit_still_works(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tool never fails because nobody could keep what was there."""
+    """A tool never fails because the old content could not be stored."""
     monkeypatch.setattr(contents, "TOTAL_BYTES_MAX", 5)
     (session.root / "a.txt").write_text("too large")
     session.run()
@@ -388,7 +388,7 @@ async def test_what_was_too_much_to_keep_is_not_taken_back_and_the_edit_still_wo
 
 
 async def test_an_empty_file_that_a_command_filled_is_empty_again(session: Session) -> None:
-    """Nothing is a content like any other."""
+    """Empty is a content like any other."""
     session.run()
     await session.write("a.txt", "")
     session.run()
@@ -400,7 +400,7 @@ async def test_an_empty_file_that_a_command_filled_is_empty_again(session: Sessi
 
 
 async def test_a_file_that_became_huge_costs_no_memory(session: Session) -> None:
-    """A command may have made gigabytes of what the agent once wrote."""
+    """A command may have turned the agent's file into gigabytes."""
     session.run()
     await session.write("a.txt", "small")
     await session.bash("truncate -s 50M a.txt")
@@ -414,7 +414,7 @@ async def test_a_file_that_became_huge_costs_no_memory(session: Session) -> None
 
 
 def test_a_disk_that_is_full_is_not_filled_with_halves(tmp_path: Path) -> None:
-    """What cannot be kept whole leaves nothing behind; a limit of sizes stands for the disk."""
+    """A partial copy leaves nothing behind; a size limit stands in for the disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
@@ -431,7 +431,7 @@ def test_a_disk_that_is_full_is_not_filled_with_halves(tmp_path: Path) -> None:
 async def test_what_sessions_kept_goes_a_month_after_their_last_change(
     session: Session, tmp_path: Path
 ) -> None:
-    """Copies of somebody's files are not kept for ever; the session at hand is left alone."""
+    """Copies of users' files are not kept for ever; the current session is spared."""
     for id in ("old", "young", "s-1"):
         session.again(id)
         session.run()
@@ -451,7 +451,7 @@ async def test_what_sessions_kept_goes_a_month_after_their_last_change(
 async def test_a_state_directory_that_cannot_be_written_stops_no_tool(
     session: Session, tmp_path: Path
 ) -> None:
-    """The changes are known as long as the program runs; new files can still be taken back."""
+    """The changes are known while the program runs; new files can still be undone."""
     session.run()
     assert session.snapshots.differences() == []
     (tmp_path / "state").write_text("a file in the way")
@@ -465,7 +465,7 @@ async def test_a_state_directory_that_cannot_be_written_stops_no_tool(
 async def test_differences_are_against_the_beginning_of_the_session_or_of_the_last_run(
     session: Session,
 ) -> None:
-    """What was changed back is not listed; what somebody else changed too is marked."""
+    """Reverted changes are not listed; files that others changed too are marked."""
     for name in ("a.txt", "same.txt", "gone.txt", "bin"):
         (session.root / name).write_text("one\n")
     session.run()
@@ -506,7 +506,7 @@ async def test_a_long_difference_is_shown_whole(session: Session) -> None:
 
 
 def test_tools_without_a_keeper_work_as_before(tmp_path: Path) -> None:
-    """A library's user need not keep anything."""
+    """Users of the library need no snapshots."""
     workspace = Workspace(tmp_path)
 
     workspace.write(tmp_path / "a", b"x", before=None, claim=Claim())
@@ -518,7 +518,7 @@ def test_tools_without_a_keeper_work_as_before(tmp_path: Path) -> None:
 async def test_commands_that_ran_are_told_where_nothing_can_be_taken_back(
     session: Session,
 ) -> None:
-    """After `rm app.py` /undo said that the agent had changed no file, and /diff no difference."""
+    """After `rm app.py`, /undo said that no file was changed, and /diff showed no difference."""
     (session.root / "app.py").write_text("precious")
     session.run()
     await session.bash("rm app.py")
@@ -539,7 +539,7 @@ async def test_commands_that_ran_are_told_where_nothing_can_be_taken_back(
 async def test_a_copy_of_a_session_can_take_back_what_the_original_changed(
     session: Session,
 ) -> None:
-    """`/fork` then `/undo`; what the copy does afterwards is not the original's."""
+    """`/fork` then `/undo`; later changes of the copy are not the original's."""
     session.run()
     await session.write("a.txt", "one")
     session.run()

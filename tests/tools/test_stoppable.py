@@ -20,7 +20,7 @@ WRITE: dict[str, Json] = {"path": "new", "content": "two"}
 
 
 class Slow:
-    """A keeper that holds a write until the test lets it go on."""
+    """A snapshot store that delays a write until the test releases it."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -50,7 +50,7 @@ async def happens(event: threading.Event) -> None:
 async def test_a_stopped_call_never_writes(
     tmp_path: Path, name: str, given: dict[str, Json], stopped_by: str
 ) -> None:
-    """S0-18: the thread goes on, but may not write any more."""
+    """S0-18: the thread continues, but may not write any more."""
     (tmp_path / "a").write_text("one")
     slow = Slow()
     options = LoopConfig(tool_timeout_s=0.05 if stopped_by == "limit" else 0)
@@ -77,7 +77,7 @@ async def test_a_stopped_call_never_writes(
 async def test_a_write_that_cannot_be_stopped_any_more_is_told(
     tmp_path: Path, stopped_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model must not believe that the file is as it was."""
+    """The model must not believe that the file is unchanged."""
     path = tmp_path / "a"
     path.write_text("one")
     claimed, go_on = threading.Event(), threading.Event()

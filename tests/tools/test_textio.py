@@ -210,7 +210,7 @@ for _ in sys.stdin:
 
 
 def kill_in_mid_write(tmp_path: Path, *, times: int) -> None:
-    """Kill a writer *times* times, each a fraction of a millisecond later, and look at the file."""
+    """Kill a writer *times* times, each a fraction of a millisecond later, and check the file."""
     path = tmp_path / "a"
     path.write_bytes(OLD)
     with subprocess.Popen(
@@ -227,7 +227,7 @@ def kill_in_mid_write(tmp_path: Path, *, times: int) -> None:
             if not attempt:
                 while path.read_bytes() != NEW:
                     pass
-            time.sleep(attempt / 3000)  # The moment is the point; nothing is waited for.
+            time.sleep(attempt / 3000)  # The moment matters; this is not waiting.
             os.kill(pid, signal.SIGKILL)
 
             assert path.read_bytes() in (OLD, NEW)
@@ -236,7 +236,7 @@ def kill_in_mid_write(tmp_path: Path, *, times: int) -> None:
 
 
 def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
-    """Opening it in the usual way would wait for a writer for ever."""
+    """Opening it normally would wait for a writer for ever."""
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(ToolError, match="not a regular file"):
@@ -244,7 +244,7 @@ def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
 
 
 def test_a_link_put_in_the_place_of_a_checked_file_is_not_followed(tmp_path: Path) -> None:
-    """Between the check of a path and its opening, somebody may swap it."""
+    """An attacker may swap it between the check of a path and its opening."""
     (tmp_path / "secret").write_text("no")
     (tmp_path / "a").symlink_to("secret")
 

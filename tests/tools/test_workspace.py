@@ -63,7 +63,7 @@ def test_a_symlink_inside_is_followed(workspace: Workspace) -> None:
 
 
 def test_a_secret_is_refused_by_the_name_of_link_or_target(workspace: Workspace) -> None:
-    """S1-24: `.env` is never read by tools."""
+    """S1-24: tools never read `.env`."""
     (workspace.root / ".env").write_text("KEY=1")
     (workspace.root / "innocent").symlink_to(".env")
     (workspace.root / "id_rsa").symlink_to("src/a.py")
@@ -76,7 +76,7 @@ def test_a_secret_is_refused_by_the_name_of_link_or_target(workspace: Workspace)
 
 @pytest.mark.parametrize("character", ["\0", "\n", "\x1b", "\x7f", "\u202e", "\u2066", "\ud800"])
 def test_a_character_that_hides_the_name_is_refused(workspace: Workspace, character: str) -> None:
-    """What a person approves must be what is opened."""
+    """The approved path must be the one opened."""
     with pytest.raises(ToolError, match=r"U\+"):
         workspace.resolve(f"src/{character}a.py")
 
@@ -102,7 +102,7 @@ def test_a_name_that_really_starts_with_at_is_found(workspace: Workspace) -> Non
 
 
 def test_an_added_directory_belongs_to_the_workspace(tmp_path: Path) -> None:
-    """--add-dir; what lies there is shown in full."""
+    """--add-dir; its paths are shown in full."""
     for name in ("ws", "more"):
         (tmp_path / name).mkdir()
     workspace = Workspace(tmp_path / "ws", extra_dirs=[tmp_path / "more"])
@@ -144,7 +144,7 @@ def test_only_what_was_seen_in_full_is_known(workspace: Workspace) -> None:
 
 
 def test_spill_files_are_numbered_and_private(workspace: Workspace) -> None:
-    """They hold whatever commands print, and another user may share the machine."""
+    """They hold any command output, and other users may share the machine."""
     old_umask = os.umask(0)
     try:
         opened = [workspace.open_spill() for _ in range(2)]
@@ -177,7 +177,7 @@ def test_without_a_spill_directory_a_temporary_one_goes_with_the_workspace(tmp_p
 
 
 class Running:
-    """Something a call left running."""
+    """A resource that a call left running."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -211,7 +211,7 @@ def test_what_runs_on_is_closed_once_it_ended_or_with_the_workspace(workspace: W
     ],
 )
 def test_gits_own_data_is_not_written(workspace: Workspace, given: str) -> None:
-    """Threats 10 and 11: what the agent writes there, somebody's next git or editor runs."""
+    """Threats 10 and 11: the next git or editor runs files the agent writes there."""
     with pytest.raises(ToolError, match="do not change it"):
         workspace.resolve(given, to_write=True)
 
@@ -222,14 +222,14 @@ def test_gits_own_data_is_not_written(workspace: Workspace, given: str) -> None:
     "given", [".mcp.json", "appsettings.json", ".vscode/tasks.json", ".husky/pre-commit"]
 )
 def test_what_makes_programs_act_is_left_to_the_policy(workspace: Workspace, given: str) -> None:
-    """A person may want it: the policy asks, saying what the file can do."""
+    """A user may want it: the policy asks, and says what the file can do."""
     assert workspace.resolve(given, to_write=True) == workspace.root / given
 
 
 def test_what_lies_outside_can_be_opened_and_stays_outside(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The policy opens what a person allowed; secrets and start files never are."""
+    """The policy opens paths a person allowed; secrets and start files never."""
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     notes, key, start = home / "notes.txt", home / ".ssh/id_rsa", home / ".bashrc"
@@ -263,7 +263,7 @@ def test_a_directory_can_be_added_while_it_runs(workspace: Workspace, tmp_path: 
 
 
 def test_another_name_of_a_protected_file_is_protected_too(workspace: Workspace) -> None:
-    """Threat 2: a hard link, and what a file system that folds names makes of them."""
+    """Threat 2: a hard link, and equal names on a file system that folds case."""
     (workspace.root / ".mcp.json").write_text("{}")
     (workspace.root / "innocent").hardlink_to(workspace.root / ".mcp.json")
 
@@ -279,7 +279,7 @@ def test_another_name_of_a_protected_file_is_protected_too(workspace: Workspace)
 def test_a_hard_link_to_a_secret_is_the_secret(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 2: it has no target that a path could be judged by."""
+    """Threat 2: it has no target by which a path could be judged."""
     home = workspace.root.parent / "home"
     monkeypatch.setenv("HOME", str(home))
     for place, link in ((home / ".ssh" / "id_x", "notes"), (workspace.root / ".env", "config")):
@@ -302,7 +302,7 @@ def test_what_merely_looks_like_it_can_be_written(workspace: Workspace) -> None:
 def test_our_own_files_and_start_files_are_protected_in_a_home_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Somebody may start in their home directory."""
+    """The program may be started in a home directory."""
     monkeypatch.setenv("HOME", str(tmp_path))
     own = tmp_path / ".config" / "agent-cli"
     workspace = Workspace(tmp_path, own_dirs=[own])

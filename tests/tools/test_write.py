@@ -22,7 +22,7 @@ async def test_a_new_file_is_made_with_its_folders(tools: Tools) -> None:
 
 
 async def test_a_file_is_replaced_only_after_it_was_read(tools: Tools) -> None:
-    """What the model has not seen, it cannot mean to lose."""
+    """The model cannot mean to overwrite content it has not seen."""
     path = tools.file("a", "precious")
 
     refused = await tools.error("write", path="a", content="new")
@@ -79,7 +79,7 @@ async def test_an_empty_file_may_always_be_replaced(tools: Tools) -> None:
 async def test_encoding_and_line_endings_stay(
     tools: Tools, raw: bytes, content: str, expected: bytes
 ) -> None:
-    """`read` shows neither, so the model can not have meant to change them."""
+    """`read` shows neither, so the model cannot have meant to change them."""
     path = tools.file("a", raw)
     path.chmod(0o755)
     await tools.text("read", path="a")

@@ -20,7 +20,7 @@ def refusal(text: str, old: str, new: str, *, all: bool = False) -> str:
 
 
 def check(text: str, old: str, new: str, expected: str | None) -> None:
-    """Expect this text, or a refusal where it is None."""
+    """Expect this text, or a refusal if it is None."""
     if expected is None:
         refusal(text, old, new)
     else:

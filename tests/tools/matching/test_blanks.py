@@ -13,7 +13,7 @@ from tests.tools.matching.editing import check, edited, refusal, repairs
         ("a \n \nb \n", "a\n\nb\n", "", ""),
         ("x\n   \ny\n", "\n\n", "\n", None),
         ("a\n\nb\n", "a  \n  \n", "c  \n  \n", "c\n\nb\n"),
-        # Not all lines of new have what all lines of old have: it may be meant.
+        # Not all lines of new share the blanks of old: they may be intended.
         ("a\nb\n", "b  \n", "c  \nb\n", None),
         ("a\nb\n", "b  \n", "c\nb\n", "a\nc\nb\n"),
     ],
@@ -21,7 +21,7 @@ from tests.tools.matching.editing import check, edited, refusal, repairs
 def test_only_blanks_that_the_model_added_are_lost(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
-    """Lines that stay are the file's own; the others lose what the model added."""
+    """Unchanged lines are the file's own; the others lose the blanks added by the model."""
     check(text, old, new, expected)
 
 

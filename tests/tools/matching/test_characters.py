@@ -26,7 +26,7 @@ from tests.tools.matching.editing import check, repairs
 def test_typographic_characters_are_written_as_the_file_has_them(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
-    """Where the file has another form than the quotation, new text in that form is a guess."""
+    """If the file and the quotation use different forms, new text in the quoted form is a guess."""
     check(text, old, new, expected)
 
 

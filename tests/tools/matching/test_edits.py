@@ -17,7 +17,7 @@ def test_edits_apply_in_order() -> None:
 
 
 def test_an_edit_may_write_what_a_later_one_looks_for() -> None:
-    """Both were written with the file of before in mind."""
+    """Both were written for the file before the edits."""
     assert apply_edits("a\nb\n", [Edit("a", "b\na"), Edit("b", "c")]).text == "b\na\nc\n"
 
 
@@ -40,10 +40,10 @@ pieces = st.sampled_from(["a", "b", " ", "\t", "“", "é", "\n", "\r\n", "\r"])
 def test_no_byte_outside_the_span_ever_changes(
     left: list[str], middle: list[str], right: list[str], new: str
 ) -> None:
-    """Whatever the text and its line endings; a place that is not the only one is refused."""
+    """Whatever the text and its line endings; an ambiguous place is refused."""
     before, old, after = "".join(left), "".join(middle), "".join(right)
     text = before + old + after
-    # Where the parts were cut within a CRLF, they are not what they were drawn as.
+    # Parts cut within a CRLF differ from the drawn ones.
     assume(flatten(text) == flatten(before) + flatten(old) + flatten(after))
     assume(old != new)
 
@@ -51,9 +51,9 @@ def test_no_byte_outside_the_span_ever_changes(
         assume("\r\n" not in old)
         refusal(text, old, new)
         return
-    # A text with CRLF is looked for as it is, and may overlap itself.
+    # A text with CRLF is searched literally, and may overlap itself.
     assume("\r\n" not in old or len(re.findall(f"(?={re.escape(old)})", text)) == 1)
-    # Line ends that new lacks, and indentation of which old has a part, are repaired.
+    # Line ends missing in new, and indentation partly in old, are repaired.
     assume(not old.endswith("\n") or not new or new.endswith("\n"))
     start = flatten(before).rpartition("\n")[2]
     assume(not start or start.strip(" \t"))

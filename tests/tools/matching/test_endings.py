@@ -41,8 +41,8 @@ def test_every_flat_character_is_found_in_the_original(original: str) -> None:
 def test_lines_end_as_those_they_replace_or_their_neighbours(
     text: str, old: str, new: str, expected: str
 ) -> None:
-    """An unchanged line keeps its ending; an added one takes that of the line before.
+    """An unchanged line keeps its ending; an added one gets that of the line before.
 
-    Unless only the endings are to change, it does not matter with which the text was quoted.
+    The line endings of the quoted text do not matter, unless the edit changes only them.
     """
     assert edited(text, old, new) == expected

@@ -38,7 +38,7 @@ def without(text: str, margin: str) -> str:
 
 
 def test_a_nested_function_that_becomes_top_level_stays_there() -> None:
-    """Lines that both have say nothing if they are indented neither as in the file nor in old."""
+    """Common lines give no information if indented neither as in the file nor as in old."""
     old = without(NESTED[NESTED.index("    def key") : NESTED.index("\n    return key")], "    ")
     new = (
         "\ndef _add(word, *,\n         links) -> None:\n    name, link = links\n\n\n"
@@ -52,7 +52,7 @@ def test_a_nested_function_that_becomes_top_level_stays_there() -> None:
 
 
 def test_markup_may_be_deeper_after_any_line() -> None:
-    """Where a line follows on no opening one, the lines around do not tell."""
+    """Without an opening line before it, the lines around a line give no information."""
     start, end = TEMPLATE.index("        <div"), TEMPLATE.index("{% endif")
     old = without(TEMPLATE[start:end], "    ")
     new = "    <ul>\n        {% for link in links %}\n            {% endfor %}\n        </ul>\n"
@@ -62,7 +62,7 @@ def test_markup_may_be_deeper_after_any_line() -> None:
 
 @pytest.mark.parametrize("old", [FUNCTION.replace("  ", " "), FUNCTION.replace("  ", "    ")])
 def test_new_with_the_steps_of_the_file_was_not_scaled_with_old(old: str) -> None:
-    """The first line stands at the margin, so that its indentation tells nothing."""
+    """The first line is at the margin, so that its indentation gives no information."""
     why = refusal(FUNCTION, old, FUNCTION.replace("return g", "return h"))
 
     assert "new is not indented as old is" in why
@@ -105,7 +105,7 @@ def test_a_line_that_is_alike_in_the_file_only_is_no_repair() -> None:
         ),
         # No file starts with an indented line.
         ("import a\nb()\n", "    import a\n", "    from c import d\n", "from c import d\nb()\n"),
-        # The first and the last line stayed, so the lines between them were unwrapped.
+        # The first and the last line stayed, so the lines between them lost a nesting level.
         (
             "def f():\n    a()\n    if b:\n        c()\n    d()\n",
             "        a()\n        if b:\n            c()\n        d()\n",

@@ -22,16 +22,16 @@ METHOD = """class A:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        # Both dedented, by all or by a part of the indentation.
+        # Both dedented, by all or part of the indentation.
         ("return 2\n", "if y:\n    return 3\nreturn 2\n", "        if y:\n            return 3\n"),
         ("    return 2\n", "    return 3\n", "        return 3\n"),
         ("def f(self):\n    if self.x:\n", "def h(self):\n    if self.y:\n", "    def h(self):\n"),
         # Both indented more.
         ("            return 2\n", "            return 3\n", "        return 3\n"),
-        # In other blanks.
+        # With other blanks.
         ("\tdef f(self):\n\t\tif self.x:\n", "\tdef f(self):\n\t\tif y:\n", "        if y:\n"),
         ("  def f(self):\n    if self.x:\n", "  def f(self):\n    if y:\n", "        if y:\n"),
-        # With blanks at the ends.
+        # With trailing blanks.
         (
             "    return 2 \n\ndef g(self): \n",
             "    return 3 \n\ndef g(self): \n",
@@ -53,13 +53,13 @@ def test_the_repair_is_named() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        # Only old was shifted, so what new means is not known.
+        # Only old was shifted, so the intention of new is unknown.
         ("return 2\n", "        return 3\n"),
         ("            return 2\n", "        return 3\n"),
         ("def g(self):\n    return [\n", "    def g(self):\n        return (\n"),
         # The lines are shifted by different amounts.
         ('if self.x:\n  return "one"\n', "if self.y:\n  return 1\n"),
-        # One level of indentation, halved or shifted by four, and no sign which.
+        # One level of indentation, halved or shifted by four, with no sign which.
         ("    return 2\n", "    x = (\n        3)\n"),
     ],
 )

@@ -30,11 +30,11 @@ TEXT = "a\n\nb\nc\nd\n\ne\n"
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        # d can be missing at the end, or b at the start.
+        # d may be missing at the end, or b at the start.
         ("\nb\nc\n\n", "\nB\nC\nD\n\n", None),
         ("\n  b\n  c\n\n", "\n  B\n  C\n  D\n\n", None),
         ("\n  c\n  d\n\n", "\n  B\n  d\n\n", None),
-        # New goes on as old does, so nothing is hidden.
+        # New continues like old, so nothing is hidden.
         ("\nb\nc\n\n", "\nB\nc\n\n", "a\n\nB\nc\nd\n\ne\n"),
     ],
 )

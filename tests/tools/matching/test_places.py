@@ -29,7 +29,7 @@ def test_only_the_text_found_changes() -> None:
 def test_ends_of_lines_are_text_but_a_lost_one_joins_no_lines(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
-    """Only at the end of the file does a line end that new lacks go."""
+    """A line end that new lacks is removed only at the end of the file."""
     check(text, old, new, expected)
 
 
@@ -71,19 +71,19 @@ def test_a_repair_needs_one_place_only() -> None:
 
 
 def test_lines_that_stand_there_exactly_once_are_meant() -> None:
-    """Elsewhere they are indented in another way."""
+    """Elsewhere they have another indentation."""
     text = "f {\n\tg {\n\t\th {\n\t\t}\n\t}\n}\n"
 
     assert edited(text, "5:\t}\n6:}", "5:\t}\n6:};") == text.removesuffix("}\n") + "};\n"
 
 
 def test_no_line_follows_the_last_line_end() -> None:
-    """A blank line there was quoted in addition, and the line end of the file stays."""
+    """A blank line quoted there is superfluous, and the line end of the file stays."""
     refusal("a\n\nb\n", "b\n\n", "\nc\n")
 
 
 def test_a_text_that_lacks_a_line_is_not_taken_for_another_place() -> None:
-    """The lines stand there exactly but for one; elsewhere they stand together, less deep."""
+    """The lines match exactly except for one; elsewhere they are consecutive, less indented."""
     text = "if x:\n    f(\n        a,\n        b,\n    )\n\nf(\n    a,\n)\n"
     old, new = "    f(\n        a,\n    )\n", "    f(\n        a,\n        c,\n    )\n"
 

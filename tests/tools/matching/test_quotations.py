@@ -55,7 +55,7 @@ def test_numbers_are_those_of_lines_only_if_they_are_a_run_before_all(
     ],
 )
 def test_no_blank_line_is_moved(old: str, new: str) -> None:
-    """Where old and new differ in the blank lines at their ends, which are in the file is open."""
+    """If old and new differ in blank lines at their ends, the file's own are unknown."""
     refusal("x = 1\n\n\ny = 2\n\n\nz = 3\n", old, new)
 
 

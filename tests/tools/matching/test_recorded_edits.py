@@ -79,7 +79,7 @@ def test_decoding_every_recorded_file_and_back_changes_nothing() -> None:
 
 @cache
 def first_edits() -> tuple[Case, ...]:
-    """The first edit of each recording, and what it makes of the file."""
+    """The first edit of each recording, and the resulting file."""
     cases = []
     for recording in recordings()[:DISTORTED_MAX]:
         text, _ = decode(recording.before)
@@ -90,7 +90,7 @@ def first_edits() -> tuple[Case, ...]:
 
 @pytest.mark.parametrize("distortion", DISTORTIONS, ids=lambda distortion: distortion.name)
 def test_what_models_misquote_is_repaired_or_refused(distortion: Distortion) -> None:
-    """None comes out wrong, and nearly all that have one reading come out right."""
+    """None gives a wrong result, and nearly all with one reading give the right one."""
     outcomes = Counter(outcome(case, distortion)[0] for case in first_edits())
 
     assert outcomes["wrong"] == 0
