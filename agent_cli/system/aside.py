@@ -33,7 +33,7 @@ def move_aside(path: Path, folder: Path) -> Path:
 def forget_old(folder: Path) -> None:
     """Delete the folders in *folder* that have not changed for more than a month.
 
-    The user of a folder keeps it by updating its modification time.
+    A folder in use is kept, since its modification time is updated.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

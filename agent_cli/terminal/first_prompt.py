@@ -55,7 +55,7 @@ FIRST_PROMPT: Final = FirstPrompt()
 
 
 def _is_quiet_terminal() -> bool:
-    """Return whether there is a terminal without typed input, whose echo would be elsewhere."""
+    """Return whether there is a terminal and nothing was typed yet, which would be echoed above."""
     if not (os.isatty(0) and os.isatty(1)) or is_dumb(os.environ):
         return False
     return not _is_typed()
