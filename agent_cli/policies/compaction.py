@@ -52,7 +52,7 @@ class CompactionStrategy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where to cut; `tokens` is the current size of the request, `target` the size to trim to."""
+    """The cut to make; `tokens` is the current size of the request, `target` the wanted size."""
 
     history: RequestHistory
     cut: int

@@ -157,9 +157,9 @@ class Ledger:
         return _Reservation(account, shortened, cost(tokens), self._conversation())
 
     def _budget(self, request: ModelRequest) -> int | None:
-        """Return the tokens that the limit pays for at the price of a reply, for a run with tools.
+        """Return the tokens the cost limit pays for at the price of a reply; None without tools.
 
-        The figure of an agent stays the same: another one would cost it the cached conversation.
+        An agent's budget stays the same: a change would cost it the cached conversation.
         """
         if not request.tools:
             return None

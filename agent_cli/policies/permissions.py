@@ -121,7 +121,7 @@ class Permissions:
         return self._asked.get(call.id, _NOTHING_ASKED)
 
     def note_asked(self, call: ToolCall, facts: Sequence[str]) -> None:
-        """Keep what another place's permissions say about *call*; no rule here would cover it."""
+        """Store another place's facts about *call*; no rule here would cover it."""
         self._asked[call.id] = ApprovalFacts(facts=tuple(facts))
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
