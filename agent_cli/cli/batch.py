@@ -26,7 +26,7 @@ from agent_cli.system.stop_signals import exit_code_of
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled
 
-# The fields of `Arguments` that are handed on to each run.
+# The fields of `Arguments` passed on to each run.
 _HANDED_ON: Final = (
     *("settings_file", "system_prompt", "append_system_prompt", "add_dirs", "trust", "verbose"),
     *("time_limit_s", "tokens_max", "json_schema"),
@@ -42,7 +42,7 @@ def run_batch(arguments: Arguments) -> int:
     """Run the tasks that have no result yet, and return the exit code.
 
     Raises:
-        AgentCliError: Something is wrong with the tasks, the options or the folder.
+        AgentCliError: The tasks, the options or the folder are invalid.
     """
     for option, name in _NOT_HERE:
         if getattr(arguments, name) not in (None, False):
@@ -74,7 +74,7 @@ def run_batch(arguments: Arguments) -> int:
 
 
 def worker_options(arguments: Arguments) -> Iterator[str]:
-    """Yield the options of each run; paths are absolute, for it works in another folder."""
+    """Yield the options of each run; paths are absolute, because it works in another folder."""
     for name, option in OPTIONS.items():
         if option.field not in _HANDED_ON:
             continue

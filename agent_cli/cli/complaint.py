@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def print_complaint(text: str) -> None:
-    """Print *text* to stderr; on a terminal its lines are broken between words."""
+    """Print *text* to stderr; on a terminal its lines wrap between words."""
     sys.stderr.write(f"{_fitted(f'agent-cli: {text}')}\n")
 
 

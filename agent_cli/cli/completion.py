@@ -25,7 +25,7 @@ _LIVE: Final = {
     SESSIONS: "$(agent-cli completion sessions 2>/dev/null)",
     MODELS: "$(agent-cli completion models 2>/dev/null)",
 }
-# For zsh as well, through bashcompinit. Without choices of ours the shell offers files.
+# For zsh as well, through bashcompinit. Without our choices the shell offers files.
 _BASH: Final = """\
 _agent_cli() {
   local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"

@@ -115,10 +115,10 @@ def play_demo(_arguments: Arguments) -> int:
 
 
 def _in_place(arguments: Arguments) -> AbstractContextManager[SessionPlace]:
-    """Work where *arguments* say: in the worktree they ask for, or here.
+    """Enter the session's directory: the worktree that *arguments* ask for, or the current one.
 
     Raises:
-        UsageError: There can be no such worktree.
+        UsageError: The worktree cannot be used or made.
     """
     if arguments.worktree is None:
         return nullcontext(SessionPlace(arguments))
@@ -128,7 +128,7 @@ def _in_place(arguments: Arguments) -> AbstractContextManager[SessionPlace]:
 
 
 def ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -> StartupContext:
-    """Read the settings, and make sure that there are credentials."""
+    """Read the settings, and check that there are credentials."""
     from agent_cli.app.access import check_access  # noqa: PLC0415
 
     startup = start(arguments, may_ask=may_ask, copy_of=copy_of)
@@ -163,7 +163,7 @@ def _script(name: str | None) -> AbstractContextManager[TextIO | None]:
     """Open the file of prompts; None stands for the terminal.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The file cannot be read.
     """
     if name is None or name == "-":
         return nullcontext(None if name is None else sys.stdin)

@@ -49,7 +49,7 @@ def run(argv: Sequence[str]) -> int:
             f"{error.filename} is out of reach ({error.strerror}): set HOME to a folder of yours"
         )
         return _ended(argv, _complain(SettingsError(locked), 2))
-    except Exception as error:  # a traceback is of no use to the user
+    except Exception as error:  # users have no use for a traceback
         return _bug(argv, error)
     return exit_code
 
@@ -75,7 +75,7 @@ def _bug(argv: Sequence[str], error: Exception) -> int:
 
 
 def _ended(argv: Sequence[str], exit_code: int, stop_reason: str = "error") -> int:
-    """Return *exit_code*; the JSON formats print a result first, for which readers wait."""
+    """Return *exit_code*; the JSON formats print a result first, because readers wait for it."""
     if asks_for_json(argv):
         from agent_cli.headless.report import RunReport  # noqa: PLC0415 - rare
         from agent_cli.headless.stream_json import to_line  # noqa: PLC0415

@@ -47,7 +47,7 @@ def list_sessions(arguments: Arguments) -> int:
 
 
 def search_sessions(arguments: Arguments) -> int:
-    """Print the sessions in which an entry has all the words, the last used first."""
+    """Print the sessions in which an entry has all the words, the most recently used first."""
     redact = Redactor.of(start(arguments, may_ask=False).environment).text
     found = list(search(_store(), arguments.operands, redact=redact))
     if arguments.json:
@@ -219,7 +219,7 @@ class CallDecision:
 
 
 def require_workspace(session_id: str, workspace: Path) -> None:
-    """Make sure that an approved call runs in the workspace it was meant for.
+    """Check that an approved call runs in the workspace it was meant for.
 
     Raises:
         SessionError: The session belongs to another directory, or does not exist.

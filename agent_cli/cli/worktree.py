@@ -1,4 +1,4 @@
-"""`--worktree [NAME]`: a worktree of git for one session, and what becomes of it at the end."""
+"""`--worktree [NAME]`: a git worktree for one session, and its removal or merge at the end."""
 
 import fcntl
 import os
@@ -40,7 +40,7 @@ _LOCK: Final = "agent-cli.lock"
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A session's worktree; `branch` is "" where it had been made before."""
+    """A session's worktree; `branch` is "" if the worktree existed before."""
 
     tree: Worktree
     branch: str
@@ -49,12 +49,12 @@ class _Session:
 
 @contextmanager
 def inside_worktree(arguments: Arguments) -> Generator[SessionPlace]:
-    """Work in the worktree that *arguments* ask for until the end, and then tell what it holds.
+    """Work in the worktree that *arguments* ask for; at the end report its changes.
 
-    One that was made here and in which nothing changed is removed again.
+    A worktree made here is removed again if nothing changed in it.
 
     Yields:
-        The arguments, their paths absolute, and the directory we were in.
+        The arguments with absolute paths, and the previous directory.
 
     Raises:
         UsageError: There is no repository, or the name cannot be used.
@@ -100,12 +100,12 @@ def _last_commit(folder: Path) -> str:
 
 
 def _new_name() -> str:
-    """Return a name that sorts by time, and that two sessions of one second do not share."""
+    """Return a name that sorts by time; two sessions of the same second get different ones."""
     return f"{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
 def _lock(tree: Worktree) -> IO[bytes]:
-    """Let no other session remove *tree* while this one works in it."""
+    """Keep other sessions from removing *tree* while this one works in it."""
     file = (git_folder_of(tree.path) / _LOCK).open("ab")
     fcntl.flock(file, fcntl.LOCK_SH)
     return file
@@ -120,7 +120,7 @@ def _is_last(session: _Session) -> bool:
 
 
 def _close(session: _Session, inside: Path, here: Path) -> None:
-    """Leave the worktree; say what there is to merge, or remove it where that is nothing."""
+    """Leave the worktree; report how to merge it, or remove it if it is unchanged."""
     os.chdir(here)
     tree, branch = session.tree, session.branch
     with session.lock:
@@ -154,7 +154,7 @@ def _told(work: Work) -> str:
 
 
 def _with_absolute_paths(arguments: Arguments, here: Path) -> Arguments:
-    """Return *arguments* with the files they name where they were when somebody typed them."""
+    """Return *arguments* with file paths made absolute, relative to *here*."""
     single = ("settings_file", "record", "replay", "prompt_file", "output_dir", "json_schema")
     given = {name: getattr(arguments, name) for name in single}
     script = arguments.prompts_from

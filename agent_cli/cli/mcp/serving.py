@@ -1,4 +1,4 @@
-"""`agent-cli mcp serve`: the words behind it, and the token of a server over HTTP."""
+"""`agent-cli mcp serve`: its options, and the token of a server over HTTP."""
 
 import os
 import secrets
@@ -23,14 +23,14 @@ def serve(words: Sequence[str], arguments: Arguments) -> int:
     """Serve until the client leaves (stdio) or a signal comes (HTTP); return the exit code.
 
     Raises:
-        AgentCliError: It cannot be served.
+        AgentCliError: The server cannot start.
     """
     given = _parser().parse_args(words)
     if not given.http and (given.port is not None or given.token_file):
         raise UsageError("--port and --token-file need --http: without it the server uses stdio")
     if not given.http:
         return _over_stdio(arguments)
-    # Taken out of the environment, which the commands of the agent inherit.
+    # Removed from the environment, because the agent's commands inherit that.
     from_variable = os.environ.pop(TOKEN_VARIABLE, "")
     if given.token_file:
         token = _checked(_token_in(Path(given.token_file)), given.token_file)
