@@ -64,6 +64,7 @@ def test_what_is_known_of_a_model() -> None:
         thinking=frozenset({"adaptive", "between_tools"}),
         efforts=frozenset({"low", "medium", "high", "xhigh", "max"}),
         binds_thinking=True,
+        takes_task_budget=True,
     )
 
 
