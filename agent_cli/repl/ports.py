@@ -34,7 +34,7 @@ class HooksPort(Protocol):
 
     @property
     def status(self) -> str:
-        """What a hook that runs says of itself, or ""."""
+        """The status message of a running hook, or ""."""
         ...
 
     def report(self) -> Sequence[str]:
@@ -80,7 +80,7 @@ class OutputStylesPort(Protocol):
 
     @property
     def current(self) -> str:
-        """The name of the style in force."""
+        """The name of the active style."""
         ...
 
     def names(self) -> Mapping[str, str]:
@@ -97,11 +97,11 @@ class OutputStylesPort(Protocol):
 
 
 class AgentsPort(Protocol):
-    """The agents of the session; what names one by its number raises `UsageError`."""
+    """Port to the session's subagents; methods with an unknown number raise `UsageError`."""
 
     @property
     def is_any_working(self) -> bool:
-        """Whether an agent works."""
+        """Whether any agent is working."""
         ...
 
     def all(self) -> Sequence[AgentInfo]:
@@ -109,11 +109,11 @@ class AgentsPort(Protocol):
         ...
 
     def transcript(self, number: int) -> str:
-        """Return what one was told and did so far."""
+        """Return an agent's transcript so far."""
         ...
 
     def stop(self, number: int) -> AgentInfo:
-        """Stop one, and all that it started."""
+        """Stop an agent and all its subagents."""
         ...
 
 
@@ -127,12 +127,12 @@ class Application(InteractiveApplication, Protocol):
 
     @property
     def jobs(self) -> JobsPort:
-        """The commands in the background."""
+        """The background commands."""
         ...
 
     @property
     def agents(self) -> AgentsPort:
-        """The agents of the session."""
+        """The subagents of the session."""
         ...
 
     @property
@@ -168,17 +168,17 @@ class Application(InteractiveApplication, Protocol):
         ...
 
     async def offered_models(self) -> Sequence[OfferedModel]:
-        """Return the models the server offers; none where it does not say so soon."""
+        """Return the models the server offers; none if it does not answer soon."""
         ...
 
     @property
     def output_styles(self) -> OutputStylesPort:
-        """The ways in which the model can answer."""
+        """The output styles."""
         ...
 
     @property
     def status_command(self) -> StatusCommand | None:
-        """The person's own program for a line below the prompt, or None."""
+        """The user's command for a line below the prompt, or None."""
         ...
 
     def uncompact(self) -> None:

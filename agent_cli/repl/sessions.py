@@ -1,4 +1,4 @@
-"""What the REPL needs to know about stored sessions."""
+"""The port from the REPL to the stored sessions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ class SessionsPort(Protocol):
         ...
 
     def search(self, words: Sequence[str]) -> Sequence[SessionMatch]:
-        """Return the sessions in which an entry has all *words*, the last used first; reads files.
+        """Return the sessions with all *words* in one entry, most recently used first; reads files.
 
         Raises:
             SessionError: The search took too long.

@@ -1,4 +1,4 @@
-"""What a status line command is told about the session, in Claude Code's names."""
+"""The input of a status line command: facts about the session, in Claude Code's format."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -33,7 +33,7 @@ class StatusCommand(NamedTuple):
 
 
 class StatusData:
-    """Follows the agent of *app*; `collect` is what a status line command reads on stdin."""
+    """Follows the agent of *app*; `collect` returns the JSON for the command's stdin."""
 
     def __init__(
         self, app: "Application", vi_mode: Callable[[], str], clock: Callable[[], float]
@@ -49,7 +49,7 @@ class StatusData:
         self._lines_are_old = True
 
     def __call__(self, event: Event) -> None:
-        """Take note of *event*."""
+        """Update from *event*."""
         match event:
             case TurnStart():
                 self._asked_s = self._clock()
@@ -64,7 +64,7 @@ class StatusData:
                 pass
 
     async def collect(self) -> dict[str, Json]:
-        """Return all of it; what reads files does so in a thread."""
+        """Return all facts; files are read in a thread."""
         await self._count_lines()
         app, state = self._app, self._app.agent.state
         here = str(app.workspace)
@@ -115,11 +115,11 @@ class StatusData:
         }
 
     async def _count_lines(self) -> None:
-        """Count the lines that files differ by, once no run changes them any more."""
+        """Count the changed lines of all files, once no run changes them."""
         if not self._lines_are_old or self._app.agent.state.is_streaming:
             return
         self._lines_are_old = False
-        with suppress(AgentCliError, OSError):  # /diff says it
+        with suppress(AgentCliError, OSError):  # /diff reports the error
             changed = await in_background(self._app.file_changes.differences)
             self._lines = sum(each.added for each in changed), sum(e.removed for e in changed)
 

@@ -1,4 +1,4 @@
-"""`/agents`: the agents of the session, listed, read while they work, and stopped."""
+"""`/agents`: list the session's subagents, show their transcripts, stop them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -42,7 +42,7 @@ def _list(context: Context) -> None:
 
 
 async def _choose(context: Context) -> None:
-    """Show the transcript of the agent that works, or of one that somebody chooses."""
+    """Show the transcript of a working agent, or of the last; with several, the user picks one."""
     agents = context.app.agents.all()
     working = [agent for agent in agents if agent.is_running] or agents[-1:]
     if not working:

@@ -49,7 +49,7 @@ async def _resume(context: Context, wanted: str) -> None:
 
 
 async def _search(context: Context, typed: str) -> None:
-    """Go on with one of the sessions that hold some words; during a run they are only listed."""
+    """Search the sessions and continue one of the matches; during a run, only list them."""
     try:
         words = shlex.split(typed)
     except ValueError:  # an apostrophe, not a quote

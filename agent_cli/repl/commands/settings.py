@@ -39,7 +39,7 @@ def _model(context: Context, name: str) -> Awaitable[None] | None:
 
 
 async def _choose_model(context: Context, named: dict[str, str], question: str) -> None:
-    """Let somebody choose an alias, or another model that the server offers."""
+    """Let the user choose an alias, or another model that the server offers."""
     aliases = context.app.models
     states = {each.id: each.state for each in await context.app.offered_models()}
     rows = {alias: _with_state(row, states.get(aliases[alias])) for alias, row in named.items()}
@@ -60,7 +60,7 @@ def _with(context: Context, argument: str) -> None:
 
 
 def model_of_prompt(context: Context, name: str) -> Model:
-    """Return the model *name*, and tell that one prompt goes to it.
+    """Return the model *name*, and report that one prompt goes to it.
 
     Raises:
         UsageError: The name cannot be a model.

@@ -45,7 +45,7 @@ class ActivityLine:
 
     Attributes:
         can_move: Returns whether the running command can be moved to the background.
-        hook: Returns the status message of a lifecycle hook that runs, or "".
+        hook: Returns the status message of a running lifecycle hook, or "".
     """
 
     def __init__(self, clock: Callable[[], float], asks: Callable[[], bool] = bool) -> None:

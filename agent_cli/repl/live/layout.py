@@ -44,7 +44,7 @@ class LayoutState(Protocol):
 
     @property
     def own_row(self) -> Callable[[], StyleAndTextTuples]:
-        """Returns the person's own line below the status row, or nothing."""
+        """Returns the output of the user's status command, below the status row, or nothing."""
         ...
 
     @property

@@ -70,7 +70,7 @@ def open_display(
 
 
 def open_bell(app: Application, screen: LiveScreen, look: Look) -> Bell:
-    """Return what calls the person when a long run of *app* ends."""
+    """Return the bell that alerts the user when a long run of *app* ends."""
     bell = Bell(lambda text: screen.send(alert(text, look.notify, os.environ)), time.monotonic)
     app.agent.subscribe(bell)
     return bell

@@ -1,4 +1,4 @@
-"""The row below the status line: what the person's own program says of the session."""
+"""The row below the status line: the output of the user's status command."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ _APART_S: Final = 0.3
 
 
 class StatusRow:
-    """Runs the command beside everything else, one at a time, and keeps its last line."""
+    """Runs the command in the background, one run at a time, and keeps its last line."""
 
     def __init__(self, app: "Application", screen: "LiveScreen") -> None:
         self._command = app.status_command
@@ -34,7 +34,7 @@ class StatusRow:
             app.agent.subscribe(self)
 
     def __call__(self, event: Event) -> None:
-        """Take note of *event*; run the command again if it may have changed the line."""
+        """Update from *event*; run the command again if the event may have changed the line."""
         self._data(event)
         match event:
             case MessageEnd(message=AssistantMessage()):
@@ -49,7 +49,7 @@ class StatusRow:
         self._wanted.set()
 
     async def run(self) -> None:
-        """Run the command, if there is one, whenever that is wanted, until cancelled."""
+        """Run the command, if there is one, after each request for it, until cancelled."""
         while command := self._command:
             line = await command.run(await self._data.collect())
             if line != self._line:
@@ -62,6 +62,6 @@ class StatusRow:
             self._wanted.clear()
 
     def row(self) -> StyleAndTextTuples:
-        """Return the line, cut to the screen; nothing where there is none."""
+        """Return the line, cut to the width of the screen; nothing if it is empty."""
         line = clean_but_colors(self._line.expandtabs(4)).rstrip()
         return to_formatted_text(ANSI(cut(line, self._screen.columns - 1))) if line else []
