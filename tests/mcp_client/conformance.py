@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def client_arguments(url: str) -> list[str]:
-    """Return our command line for the scenario the suite names in the environment."""
+    """Return our command line for the scenario that the suite names in the environment."""
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION")
@@ -62,7 +62,7 @@ def client_arguments(url: str) -> list[str]:
 
 
 def credentials(context: dict[str, str]) -> list[str]:
-    """Return the options for what the scenario hands out."""
+    """Return the options for the credentials that the scenario provides."""
     words: list[str] = []
     if "client_id" in context:
         words += ["--client-id", context["client_id"]]
@@ -88,7 +88,7 @@ def written(text: str) -> str:
 
 
 def run_suite(version: str, only: list[str]) -> list[str]:
-    """Run the scenarios and return those whose outcome is not what the baseline says."""
+    """Run the scenarios and return those whose outcome differs from the baseline."""
     node, suite = installed(version)
     known = tomllib.loads(BASELINE.read_text())[version]
     listed = output_of([node, suite, "list", "--client"]).splitlines()

@@ -54,7 +54,7 @@ class Call(Protocol):
 
 
 class HttpServer:
-    """A server built with the SDK on a port of its own, which can be stopped and started again."""
+    """A server built with the SDK on a separate port, which can be stopped and restarted."""
 
     def __init__(self, transport: TransportName, script: str = SDK_SERVER) -> None:
         self.transport: TransportName = transport
@@ -66,7 +66,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return its address."""
         return f"http://127.0.0.1:{self.port}/{'mcp' if self.transport == 'http' else 'sse'}"
 
     def start(self) -> None:
@@ -74,7 +74,7 @@ class HttpServer:
         self._process = subprocess.Popen(
             [sys.executable, self.script, self.transport, str(self.port)],
             stdout=subprocess.DEVNULL,
-            # Not a pipe: one that nobody reads is full some day, and then the server stands still.
+            # Not a pipe: an unread one fills up some day, and then the server blocks.
             stderr=subprocess.DEVNULL,
         )
         program.until(self._listens, "the HTTP server listens")
@@ -156,7 +156,7 @@ def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
 
 @asynccontextmanager
 async def no_freeze() -> AsyncGenerator[None]:
-    """Fail when the event loop works for a second without a pause; other processes do not count."""
+    """Fail if the event loop is busy for a second without a pause; other processes do not count."""
     longest_s = 0.0
 
     async def beat() -> None:

@@ -11,7 +11,7 @@ server = MCPServer("full", instructions="Be\u200b kind.")
 
 
 class Wish(BaseModel):
-    """A form."""
+    """An elicitation form."""
 
     colour: str = Field(default="green", title="Colour")
     count: int
@@ -62,7 +62,7 @@ server._lowlevel_server.add_notification_handler(
 @server.tool(structured_output=False)
 async def grow(name: str, ctx: Context) -> str:
     server.add_tool(lambda: "new", name=name, description="New")
-    # One for revisions with a connection, one for those with a stream of their own.
+    # One for revisions with a connection, one for those with a separate stream.
     await ctx.session.send_tool_list_changed()
     await ctx.notify_tools_changed()
     return "grown"

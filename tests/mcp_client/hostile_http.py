@@ -16,7 +16,7 @@ ANSWERS: dict[str, Answer] = {}
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Knows one session at a time; `forget` makes the next request one of an unknown session."""
+    """Knows one session at a time; after `forget`, the next request has an unknown session."""
 
     protocol_version = "HTTP/1.1"
     session = 1
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
     do_DELETE = do_GET
 
     def is_forgotten(self) -> bool:
-        """Whether this is a session of before; the first question about it ends it."""
+        """Return whether this is a forgotten session; the first check of it ends it."""
         known = self.headers.get("Mcp-Session-Id") == f"session-{Handler.session}"
         if known and not self.server_forgot():
             Handler.session += 1
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def answer(fate: str) -> Callable[[Answer], Answer]:

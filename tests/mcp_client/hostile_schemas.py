@@ -99,7 +99,7 @@ HOSTILE: dict[str, tuple[Fate, dict[str, Any]]] = {
     "branching_root": ("left out", _branching_root(20, 7)),
     "deep_items": ("left out", _nested(400, "items")),
     "deep_all_of": ("left out", _nested(400, "allOf")),
-    # What is no schema, or not one of an object
+    # Values that are no schema, or no object schema
     "unknown_type": ("left out", _object(a={"type": "strin"})),
     "type_is_a_number": ("left out", _object(a={"type": 3})),
     "required_is_a_text": ("left out", _object(a=TEXT) | {"required": "a"}),
@@ -112,7 +112,7 @@ HOSTILE: dict[str, tuple[Fate, dict[str, Any]]] = {
         "called",
         {"$schema": "http://json-schema.org/draft-04/schema#", **_object(a=TEXT)},
     ),
-    # What would cost or break every request
+    # Schemas that would cost or break every request
     "a_megabyte": ("left out", _object(a={"enum": ["x" * 1_000_000]})),
     "a_name_the_api_refuses": ("left out", _object(**{"$filter": TEXT})),
     "a_name_without_an_end": ("left out", _object(**{"a" * 65: TEXT})),

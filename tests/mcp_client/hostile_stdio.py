@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any  # whatever goes over the wire
+from typing import Any  # any message on the wire
 
 Action = Callable[[Any], None]
 TEXT = {"content": [{"type": "text", "text": "answered"}]}
@@ -66,7 +66,7 @@ def answer(id: Any, result: Any = None) -> None:
 
 
 def text_with(raw: bytes) -> Callable[[Any], bytes]:
-    """Return a line whose text holds *raw* as it is."""
+    """Return a line whose text holds *raw* unchanged."""
     return lambda id: (
         json.dumps({"jsonrpc": "2.0", "id": id, "result": TEXT})
         .encode()

@@ -29,7 +29,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any  # whatever the tests put on the wire
+from typing import Any  # any message a test puts on the wire
 
 TEXT = {"content": [{"type": "text", "text": "answered"}]}
 TOOLS = [

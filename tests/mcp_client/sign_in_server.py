@@ -16,16 +16,16 @@ NONCE = 'DPoP error="use_dpop_nonce"'
 
 
 class SignInServer:
-    """Tokens are valid until `expire()`; `log` says what was asked for, in order.
+    """Tokens are valid until `expire()`; `log` has the requests in order.
 
     Attributes:
         refuses: The user refuses at the sign-in page.
-        lasts_s: What is said about how long a token is good for; None is nothing.
-        refresh_status: How a refresh token is answered.
+        lasts_s: The lifetime stated for a token; None states none.
+        refresh_status: The status of the answer to a refresh token.
         offers_pkce: Whether the metadata says so.
-        binds: Tokens are bound to the key of the proof they were asked for with (DPoP).
-        nonce: What each proof must hold, if anything.
-        proofs: The claims of the proofs that were good.
+        binds: Tokens are bound to the key of the proof in their request (DPoP).
+        nonce: The nonce that each proof must hold, if any.
+        proofs: The claims of the valid proofs.
     """
 
     def __init__(self, port: int) -> None:
@@ -46,7 +46,7 @@ class SignInServer:
         self._valid = ""
 
     def expire(self) -> None:
-        """Accept no token given so far."""
+        """Reject all tokens issued so far."""
         self._valid = ""
 
     def answer(
@@ -107,7 +107,7 @@ class SignInServer:
         return {
             "issuer": self.base,
             "authorization_endpoint": f"{self.base}/authorize",
-            # Not /token, which is where a client goes that has forgotten this page.
+            # Not /token, which a client uses that has forgotten this page.
             "token_endpoint": f"{self.base}/access",
             "registration_endpoint": f"{self.base}/register",
             "token_endpoint_auth_methods_supported": ["none"],
@@ -116,7 +116,7 @@ class SignInServer:
         }
 
     def _is_proven(self, proof: str, method: str, url: str, token: str) -> bool:
-        """Whether *proof* is fresh, for this request, and by the key the token is bound to."""
+        """Return whether *proof* is fresh, for this request, and by the token's key."""
         try:
             header = jwt.get_unverified_header(proof)
             key = jwt.PyJWK(header["jwk"], algorithm="ES256")
@@ -203,7 +203,7 @@ def sign_in_server() -> Generator[SignInServer]:
         do_GET = do_POST = do_DELETE = _do
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
         web.daemon_threads = True

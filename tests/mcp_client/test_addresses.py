@@ -20,7 +20,7 @@ NAMES = {
     "nowhere.example": [],
 }
 INSIDE = ("127.0.0.1", "169.254.169.254", "192.168.1.1", "[::1]", "[::ffff:7f00:1]", "[fe80::1]")
-# Addresses of version 6 that lead to 127.0.0.1 and 10.0.0.1: NAT64, 6to4, Teredo, compatible.
+# IPv6 addresses that lead to 127.0.0.1 and 10.0.0.1: NAT64, 6to4, Teredo, compatible.
 INNER = (
     *("[64:ff9b::7f00:1]", "[64:ff9b::a00:1]", "[2002:7f00:1::]", "[2002:a00:1::1]", "[::a00:1]"),
     *("[2001:0:4136:e378:8000:63bf:f5ff:fffe]", "[64:ff9b:1::a00:1]"),
@@ -40,7 +40,7 @@ def addresses(url: str, issuer: str = "") -> Addresses:
     "host", [*INSIDE, *INNER, "localhost", "0x7f.1", "intranet", "half.example"]
 )
 async def test_a_server_of_the_internet_leads_nowhere_inside(host: str) -> None:
-    """Threat 18: what it says about signing in may name a service of this machine."""
+    """Threat 18: its sign-in metadata may name a service of this machine."""
     with pytest.raises(OAuthFlowError, match=r"mcp\.example leads to .* oauth\.issuer"):
         await addresses("https://mcp.example/").check(httpx2.Request("GET", f"http://{host}/"))
 
@@ -58,12 +58,12 @@ async def test_a_server_of_the_internet_leads_nowhere_inside(host: str) -> None:
 async def test_who_is_outside_who_was_named_and_who_is_inside_itself_may_be_asked(
     server: str, issuer: str, asked: str
 ) -> None:
-    """A server in one's own network signs in there; a name nobody knows fails by itself."""
+    """A server in the user's network signs in there; an unknown name fails by itself."""
     await addresses(server, issuer).check(httpx2.Request("GET", asked))
 
 
 async def test_the_systems_own_names_are_looked_up() -> None:
-    """A server on this machine may name this machine as it likes."""
+    """A server on this machine may use any name of this machine."""
     here = Addresses(ServerConfig(name="web", transport="http", url="http://127.0.0.1:1/mcp"))
 
     await here.check(httpx2.Request("GET", "http://localhost:2/token"))

@@ -15,7 +15,7 @@ from agent_cli.system.redaction import Redactor
 async def test_what_a_server_logs_is_in_our_log_and_never_on_the_screen(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """However urgent it calls itself: warnings of ours are printed, with the usual settings."""
+    """However severe: warnings of ours are printed, with the usual settings."""
     sinks = configure(Settings().logging, Redactor())
     said = mcp_types.LoggingMessageNotificationParams(level="emergency", data="\x1b[2Jon fire")
     try:

@@ -99,7 +99,7 @@ async def test_a_call_that_goes_wrong_tells_the_model_what_happened(
 async def test_a_page_a_call_needs_is_shown_to_the_user(
     raw_server: "RawServer", call: "Call"
 ) -> None:
-    """The older way of asking: the call fails, and is made again after the visit."""
+    """The older way of asking: the call fails, and is repeated after the visit."""
     asked: list[Elicitation] = []
 
     async def agree(question: Elicitation) -> ElicitationAnswer:
@@ -175,7 +175,7 @@ async def test_silence_ends_a_call(raw_server: "RawServer", call: "Call", tmp_pa
 async def test_progress_is_shown_and_keeps_a_long_call_alive(
     sdk_server: ServerConfig, call: "Call"
 ) -> None:
-    """The call takes longer than the limit of silence."""
+    """The call takes longer than the idle limit."""
     updates: list[str] = []
     config = ServerConfig(
         name="fixture", command=sdk_server.command, args=sdk_server.args, call_timeout_s=2
@@ -195,7 +195,7 @@ async def test_progress_is_shown_and_keeps_a_long_call_alive(
 async def test_a_cancel_reaches_the_server(
     raw_server: "RawServer", call: "Call", tmp_path: Path, until: Until
 ) -> None:
-    """It is told which call to stop; the run sees that it was stopped, not a failure."""
+    """It is told which call to stop; the run sees a cancellation, not a failure."""
     record = tmp_path / "record"
     cancel = CancelToken()
     async with McpServers(os.environ) as servers:

@@ -4,7 +4,7 @@ from agent_cli.mcp_client import ServerConfig
 
 
 def test_child_processes_begin_with_the_old_handshake_unless_told_otherwise() -> None:
-    """Many stdio servers hang or die on the question for the newest revision."""
+    """Many stdio servers hang or die on a request of the newest revision."""
     assert ServerConfig(name="a", command="x").negotiation == "legacy"
     assert ServerConfig(name="a", command="x", protocol="auto").negotiation == "auto"
     assert ServerConfig(name="a", transport="http", url="http://x").negotiation == "auto"

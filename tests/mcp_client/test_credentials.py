@@ -63,7 +63,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_keyring_that_does_not_answer_is_one_sentence() -> None:
-    """It may be locked, or its service gone; nothing of it may end the program."""
+    """It may be locked, or its service missing; neither may end the program."""
 
     class Locked(FakeKeyring):
         def get_password(self, service: str, user: str) -> str | None:
@@ -80,7 +80,7 @@ def test_a_keyring_that_does_not_answer_is_one_sentence() -> None:
 def test_the_keyring_is_used_when_there_is_one_that_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, priority: float, in_keyring: bool
 ) -> None:
-    """The package may be installed on a machine without a service behind it."""
+    """The package may be installed on a machine without a keyring service."""
     keyring = FakeKeyring(priority)
     module = SimpleNamespace(get_keyring=lambda: keyring)
     monkeypatch.setitem(sys.modules, "keyring", module)

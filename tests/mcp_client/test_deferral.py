@@ -41,7 +41,7 @@ async def find(offered: tuple[Tool, ...], query: str, state: dict[str, Json]) ->
 
 
 def test_within_the_budget_all_tools_are_offered() -> None:
-    """And without one."""
+    """And without a budget."""
     enough = sum(map(tool_tokens, TOOLS))
 
     assert Deferral(enough).offered(TOOLS, {}) == TOOLS
@@ -88,7 +88,7 @@ async def test_the_best_come_first_and_found_ones_are_not_found_again() -> None:
 
 
 def test_the_search_stands_at_the_same_place_whatever_was_found() -> None:
-    """A stable order is what prompt caches live from."""
+    """Prompt caches need a stable order."""
     state: dict[str, Json] = {"mcp_found_tools": ["mcp__mail__send", "gone", 7]}
 
     assert names(Deferral(1).offered(TOOLS, state)) == [SEARCH_TOOL, "mcp__mail__send"]

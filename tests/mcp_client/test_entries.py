@@ -68,7 +68,7 @@ def test_a_file_as_claude_code_writes_it_is_understood(tmp_path: Path) -> None:
 
 
 def test_one_wrong_server_does_not_cost_the_others(tmp_path: Path) -> None:
-    """Each problem names the file, the server, the key and the way out."""
+    """Each problem names the file, the server, the key and the remedy."""
     path = write(
         tmp_path / ".mcp.json",
         {
@@ -138,7 +138,7 @@ def test_a_directory_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_entry_of_our_settings_becomes_a_server_too() -> None:
-    """The same rules, without a file; a problem then names the server alone."""
+    """The same rules, without a file; a problem then names only the server."""
     entry = {"transport": "stdio", "command": "x", "protocol": "auto", "startup_timeout_s": 3}
 
     assert server_config("mine", entry, {}) == ServerConfig(
@@ -168,7 +168,7 @@ def test_servers_do_not_get_our_credentials_unless_they_are_named() -> None:
 
 
 def test_a_sign_in_and_lists_of_tools_are_read_in_both_spellings(tmp_path: Path) -> None:
-    """Claude Code's and Gemini's keys beside ours; variables are expanded, the key is read."""
+    """Claude Code's and Gemini's keys beside ours; variables are expanded, the key file is read."""
     (tmp_path / "key.pem").write_text("PEM")
     entry: dict[str, object] = {
         "url": "https://x/mcp",
@@ -208,7 +208,7 @@ def test_a_key_that_cannot_be_read_is_the_servers_problem() -> None:
 
 
 def test_a_server_that_is_off_needs_nothing() -> None:
-    """Its variables are asked for when it is switched on, not at every start."""
+    """Its variables are needed once it is switched on, not at every start."""
     entry = {"command": "x", "env": {"T": "${NOT_SET}"}, "disabled": True}
 
     off = server_config("off", entry, {})

@@ -26,7 +26,7 @@ LIMIT_S = 40
 
 
 class Running(Protocol):
-    """Connect to the server, with changes to its configuration if wanted."""
+    """Connect to the server, with optional changes to its configuration."""
 
     def __call__(
         self, host: Host | None = None, **changes: Any
@@ -43,7 +43,7 @@ def full_server() -> Iterator[HttpServer]:
 
 @pytest.fixture
 def running(full_server: HttpServer) -> Running:
-    # The older revision: servers ask while a call runs, and say by themselves what changed.
+    # The older revision: servers ask during a call, and announce changes by themselves.
     full = ServerConfig(name="full", transport="http", url=full_server.url, protocol="legacy")
 
     @asynccontextmanager
@@ -60,7 +60,7 @@ async def test_a_question_is_answered_with_what_the_user_said_and_the_defaults(
     running: Running,
     call: "Call",
 ) -> None:
-    """The person sees a plain form; what they leave out is what the server proposed."""
+    """The user sees a plain form; omitted fields get the server's defaults."""
     asked: list[Elicitation] = []
 
     async def answer(question: Elicitation) -> ElicitationAnswer:
@@ -80,7 +80,7 @@ async def test_a_question_is_answered_with_what_the_user_said_and_the_defaults(
 async def test_an_answer_that_does_not_fit_the_form_declines(
     running: Running, call: "Call", answer: ElicitationAnswer
 ) -> None:
-    """A server never gets what its form does not allow."""
+    """A server never gets values that its form does not allow."""
 
     async def say(_question: Elicitation) -> ElicitationAnswer:
         return answer
@@ -90,7 +90,7 @@ async def test_an_answer_that_does_not_fit_the_form_declines(
 
 
 async def test_without_a_person_every_question_is_declined(running: Running, call: "Call") -> None:
-    """Headless: the tool goes on without an answer, and the run with it."""
+    """Headless: the tool continues without an answer, and so does the run."""
     async with running() as servers:
         assert (await call(servers, "mcp__full__ask")).text == "decline: None"
         assert (await call(servers, "mcp__full__ask_to_visit")).text == "decline"
@@ -166,7 +166,7 @@ async def test_servers_learn_where_we_work(running: Running, call: "Call", tmp_p
 async def test_servers_are_told_that_there_is_one_more_directory(
     running: Running, call: "Call", tmp_path: Path
 ) -> None:
-    """After /add-dir: a server that confines itself to the roots asks for them again."""
+    """After /add-dir: a server that confines itself to the roots requests them again."""
     folders = [tmp_path]
     async with running(Host(roots=lambda: folders)) as servers:
         await call(servers, "mcp__full__where")
@@ -183,7 +183,7 @@ async def test_servers_are_told_that_there_is_one_more_directory(
 async def test_new_tools_of_a_running_server_are_offered(
     running: Running, call: "Call", until: Until
 ) -> None:
-    """G11: a change of the list is taken over."""
+    """G11: a changed list is loaded."""
     async with running() as servers:
         before = servers.tools()
         await call(servers, "mcp__full__grow", {"name": "grown"})
@@ -199,7 +199,7 @@ async def test_new_tools_of_a_running_server_are_offered(
 async def test_new_tools_are_noticed_with_the_newest_revision_too(
     running: Running, call: "Call", until: Until
 ) -> None:
-    """G11: there the server says so only on a stream that we opened."""
+    """G11: there the server announces it only on a stream that we opened."""
     async with running(protocol="auto") as servers:
         before = servers.tools()
         await call(servers, "mcp__full__grow", {"name": "grown_again"})
@@ -257,7 +257,7 @@ async def test_sound_is_saved_as_a_private_file_and_named(
 async def test_a_servers_ping_is_answered_and_its_log_goes_to_ours(
     running: Running, call: "Call", until: Until
 ) -> None:
-    """Never to the screen, and without what drives a terminal."""
+    """Never to the screen, and without terminal control sequences."""
     with captured_records() as logged:
         async with running() as servers:
             assert (await call(servers, "mcp__full__ping")).text == "pinged"

@@ -8,7 +8,7 @@ from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 
 
 def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
-    """What asks a person there is left out with a sentence, not written as nonsense."""
+    """Inputs asked of the user there are left out with a message, not written as nonsense."""
     file = tmp_path / "mcp.json"
     file.write_text(
         """{
@@ -85,7 +85,7 @@ def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
 
 
 def test_claude_code_keeps_a_directorys_own_servers_with_the_users(tmp_path: Path) -> None:
-    """What it adds by default counts in one directory; there it wins."""
+    """By default its servers apply to one directory, and take precedence there."""
     here: Json = {"mcpServers": {"a": {"command": "here"}, "b": {"command": "b"}}}
     content: Json = {
         "mcpServers": {"a": {"command": "everywhere"}, "c": {"command": "c"}},

@@ -17,7 +17,7 @@ FORM: dict[str, Json] = {
 
 
 def test_every_kind_of_field_is_read() -> None:
-    """What a front end draws; titles lose characters that hide or turn text."""
+    """The fields for front ends; titles lose characters that hide or reorder text."""
     assert form_fields(FORM) == (
         FormField(name="name", label="Name", kind="text", required=True, format="email"),
         FormField(name="age", label="age", kind="integer", description="In years", default=30),

@@ -26,7 +26,7 @@ GIVEN: Json = {"a": "a" * 40 + "!"}
 
 @pytest.fixture
 async def servers(raw_server: "RawServer", tmp_path: Path) -> AsyncIterator[McpServers]:
-    """Run one server that lists every hostile tool, and a good one behind them."""
+    """Run one server that lists every hostile tool, and a good one after them."""
     tools = [{"name": name, "inputSchema": schema} for name, (_, schema) in HOSTILE.items()]
     tools.append({"name": "good", "inputSchema": {"type": "object"}})
     listed = tmp_path / "tools.json"
@@ -46,7 +46,7 @@ def test_there_are_fifty() -> None:
 
 
 async def test_what_cannot_be_sent_is_left_out_and_named(servers: McpServers) -> None:
-    """Sent, one such schema would fail every prompt, and nobody would know whose it is."""
+    """If sent, one such schema would fail every prompt without naming its server."""
     [state] = servers.states()
     offered = {tool.name.removeprefix("mcp__raw__") for tool in servers.tools()}
     noted = {note.split(maxsplit=2)[1] for note in state.notes if " is left out: " in note}

@@ -38,7 +38,7 @@ def test_there_are_more_than_thirty() -> None:
 
 @pytest.mark.parametrize(("action", "fate"), hostile_stdio.FATES.items())
 async def test_a_stream_of_a_local_server(action: str, fate: str, call: "Call") -> None:
-    """The server is named wherever the call did not come through."""
+    """The server is named whenever the call did not succeed."""
     async with McpServers(os.environ, restarts=AT_ONCE) as servers:
         servers.start([local(is_silent=fate.startswith("gave no sign"))])
         assert await servers.wait_started(LIMIT_S)
@@ -76,7 +76,7 @@ async def test_a_stream_before_the_first_answer(action: str, reason: str) -> Non
 
 @pytest.mark.parametrize(("answer", "fate"), hostile_http.FATES.items())
 async def test_an_answer_over_http(answer: str, fate: str, call: "Call") -> None:
-    """A status is told with what to do about it; a lost session is begun anew, as it must be."""
+    """A status comes with a remedy; a lost session is restarted, as it must be."""
     with hostile_http.hostile_http() as url:
         config = ServerConfig(name="web", transport="http", url=url, protocol="legacy")
         async with McpServers(os.environ, restarts=AT_ONCE) as servers:

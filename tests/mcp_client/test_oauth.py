@@ -66,7 +66,7 @@ async def test_no_page_is_opened_by_itself(web: SignInServer, host: Host) -> Non
 async def test_a_sign_in_is_kept_for_the_next_start(
     web: SignInServer, host: Host, tmp_path: Path, call: "Call"
 ) -> None:
-    """Once signed in, later runs ask for nothing; the file is the user's alone."""
+    """Once signed in, later runs need no question; the file is the user's alone."""
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
         result = await call(servers, "mcp__web__hello")
@@ -87,7 +87,7 @@ async def test_a_sign_in_is_kept_for_the_next_start(
 async def test_an_expired_token_is_refreshed_without_a_browser(
     web: SignInServer, host: Host
 ) -> None:
-    """In a later run, too, where the SDK has forgotten when it expires and who gave it."""
+    """Also in a later run, when the SDK no longer knows its expiry and issuer."""
     web.lasts_s = 1
     async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
@@ -119,7 +119,7 @@ async def test_the_browser_may_come_back_by_itself(web: SignInServer, host: Host
 
 
 async def test_a_refused_sign_in_is_one_sentence(web: SignInServer, host: Host) -> None:
-    """The page opens once, and what the server said about it is told."""
+    """The page opens once, and the server's reason is shown."""
     web.refuses = True
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
@@ -132,7 +132,7 @@ async def test_a_refused_sign_in_is_one_sentence(web: SignInServer, host: Host) 
 async def test_a_lost_sign_in_costs_a_call_and_not_the_connection(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
-    """Nobody asked for a browser in the middle of a run, so none opens."""
+    """No sign-in was requested during a run, so no browser opens."""
     web.refresh_status = 400
     async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
@@ -190,7 +190,7 @@ async def test_a_damaged_record_counts_as_none(web: SignInServer, tmp_path: Path
 
 
 async def test_a_locked_keyring_costs_the_sign_in_and_not_the_program(web: SignInServer) -> None:
-    """The server may need none; one that does says so."""
+    """The server may need none; one that needs it says so."""
 
     class Locked(MemoryCredentials):
         def read(self, url: str) -> str | None:
@@ -203,7 +203,7 @@ async def test_a_locked_keyring_costs_the_sign_in_and_not_the_program(web: SignI
 async def test_a_token_that_ends_early_is_renewed_in_mid_run(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
-    """Without `expires_in` nobody knows when it ends; a refresh token is there for that."""
+    """Without `expires_in` its end is unknown; a refresh token solves that."""
     web.lasts_s = None
     async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
@@ -218,7 +218,7 @@ async def test_a_token_that_ends_early_is_renewed_in_mid_run(
 async def test_a_refresh_that_cannot_be_had_now_is_no_lost_sign_in(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
-    """Another sign-in would fail as well, and the refresh token is as good as before."""
+    """Another sign-in would fail as well, and the refresh token is still valid."""
     async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
         web.expire()
@@ -236,7 +236,7 @@ async def test_a_refresh_that_cannot_be_had_now_is_no_lost_sign_in(
 
 
 async def test_a_server_without_pkce_is_refused(web: SignInServer, host: Host) -> None:
-    """The specification's MUST: a code that is stolen on its way back could be used."""
+    """The specification's MUST: a code stolen on its way back could be used."""
     web.offers_pkce = False
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
@@ -250,7 +250,7 @@ async def test_a_server_without_pkce_is_refused(web: SignInServer, host: Host) -
 async def test_tokens_are_bound_to_a_key_where_that_is_offered(
     web: SignInServer, host: Host, call: "Call", nonce: str
 ) -> None:
-    """RFC 9449: a fresh proof with each request, with the server's nonce; the key is kept."""
+    """RFC 9449: a new proof with each request, with the server's nonce; the key is kept."""
     web.binds, web.nonce = True, nonce
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
@@ -267,7 +267,7 @@ async def test_tokens_are_bound_to_a_key_where_that_is_offered(
 async def test_a_workload_shows_the_token_of_its_platform(
     web: SignInServer, host: Host, tmp_path: Path
 ) -> None:
-    """RFC 7523: read anew for each token, as the platform renews the file."""
+    """RFC 7523: read again for each token, as the platform renews the file."""
     token = tmp_path / "token"
     oauth = OAuth(grant="jwt_bearer", client_id="me", issuer=web.base, assertion_file=str(token))
     config = replace(config_of(web), oauth=oauth)

@@ -29,7 +29,7 @@ def listing(description: str) -> dict[str, Json]:
 
 
 async def started(config: ServerConfig, host: Host, call: "Call | None" = None) -> list[str]:
-    """Start the server, call its tool if wanted, and return the names of its tools."""
+    """Start the server, optionally call its tool, and return the names of its tools."""
     async with McpServers(os.environ, host=host) as servers:
         servers.start([config])
         await servers.wait_started(LIMIT_S)
@@ -41,7 +41,7 @@ async def started(config: ServerConfig, host: Host, call: "Call | None" = None) 
 async def test_a_tool_that_changed_after_its_approval_is_withheld_with_the_difference(
     raw_server: "RawServer", call: "Call", tmp_path: Path
 ) -> None:
-    """Approved once as harmless, it could say anything to the model later."""
+    """Approved once as harmless, it could later say anything to the model."""
     host = Host(pins=Pins(tmp_path / "pins.json"))
     config = raw_server(listing("Answer."))
     before = await started(config, host, call)
@@ -67,7 +67,7 @@ async def test_a_tool_that_changed_after_its_approval_is_withheld_with_the_diffe
 async def test_instructions_that_changed_are_withheld_like_a_tool(
     raw_server: "RawServer", call: "Call", tmp_path: Path
 ) -> None:
-    """The model reads them before anything else; the tools go on, and do not approve them."""
+    """The model reads them first; calls of the tools continue, and do not approve them."""
     host, said = Host(pins=Pins(tmp_path / "pins.json")), tmp_path / "said.txt"
     config = raw_server({"instruct": str(said)})
     said.write_text("Be kind.")
@@ -92,7 +92,7 @@ async def test_instructions_that_changed_are_withheld_like_a_tool(
 
 
 async def test_a_tool_nobody_used_may_change(raw_server: "RawServer", tmp_path: Path) -> None:
-    """Nothing was approved yet, so there is nothing to ask about."""
+    """Nothing was approved yet, so there is no question."""
     host = Host(pins=Pins(tmp_path / "pins.json"))
     config = raw_server(listing("Answer."))
     await started(config, host)
@@ -104,7 +104,7 @@ async def test_a_tool_nobody_used_may_change(raw_server: "RawServer", tmp_path: 
 async def test_damaged_pins_stop_the_server_and_say_what_to_do(
     raw_server: "RawServer", tmp_path: Path
 ) -> None:
-    """Taking them for empty would approve everything."""
+    """Treating them as empty would approve everything."""
     pins = tmp_path / "pins.json"
     pins.write_text("[]")
     async with McpServers(os.environ, host=Host(pins=Pins(pins))) as servers:
@@ -128,7 +128,7 @@ def test_another_program_of_the_same_name_is_another_server(tmp_path: Path) -> N
 
 
 def test_tools_pinned_side_by_side_are_all_pinned(tmp_path: Path) -> None:
-    """Calls that only read run together; a pin that is lost is a change nobody hears of."""
+    """Concurrent read-only calls must all be pinned; a lost pin hides a later change."""
     pins, one = Pins(tmp_path / "pins.json"), ServerConfig(name="db", command="one")
     names = [f"tool{number}" for number in range(40)]
     with ThreadPoolExecutor(max_workers=8) as threads:
@@ -147,7 +147,7 @@ def test_pins_that_are_no_json_are_an_error(tmp_path: Path) -> None:
 async def test_a_tool_that_says_it_only_reads_is_vouched_for_by_a_person(
     raw_server: "RawServer", tmp_path: Path
 ) -> None:
-    """Threat 6: its author's word is no permission; a yes counts for later starts, for it as it is.
+    """Threat 6: its author's claim is no permission; an approval holds while it is unchanged.
 
     A call that a rule or a mode let through is no person's yes.
     """

@@ -33,7 +33,7 @@ def phases(changes: list[ServerState], name: str = "raw") -> list[ServerPhase]:
 
 
 def test_the_sdk_is_not_loaded_before_a_server_is_started() -> None:
-    """It costs 0.8 s, which a person without MCP servers must not pay."""
+    """It costs 0.8 s, which a user without MCP servers must not pay."""
     script = (
         "import sys, agent_cli.mcp_client\n"
         "print([name for name in ('mcp', 'mcp_types', 'httpx2', 'anyio') if name in sys.modules])"
@@ -45,7 +45,7 @@ def test_the_sdk_is_not_loaded_before_a_server_is_started() -> None:
 async def test_a_stdio_servers_tools_appear_and_can_be_called(
     sdk_server: ServerConfig, call: "Call"
 ) -> None:
-    """S1-42: they look like built-in tools, and a hint that a tool only reads is kept."""
+    """S1-42: they look like built-in tools, and a read-only hint is kept."""
     changes: list[ServerState] = []
     async with McpServers(os.environ, on_change=changes.append) as servers:
         servers.start([sdk_server])
@@ -72,7 +72,7 @@ async def test_a_stdio_servers_tools_appear_and_can_be_called(
 
 
 async def test_a_server_inherits_what_is_harmless(sdk_server: ServerConfig, call: "Call") -> None:
-    """Threat 8: no key of ours or of others, nothing that changes how its interpreter starts."""
+    """Threat 8: no key of ours or of others, no variable that changes its interpreter's start."""
     harmless = {"HTTPS_PROXY": "http://a", "http_proxy": "http://b", "LC_TIME": "C"}
     others = {
         "ANTHROPIC_API_KEY": "sk-ours",
@@ -128,7 +128,7 @@ async def test_good_servers_are_ready_while_others_hang_or_crash(raw_server: "Ra
 
 
 async def test_the_warning_holds_the_last_lines_of_stderr_only(raw_server: "RawServer") -> None:
-    """Not the whole log, and nothing in it can drive the terminal."""
+    """Not the whole log, and without terminal control sequences."""
     noise = "noise\n" * 10_000 + "Traceback\n\x1b[31mfatal:\x1b[0m missing key\n\n"
     async with McpServers(os.environ) as servers:
         servers.start([raw_server({"stderr": noise, "exit": 1})])
@@ -154,7 +154,7 @@ async def test_a_command_that_does_not_exist_is_named(raw_server: "RawServer") -
 async def test_a_server_starts_in_its_own_directory(
     raw_server: "RawServer", tmp_path: Path
 ) -> None:
-    """Where `./command` is looked for, too; one that does not exist is named, not the command."""
+    """`./command` is relative to it; an error names a missing directory, not the command."""
     (tmp_path / "its").mkdir()
     (tmp_path / "its" / "python").symlink_to(sys.executable)
     here = replace(raw_server({"pids": "pids"}, name="here"), command="./python")
@@ -182,7 +182,7 @@ async def test_disabled_servers_and_second_ones_of_a_name_are_not_started(
 
 
 async def test_a_server_is_switched_off_and_on(raw_server: "RawServer", call: "Call") -> None:
-    """Its tools go and come back, and the choice is handed to whoever keeps it."""
+    """Its tools disappear and come back, and the choice is passed on to be stored."""
     kept: list[tuple[str, bool]] = []
     host = Host(remember_switch=lambda name, on: kept.append((name, on)))
     needy = ServerConfig(name="needy", enabled=False, problem="it uses ${TOKEN}, which is not set")
@@ -220,10 +220,10 @@ async def test_waiting_for_the_start_has_a_limit(raw_server: "RawServer") -> Non
 async def test_junk_on_stdout_and_bytes_that_are_not_utf8_do_no_harm(
     raw_server: "RawServer", call: "Call"
 ) -> None:
-    """The SDK alone hangs for good at the byte, and logs a traceback for each line of junk."""
+    """The SDK alone hangs for good at the byte, and logs a traceback for each invalid line."""
     logged: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.filter = logged.append  # type: ignore[assignment]  # sees each, passes none on
+    handler.filter = logged.append  # sees each record, passes none on
     logging.getLogger().addHandler(handler)
     junk = "Welcome!\n\n{}\n[1, 2]\nnull\n\u00ff\u00fe\n"
     async with McpServers(os.environ) as servers:
@@ -238,7 +238,7 @@ async def test_junk_on_stdout_and_bytes_that_are_not_utf8_do_no_harm(
 
 
 async def test_one_malformed_tool_does_not_cost_the_others(raw_server: "RawServer") -> None:
-    """Left out with a note: what the SDK or the API refuses, and a second tool of one name."""
+    """Left out with a note: tools refused by the SDK or the API, and duplicate names."""
     schema: Json = {"type": "object"}
     tools: list[Json] = [
         {"name": "good", "description": "first", "inputSchema": schema},
@@ -284,7 +284,7 @@ async def test_all_pages_of_tools_are_read(raw_server: "RawServer") -> None:
 
 
 async def test_a_list_of_tools_without_an_end_is_cut_and_told(raw_server: "RawServer") -> None:
-    """Its last page points at its first; nobody would know that tools are missing."""
+    """Its last page points at its first; missing tools would go unnoticed."""
     tools: list[Json] = [{"name": name, "inputSchema": {"type": "object"}} for name in "ab"]
     async with McpServers(os.environ) as servers:
         servers.start([raw_server({"tools": tools, "pages": True, "endless": True})])
@@ -333,7 +333,7 @@ async def test_a_server_that_dies_in_a_call_is_restarted(
 async def test_a_server_that_keeps_dying_is_left_alone_after_three_restarts(
     raw_server: "RawServer", call: "Call", until: Until
 ) -> None:
-    """Its tools stay and say what happened."""
+    """Its tools stay and report the failure."""
     changes: list[ServerState] = []
     async with McpServers(os.environ, on_change=changes.append, restarts=AT_ONCE) as servers:
         servers.start([raw_server()])
@@ -408,7 +408,7 @@ async def test_an_http_server_may_go_away_and_come_back(
 
 
 async def test_nobody_answering_at_a_url_is_one_sentence(http_server: "HttpServer") -> None:
-    """The sentence shows neither password nor query."""
+    """The message shows neither password nor query."""
     http_server.kill()
     url = http_server.url.replace("http://", "http://user:s3cret@") + "?key=s3cret"
     async with McpServers(os.environ) as servers:
@@ -424,7 +424,7 @@ async def test_nobody_answering_at_a_url_is_one_sentence(http_server: "HttpServe
 async def test_a_wrong_address_is_told_with_the_status_it_answered(
     http_server: "HttpServer",
 ) -> None:
-    """Half of all mistakes are a server of the other kind, or one letter."""
+    """Half of all mistakes are a server of the other transport, or a typing error."""
     wrong = http_server.url.replace("/mcp", "/sse")
     config = ServerConfig(name="web", transport="http", url=wrong)
     async with McpServers(os.environ) as servers:
@@ -437,7 +437,7 @@ async def test_a_wrong_address_is_told_with_the_status_it_answered(
 
 @asynccontextmanager
 async def answering(answer: Callable[[bytes], str]) -> AsyncGenerator[str]:
-    """Answer every request with status and headers; yield where."""
+    """Answer every request with status and headers; yield the address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = answer(await reader.readuntil(b"\r\n\r\n"))
@@ -466,7 +466,7 @@ async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
 
 
 async def test_what_is_sent_to_one_server_is_not_sent_on_to_another() -> None:
-    """A redirect would take the headers, and so the key, wherever it says."""
+    """A redirect would take the headers, and so the key, to any address."""
     came: list[bytes] = []
 
     def redirect(request: bytes) -> str:
@@ -501,7 +501,7 @@ async def test_a_missing_sdk_is_a_reason_and_not_a_crash(
 async def test_stubborn_servers_are_closed_together(
     raw_server: "RawServer", tmp_path: Path, until: Until
 ) -> None:
-    """They ignore the end of stdin and SIGTERM, and their children do too; none is left."""
+    """They ignore the end of stdin and SIGTERM, and so do their children; none is left."""
     files = [tmp_path / f"pids{i}" for i in range(3)]
     async with McpServers(os.environ) as servers:
         servers.start(
@@ -520,7 +520,7 @@ async def test_stubborn_servers_are_closed_together(
 async def test_a_watcher_that_is_killed_leaves_nothing(
     raw_server: "RawServer", tmp_path: Path, until: Until
 ) -> None:
-    """It can clean up nothing itself; the watcher above it does."""
+    """It cannot clean up itself; the watcher above it does."""
     file = tmp_path / "pids"
     changes: list[ServerState] = []
     async with McpServers(os.environ, on_change=changes.append, restarts=AT_ONCE) as servers:
@@ -548,7 +548,7 @@ async def test_closing_does_not_wait_for_a_server_that_is_still_starting(
 
 
 async def test_an_error_of_the_program_passes_unchanged(raw_server: "RawServer") -> None:
-    """A TaskGroup would wrap it; whoever catches it looks for its type."""
+    """A TaskGroup would wrap it, but callers catch its type."""
     with pytest.raises(KeyError):
         async with McpServers(os.environ) as servers:
             servers.start([raw_server()])
@@ -592,7 +592,7 @@ async def test_no_server_survives_the_end_of_the_program(
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie is dead: only its parent has not looked yet."""
+    """Return whether it runs; a zombie is dead but not yet reaped."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

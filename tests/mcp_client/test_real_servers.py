@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 
 def node_server(name: str, *arguments: str, **env: str) -> ServerConfig:
-    """Return a server from npm, skipping the test when it is not there."""
+    """Return a server from npm; skip the test if it is not installed."""
     script = INSTALLED / f"node_modules/@modelcontextprotocol/server-{name}/dist/index.js"
     if not script.exists() or not shutil.which("node"):
         pytest.skip(f"{script} is not installed")
@@ -40,16 +40,16 @@ def node_server(name: str, *arguments: str, **env: str) -> ServerConfig:
 
 
 def python_server(name: str, *arguments: str) -> ServerConfig:
-    """Return a server from the Python index, skipping the test when it is not there."""
+    """Return a server from the Python index; skip the test if it is not installed."""
     program = INSTALLED / "python" / "bin" / f"mcp-server-{name}"
     if not program.exists():
         pytest.skip(f"{program} is not installed")
-    # Newest revision: what these servers are made for.
+    # Newest revision: the one these servers are made for.
     return ServerConfig(name=name, command=str(program), args=arguments, protocol="auto")
 
 
 async def test_everything(call: "Call", until: Until) -> None:
-    """Tools, progress, sampling, questions, prompts, resources and completion of one server."""
+    """Tools, progress, sampling, elicitation, prompts, resources and completion of one server."""
     asked: list[Elicitation] = []
 
     async def answer(question: Elicitation) -> ElicitationAnswer:
@@ -63,7 +63,7 @@ async def test_everything(call: "Call", until: Until) -> None:
     async with McpServers(os.environ, host=host) as servers:
         servers.start([node_server("everything")])
         assert await servers.wait_started(LIMIT_S)
-        # It registers more tools once it knows what we can do.
+        # It registers more tools once it knows our capabilities.
         await until(
             lambda: (
                 "mcp__everything__trigger-elicitation-request"
@@ -121,7 +121,7 @@ async def test_filesystem_works_inside_our_directories(call: "Call", tmp_path: P
 async def test_memory_survives_kill_9_in_the_middle_of_a_call(
     call: "Call", until: Until, tmp_path: Path
 ) -> None:
-    """The call is an error the model reads; the next one works, with a new process."""
+    """The model reads an error; the next call works, with a new process."""
     config = node_server("memory", MEMORY_FILE_PATH=str(tmp_path / "memory.jsonl"))
     async with McpServers(os.environ) as servers:
         servers.start([config])
@@ -160,7 +160,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 async def test_git_and_time_speak_the_newest_revision(call: "Call", repository: Path) -> None:
-    """Beside each other, as they would run in a session."""
+    """Concurrently, as in a session."""
     async with McpServers(os.environ) as servers:
         servers.start([python_server("git"), python_server("time")])
         assert await servers.wait_started(LIMIT_S)

@@ -24,7 +24,7 @@ WEB = ServerConfig(name="web", transport="http", url="https://me:s3cret@example.
     ],
 )
 def test_a_failed_connection_is_explained_without_secrets(error: Exception, reason: str) -> None:
-    """Whatever leaves the SDK is wrapped in groups; the first cause inside is the reason."""
+    """Exceptions of the SDK are wrapped in groups; the first cause inside is the reason."""
     wrapped = ExceptionGroup("outer", [ExceptionGroup("inner", [error]), ValueError("other")])
 
     assert why_not_connected(WEB, wrapped) == reason
@@ -46,7 +46,7 @@ WAY_OUT = '; correct its url, or its type: "http", or "sse" for older servers'
     ],
 )
 def test_a_refusal_names_its_status_and_no_secrets(status: int, said: str, reason: str) -> None:
-    """The SDK tells of every refusal alike, or with the whole address, keys and all."""
+    """The SDK reports every refusal alike, or with the whole address, keys included."""
     request = httpx2.Request("GET", WEB.url)
     older = httpx2.HTTPStatusError(
         WEB.url, request=request, response=httpx2.Response(status, request=request)

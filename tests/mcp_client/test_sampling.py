@@ -21,7 +21,7 @@ USAGE = Usage(input_tokens=10, output_tokens=2)
 
 
 class World:
-    """A model, a user and a purse."""
+    """A model, a user and a cost limit."""
 
     def __init__(self, *, allows: bool = True, replies: bool = True) -> None:
         self.asked: list[ModelRequest] = []
@@ -70,7 +70,7 @@ async def test_a_refused_request_costs_nothing() -> None:
 
 
 async def test_the_cost_limit_holds_for_servers_too() -> None:
-    """Also when it was reached while the user was reading the question."""
+    """Even if it is reached while the user reads the question."""
     world = World()
 
     async def allow(_request: SamplingRequest) -> bool:

@@ -23,7 +23,7 @@ def test_a_missing_type_is_added() -> None:
 
 
 def test_alternatives_at_the_root_are_merged() -> None:
-    """The API refuses them there; what only one alternative requires is not required."""
+    """The API refuses them there; a field that only one alternative requires becomes optional."""
     schema: dict[str, Json] = {
         "type": "object",
         "properties": {"id": TEXT},
@@ -77,7 +77,7 @@ def test_what_the_api_would_refuse_is_refused_here(schema: dict[str, Json], reas
 
 
 def test_descriptions_inside_are_cut_and_hide_nothing() -> None:
-    """They are a stranger's words like the tool's own; a property may be called like one."""
+    """They are untrusted like the tool's own; a property may be named `description`."""
     hostile = "a\u200b\x1b[2J" + "x" * 5000
 
     def nested(description: str) -> dict[str, Json]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoServer:
-    """A server nobody calls."""
+    """A server that is never called."""
 
     config = ServerConfig(name="srv", command="x")
     host = Host()
@@ -70,7 +70,7 @@ def test_a_tool_without_description_is_described_by_its_title() -> None:
 
 
 def test_a_tool_changes_things_unless_it_says_that_it_only_reads() -> None:
-    """The hint is what the permission rules look at."""
+    """The permission rules rely on the hint."""
     hints = (None, False, True)
 
     assert [wrap_tool(NoServer(), mcp_tool(read_only=h)).changes for h in hints] == [
@@ -89,7 +89,7 @@ def test_a_call_is_summarised_in_one_line() -> None:
 
 
 def test_a_configuration_chooses_which_tools_are_offered(tmp_path: Path) -> None:
-    """Every tool costs tokens in every request; what is left out is no surprise to tell."""
+    """Every tool costs tokens in every request; tools left out on purpose need no report."""
     tools = [mcp_tool().model_copy(update={"name": name}) for name in ("read_a", "read_b", "drop")]
 
     def offered(*, enabled: tuple[str, ...] = (), disabled: tuple[str, ...] = ()) -> list[str]:
@@ -109,7 +109,7 @@ def test_a_configuration_chooses_which_tools_are_offered(tmp_path: Path) -> None
 
 
 def test_all_that_the_model_reads_is_pinned() -> None:
-    """Of a long text only that, so that a person finds the change; hidden characters count."""
+    """Of a long text only the part sent, to show the user the change; hidden characters count."""
 
     def pinned(description: str | None, title: str | None = None) -> str:
         tool = mcp_tool(description, title=title)
@@ -122,7 +122,7 @@ def test_all_that_the_model_reads_is_pinned() -> None:
 
 
 def test_a_tool_that_says_later_that_it_only_reads_is_not_what_was_approved() -> None:
-    """Threat 6: what only reads runs unasked."""
+    """Threat 6: read-only tools run unasked."""
     before = mcp_tool()
     after = before.model_copy(update={"annotations": ToolAnnotations(read_only_hint=True)})
 
@@ -132,13 +132,13 @@ def test_a_tool_that_says_later_that_it_only_reads_is_not_what_was_approved() ->
 
 
 def test_a_tool_that_destroys_is_never_one_that_only_reads() -> None:
-    """A server may contradict itself; the careful reading holds."""
+    """A server may contradict itself; the cautious reading counts."""
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=True)
 
     assert wrap_tool(NoServer(), mcp_tool().model_copy(update={"annotations": hints})).changes
 
 
 def test_no_server_can_take_the_name_of_a_built_in_tool() -> None:
-    """S1c-7: whatever a server and its tool are called, the name says that it is a server's."""
+    """S1c-7: whatever the names of server and tool, the full name marks it as a server's."""
     for server, tool in (("", "bash"), ("bash", ""), ("read", "read"), ("__", "__"), ("", "")):
         assert public_name(server, tool).startswith("mcp__")
