@@ -17,10 +17,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def only_what_is_named(folder: Path, command: str) -> Generator[None]:
-    """Fail when something that programs act on appears in *folder*, though *command* names it not.
+    """Fail if an active file appears in *folder* that *command* does not name.
 
-    The sandbox once made empty folders there to mount on. They were seen by editors, by `git
-    clone X .` and by whoever listed the folder; after a crash they stayed.
+    The sandbox once created empty mount points there. Editors, `git clone X .` and listings of the
+    folder saw them; after a crash they stayed.
     """
     if sys.platform != "linux":
         yield

@@ -49,7 +49,7 @@ def test_a_repository_made_by_a_command_starts_no_program(command: str) -> None:
 
 
 def test_a_clone_into_the_workspace_keeps_its_remote(tmp_path: Path) -> None:
-    """What a person wants of it works on."""
+    """The parts that a user needs keep working."""
     with world("bwrap") as place:
         output = place.output("git clone -q . copy && cd copy && git remote -v && git branch -vv")
 
@@ -68,7 +68,7 @@ def test_a_worktree_made_by_a_command_stays() -> None:
 
 
 def test_settings_below_the_root_are_protected_and_new_ones_moved_away() -> None:
-    """Threat 10: a part of the repository is opened as a project of its own."""
+    """Threat 10: a part of the repository may be opened as a separate project."""
     with world("bwrap") as place:
         there = place.root / "web" / ".vscode"
         there.mkdir(parents=True)
@@ -124,7 +124,7 @@ def test_what_is_moved_aside_is_kept_under_its_name(tmp_path: Path) -> None:
 
 
 def test_nothing_is_moved_through_a_link_that_came_in_between(tmp_path: Path) -> None:
-    """Threat 3: a command in the background swaps the folder for a link into the home."""
+    """Threat 3: a background command swaps the folder for a link into the home directory."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".vscode").mkdir()
     (tmp_path / "sub").symlink_to("home")
@@ -137,7 +137,7 @@ def test_nothing_is_moved_through_a_link_that_came_in_between(tmp_path: Path) ->
 
 
 def test_what_was_moved_aside_is_forgotten_after_a_month(tmp_path: Path) -> None:
-    """Nobody empties that folder by hand, and what is used is no rubbish."""
+    """Users do not empty that folder, and newer files may still be needed."""
     old, new = tmp_path / "moved" / "old", tmp_path / "moved" / "new"
     outside = tmp_path / "outside"
     for folder in (old, new, outside):

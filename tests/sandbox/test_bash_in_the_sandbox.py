@@ -29,7 +29,7 @@ from tests.tools.calling import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
 
-READ_BYTES_MAX = 256 * 1024  # what asyncio takes from a pipe at once
+READ_BYTES_MAX = 256 * 1024  # asyncio's limit for one read of a pipe
 
 
 class Bash:
@@ -83,7 +83,7 @@ async def test_a_denial_is_named_and_the_way_out_too(bash: Bash) -> None:
 
 
 async def test_unsandboxed_always_asks_and_then_is_free(bash: Bash) -> None:
-    """Threat 19: no rule and no mode stands for this yes."""
+    """Threat 19: no rule and no mode replaces this approval."""
     ask = bash.tool.require_approval
     assert callable(ask)
     for given, required in (({}, False), ({"unsandboxed": True}, True)):
@@ -96,7 +96,7 @@ async def test_unsandboxed_always_asks_and_then_is_free(bash: Bash) -> None:
 
 
 async def test_what_is_asked_to_end_may_say_goodbye(bash: Bash) -> None:
-    """The signal goes to the command, not to what holds its namespace."""
+    """The signal goes to the command, not to the processes that hold its namespace."""
     result = await bash(
         "trap 'echo was at 42; exit' TERM; echo up; while :; do sleep 0.05; done", timeout=1
     )
@@ -139,7 +139,7 @@ async def test_a_daemon_left_behind_ends_with_its_command(bash: Bash) -> None:
 
 
 async def test_without_a_namespace_a_daemon_ends_with_its_command(in_landlock: World) -> None:
-    """Threat 15: Landlock keeps nobody from leaving the process group."""
+    """Threat 15: Landlock cannot keep a process in its group."""
     bash = Bash(in_landlock)
 
     result = await bash("setsid sleep 67.5 >/dev/null 2>&1 & disown; echo left; exit 3")
@@ -150,7 +150,7 @@ async def test_without_a_namespace_a_daemon_ends_with_its_command(in_landlock: W
 
 
 async def test_a_repository_is_cloned_into_an_empty_workspace(bash: Bash, tmp_path: Path) -> None:
-    """Scaffolders want an empty folder too; what programs act on is moved away, the rest stays."""
+    """Scaffolders need an empty folder too; active files are moved away, the rest stays."""
     source = bash.place.base / "source"
     source.mkdir()
     git(source, "init", "--quiet")
@@ -170,7 +170,7 @@ async def test_a_repository_is_cloned_into_an_empty_workspace(bash: Bash, tmp_pa
 
 
 async def test_what_ends_with_its_command_is_told(bash: Bash) -> None:
-    """Whoever starts a server with & believes otherwise that it runs."""
+    """Otherwise the model would believe that a server started with & still runs."""
     result = await bash("sleep 68.5 & (exec -a x sleep 68.5) & echo started")
 
     assert result.text.splitlines()[-1] == (
@@ -194,7 +194,7 @@ async def test_background_runs_until_the_workspace_closes(bash: Bash) -> None:
 
 
 async def test_a_background_command_is_watched_and_ended_by_later_calls(bash: Bash) -> None:
-    """Each sandbox has processes of its own: a number of one means nothing in another."""
+    """Each sandbox has its own processes: a process id of one means nothing in another."""
     result = await bash("echo up; setsid sleep 66.5 & sleep 66.5", background=True)
     assert isinstance(result.details, dict)
     log = Path(str(result.details["spill"]))
@@ -209,13 +209,13 @@ async def test_a_background_command_is_watched_and_ended_by_later_calls(bash: Ba
 
 
 async def test_a_hog_of_memory_is_killed_first(bash: Bash) -> None:
-    """Threat 15: nobody can be kept from asking for memory, but the kernel knows whom to end."""
+    """Threat 15: memory use cannot be prevented, but the kernel knows which process to kill."""
     assert (await bash("cat /proc/self/oom_score_adj")).text.startswith("1000\n")
     assert Path("/proc/self/oom_score_adj").read_text() != "1000\n"
 
 
 async def test_a_storm_of_processes_is_gone_at_the_timeout(bash: Bash) -> None:
-    """Threat 15: a hundred daemons that ignore every request."""
+    """Threat 15: a hundred daemons that ignore every request to end."""
     storm = (
         "for i in $(seq 100); do setsid sh -c \"trap '' TERM HUP; touch s$i; sleep 65.5\" & done;"
         " wait; sleep 65.5"
@@ -230,12 +230,12 @@ async def test_a_storm_of_processes_is_gone_at_the_timeout(bash: Bash) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the kernel exempts root from this limit")
 async def test_a_fork_bomb_meets_a_limit(bash: Bash) -> None:
-    """Threat 15: counted in the namespace alone, so that it is nobody else's limit."""
+    """Threat 15: counted in the namespace alone, so that other processes are not limited."""
     assert (await bash("ulimit -u")).text.startswith("4096\n")
 
 
 async def test_a_flood_is_killed(place: World) -> None:
-    """Threat 14: bounded memory and disk, and an end; nothing is read while it dies."""
+    """Threat 14: bounded memory and disk, and an end; nothing is read during the kill."""
     bash = shutil.which("bash")
     assert bash is not None
     confinement = await place.sandbox.confine(place.root)
@@ -255,7 +255,7 @@ async def test_a_flood_is_killed(place: World) -> None:
 
 
 async def test_modules_of_the_workspace_are_not_loaded_by_us(bash: Bash) -> None:
-    """Threat 12: nothing we start for a command is Python, or runs before the command."""
+    """Threat 12: no helper of a command is Python, or starts before the sandbox."""
     (bash.place.root / "json.py").write_text("open('CANARY', 'w')")
     (bash.place.root / "sitecustomize.py").write_text("open('CANARY', 'w')")
 
@@ -267,7 +267,7 @@ async def test_modules_of_the_workspace_are_not_loaded_by_us(bash: Bash) -> None
 async def test_programs_of_the_workspace_are_not_started_by_us(
     bash: Bash, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 13: first on PATH lies what the repository brought."""
+    """Threat 13: the repository's programs are first on PATH."""
     folder = bash.place.root / "bin"
     folder.mkdir()
     for name in ("bash", "bwrap", "true", "sh"):
@@ -311,7 +311,7 @@ async def test_landlock_puts_back_and_says_so(
 async def test_no_descriptor_is_left(bash: Bash) -> None:
     """A session runs thousands of commands."""
     await bash("true")
-    # What the event loop closes in its next turn, and what earlier tests left to be collected.
+    # Descriptors the event loop closes in its next turn, and uncollected ones of earlier tests.
     await asyncio.sleep(0)
     gc.collect()
     before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names
@@ -332,7 +332,7 @@ def test_the_tools_take_the_sandbox(place: World) -> None:
 
 
 def processes_named(words: str) -> list[str]:
-    """Return the command lines of all processes that hold *words*."""
+    """Return the command lines of all processes that contain *words*."""
     found: list[str] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -21,7 +21,7 @@ from tests.sandbox.world import CANARY, world
 
 
 def denied(*written: str) -> Callable[[Path], PathRules]:
-    """Return what the rules *written* mean for commands."""
+    """Return the effect of the rules *written* on commands."""
 
     def path_rules(root: Path) -> PathRules:
         rules = RuleSet(deny=tuple(parse_rule(each.format(root=root)) for each in written))
@@ -71,7 +71,7 @@ def test_a_rule_about_reading_outside_the_workspace_binds_commands() -> None:
 def test_the_program_binds_commands_by_rules_with_a_slash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """Threat 4, C19: as the user writes it, in a mode that asks for nothing."""
+    """Threat 4, C19: as the user writes it, in a mode that asks nothing."""
     monkeypatch.chdir(tmp_path)
     secret(tmp_path / "priv" / "a.txt")
 
@@ -123,7 +123,7 @@ def test_secrets_in_generated_folders_are_hidden(folder: str) -> None:
 
 
 def test_a_secret_stays_hidden_where_a_command_moves_it() -> None:
-    """Threat 4: inside the sandbox the mask goes along; the next command gets new masks."""
+    """Threat 4: inside the sandbox the mask moves too; the next command gets new masks."""
     with world("bwrap", rules=denied("read(priv/**)")) as place:
         secret(place.root / "config" / "prod" / "k.pem")
         secret(place.root / "priv" / "a.txt")
@@ -141,7 +141,7 @@ def test_a_secret_stays_hidden_where_a_command_moves_it() -> None:
 
 
 def test_a_hard_link_of_a_secret_is_the_secret() -> None:
-    """Threats 2 and 4: of one in the workspace, of one that a rule names, of one in the home."""
+    """Threats 2 and 4: of one in the workspace, of one in a rule, of one in the home directory."""
     with world("bwrap", rules=denied("read(secret.txt)")) as place:
         root = place.root
         for number, path in enumerate(
@@ -156,9 +156,9 @@ def test_a_hard_link_of_a_secret_is_the_secret() -> None:
 
 
 def test_a_folder_that_cannot_be_looked_into_is_hidden() -> None:
-    """Threat 4: a command closes it for us, and opens it again in the next call."""
+    """Threat 4: a command removes our permission, and restores it in the next call."""
     if os.geteuid() == 0:
-        return  # Root looks into everything.
+        return  # Root can read everything.
     with world("bwrap") as place:
         secret(place.root / "config" / ".env")
         place.run("chmod 000 config")
@@ -172,7 +172,7 @@ def test_a_folder_that_cannot_be_looked_into_is_hidden() -> None:
 def test_thousands_of_folders_do_not_push_a_known_secret_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threat 4: what was found once stays hidden although the search ends before it."""
+    """Threat 4: a secret found once stays hidden even if the search ends before it."""
     with world("bwrap") as place:
         monkeypatch.setattr(place.sandbox._policy._inside[0], "_directories_max", 50)
         secret(place.root / "config" / "prod" / ".env")
@@ -215,7 +215,7 @@ def test_the_index_tells_whether_it_saw_everything(tmp_path: Path) -> None:
 
 
 def test_a_moved_file_is_found_and_a_deleted_ones_number_is_not(tmp_path: Path) -> None:
-    """The number of a deleted file is soon another's."""
+    """The inode number of a deleted file is soon reused."""
     names = OtherNames([tmp_path])
     moved, deleted = secret(tmp_path / "a"), secret(tmp_path / "b")
     names.remember([moved, deleted], is_changed=True)

@@ -13,7 +13,7 @@ import pytest
 
 from agent_cli.sandbox.own_folder import OwnFolder
 
-# Says where its folder is, and stays until it is told or killed.
+# Prints the path of its folder, and stays until it is told to end or killed.
 _OWNER = """
 import sys
 from agent_cli.sandbox.own_folder import OwnFolder
@@ -55,7 +55,7 @@ def test_it_is_private_and_goes_with_its_owner(tmp_path: Path) -> None:
 
 
 def test_what_a_link_in_it_leads_to_stays_as_it_is(tmp_path: Path) -> None:
-    """A command may put one there, to somebody's directory that is closed to others."""
+    """A command may put a link there, to a user's directory that is closed to others."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o555)
     folder = OwnFolder()
@@ -77,7 +77,7 @@ def test_a_program_that_ends_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_program_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    """And nothing of a living one; nor what only looks alike."""
+    """But nothing of a running one; nor folders that only look alike."""
     (killed, left), (living, held) = owner(), owner()
     (tmp_path / "agent-cli-run-file").touch()
     (tmp_path / "agent-cli-run-link").symlink_to(held)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/ns").exists(), reason="not 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the rows are run."""
+    """The place where the rows are run."""
 
     world: World
     machine: Machine
@@ -48,13 +48,13 @@ _SYSCALL = "import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall({0}) == -1)"
 
 @dataclass(frozen=True)
 class Row:
-    """A command that prints WORKED, or the secret, when it got its way; and who lets it.
+    """A command that prints WORKED, or the secret, if it succeeds; and which sandboxes allow it.
 
     Attributes:
         bwrap: Whether it works in bubblewrap.
-        moved: Whether what it made is moved away when it has ended.
-        landlock: The same for Landlock; what it changes there may be put back afterwards.
-        seen: Whether it worked, where only the outside can tell.
+        moved: Whether its files are moved away when it has ended.
+        landlock: The same for Landlock; its changes there may be reverted afterwards.
+        seen: A check from outside, if only that can tell whether it worked.
     """
 
     name: str
@@ -170,14 +170,14 @@ def test_in_bubblewrap(bubblewrap: Bench, row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_in_landlock(landlock: Bench, row: Row) -> None:
-    """Threats 1 and 2; what Landlock leaves open is written down here, and put back after."""
+    """Threats 1 and 2; Landlock's gaps are listed here, and reverted afterwards."""
     worked, output = _worked(landlock, row)
 
     assert worked is row.landlock, output
 
 
 def test_what_landlock_cannot_guard_is_put_back(landlock: Bench) -> None:
-    """Threat 11: a hook or filter that is there when the user runs git next has won."""
+    """Threat 11: a hook or filter that exists when the user next runs git has won."""
     root = landlock.world.root
     config = (root / ".git" / "config").read_bytes()
 

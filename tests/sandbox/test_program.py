@@ -40,7 +40,7 @@ def sandboxed() -> bool:
 
 
 def test_a_command_of_the_model_runs_in_the_sandbox(outside: Path) -> None:
-    """Threat 1: even where nobody is asked."""
+    """Threat 1: even without a question."""
     if not sandboxed():
         pytest.skip("no sandbox here")
 
@@ -50,7 +50,7 @@ def test_a_command_of_the_model_runs_in_the_sandbox(outside: Path) -> None:
 
 
 def test_unsandboxed_is_refused_where_nobody_can_be_asked(outside: Path) -> None:
-    """Threat 19: not even yolo says yes to that."""
+    """Threat 19: not even yolo approves that."""
     answer = written_outside(unsandboxed=True)
 
     assert not outside.exists()
@@ -72,7 +72,7 @@ def test_doctor_says_which_sandbox_is_in_force() -> None:
 def test_one_shots_say_on_stderr_when_nothing_holds_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Threat 21: in a mode that asks for nothing, nobody would know."""
+    """Threat 21: in a mode that asks nothing, it would go unnoticed."""
     monkeypatch.setattr(parts, "Sandbox", partial(Sandbox, find=lambda *_places: ()))
 
     assert "sandbox: none available" in warned_by_one_shot(monkeypatch, capfd)
@@ -81,7 +81,7 @@ def test_one_shots_say_on_stderr_when_nothing_holds_commands(
 
 
 def warned_by_one_shot(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
-    """Let the program run a command in this process; return what is on stderr."""
+    """Let the program run a command in this process; return its stderr."""
     use = tool_use("bash", {"command": "true"})
     with serve_in_thread(reply(use), reply("Done.")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)

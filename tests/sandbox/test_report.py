@@ -15,5 +15,5 @@ from agent_cli.sandbox.report import Report, State
     ],
 )
 def test_the_status_line_says_in_a_word_what_holds_commands(state: State, word: str) -> None:
-    """The limit of the second choice and a switched-off sandbox are told where it is seen."""
+    """The limits of the second choice and a disabled sandbox are shown where users look."""
     assert Report(state).word == word

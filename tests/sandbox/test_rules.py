@@ -66,7 +66,7 @@ def test_secrets_are_hidden_where_links_lead(root: Path) -> None:
 
 
 def test_a_home_directory_as_workspace_keeps_its_start_files(root: Path) -> None:
-    """No list of them is complete, so whatever begins with a dot stays as it is."""
+    """No list of start files is complete, so every dotfile is protected."""
     for name in (".bashrc", ".any-tool-rc"):
         (root / name).write_text("")
     for name in (".ssh", ".any-tool", "work"):
@@ -100,7 +100,7 @@ def test_new_secrets_are_found_and_old_ones_forgotten(root: Path) -> None:
 
 
 def test_git_data_of_a_parent_directory_belongs_to_the_workspace(root: Path) -> None:
-    """Somebody starts in a part of a repository, and commits."""
+    """A user may start in a part of a repository, and commit."""
     folder = root / ".git"
     (folder / "modules" / "m").mkdir(parents=True)
     for name in ("HEAD", "config", "modules/m/config", "modules/m/HEAD"):
@@ -117,7 +117,7 @@ def test_git_data_of_a_parent_directory_belongs_to_the_workspace(root: Path) -> 
 
 
 def test_repositories_inside_a_workspace_are_protected_too(root: Path, tmp_path: Path) -> None:
-    """Threat 11: somebody works on several at once, and runs git in them later."""
+    """Threat 11: a user may work on several at once, and run git in them later."""
     for name in ("one", "deep/two", "node_modules/three"):
         folder = root / name / ".git"
         (folder / "hooks").mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_repositories_inside_a_workspace_are_protected_too(root: Path, tmp_path:
 
 
 def test_what_would_redirect_git_elsewhere_is_protected(root: Path, tmp_path: Path) -> None:
-    """Threat 11: git in a submodule, or in somebody's worktree outside, would act on it."""
+    """Threat 11: git in a submodule, or in a worktree outside, would act on it."""
     folder = root / ".git"
     module, tree = folder / "modules" / "lib", folder / "worktrees" / "other"
     for place in (folder, module, tree):
@@ -170,7 +170,7 @@ def test_a_submodule_counts_if_its_configuration_points_back(root: Path) -> None
 
 
 def test_a_worktree_counts_if_both_folders_point_at_each_other(root: Path) -> None:
-    """A repository may bring a folder that claims somebody else's as its common one."""
+    """A repository may contain a folder that claims another one as its common folder."""
     other = root.parent / "other" / ".git"
     fake = root / "fake"
     for folder in (other, fake):
@@ -234,7 +234,7 @@ def test_a_tripwire_puts_back_files_links_and_directories(root: Path) -> None:
 def test_a_tripwire_takes_nothing_that_it_did_not_keep(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder may hold whole checkouts; what was not read must not be taken for new."""
+    """A folder may hold whole checkouts; an unread file must not be taken for a new one."""
     monkeypatch.setattr(tripwire, "_ENTRIES_MAX", 6)
     for folder, count in (("few", 2), ("few/deep", 3), ("many", 7)):
         (root / folder).mkdir()
@@ -313,7 +313,7 @@ def test_the_filter_is_a_whole_program(machine: str) -> None:
 
 
 def test_the_profile_for_macos_names_every_rule() -> None:
-    """Untested where it would run; here at least nothing is forgotten."""
+    """It cannot run on this machine; the test makes sure that no rule is missing."""
     places = Places.create()
     found = Rules(
         writable=(Path("/ws"),),
@@ -336,7 +336,7 @@ def test_the_profile_for_macos_names_every_rule() -> None:
 
 @contextmanager
 def not_root() -> Generator[None]:
-    """Whoever may look everywhere would not notice."""
+    """Skip as root, which may look everywhere and would not notice."""
     me = os.geteuid()
     if me == 0:
         os.seteuid(65534)
@@ -348,14 +348,14 @@ def not_root() -> Generator[None]:
 
 @pytest.fixture
 def reachable() -> Iterator[Path]:
-    """Yield a directory that everybody may enter, as pytest's own is not."""
+    """Yield a directory that every user may enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
 def test_what_others_keep_to_themselves_does_not_cost_us_the_sandbox(reachable: Path) -> None:
-    """A socket in somebody else's private directory cannot be looked at, nor used by a command."""
+    """A socket in another user's private directory cannot be seen, nor used by a command."""
     private, root = reachable / "p", reachable / "ws"
     private.mkdir()
     root.mkdir()

