@@ -22,15 +22,15 @@ from agent_cli.system.clipboard import copy_commands, copy_text
 def test_the_clipboard_is_that_of_the_computer_the_person_sits_at(
     platform: str, environment: dict[str, str], programs: list[str]
 ) -> None:
-    """Over ssh a program here would fill the clipboard of another computer."""
+    """Over ssh, a program here would fill the clipboard of the wrong computer."""
     assert [name for name, *_ in copy_commands(environment, platform)] == programs
 
 
 async def test_the_first_program_that_takes_the_text_is_named(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that fails, or leaves without reading, is passed over."""
-    tmp_path = tmp_path_factory.mktemp("bin")  # none of the workspace is ever run
+    """One that fails, or exits without reading, is skipped."""
+    tmp_path = tmp_path_factory.mktemp("bin")  # programs in the workspace are never run
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for name, body in (("wl-copy", "exit 1"), ("xclip", f"cat > {tmp_path}/copied")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")

@@ -53,7 +53,7 @@ raise SystemExit(ending.end(code))
 
 @pytest.mark.parametrize("left", LEFT_BEHIND)
 def test_the_process_ends_with_its_exit_code_whatever_is_left_behind(left: str) -> None:
-    """S0-18: what was printed is all there, and nothing complains."""
+    """S0-18: all output is complete, and nothing prints a warning."""
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(left=LEFT_BEHIND[left])],
         capture_output=True,
@@ -67,7 +67,7 @@ def test_the_process_ends_with_its_exit_code_whatever_is_left_behind(left: str) 
 
 
 def test_what_still_runs_is_cancelled_and_may_clean_up() -> None:
-    """As with `asyncio.run`; no thread and no task stays where all of them end."""
+    """As with `asyncio.run`; no thread and no task stays if all of them end."""
     cleaned: list[str] = []
     tasks: list[asyncio.Task[None]] = []
 
@@ -100,7 +100,7 @@ def test_an_error_comes_out_as_it_is() -> None:
 
 
 def test_no_other_loop_is_run() -> None:
-    """Else a command of its own would wait for ever again."""
+    """Otherwise a command's own loop would wait for ever again."""
     sources = (ROOT / "agent_cli").rglob("*.py")
 
     assert [path.name for path in sources if "asyncio.run(" in path.read_text()] == []

@@ -15,7 +15,7 @@ from agent_cli.system.importing import load, without_collections
 def test_nothing_is_collected_while_a_module_loads_and_collecting_goes_on_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it made is never looked at again; a second time there is nothing to do."""
+    """The module's objects are never scanned again; a second import has nothing to do."""
     (tmp_path / "large_sdk.py").write_text("import gc\ncollected = gc.isenabled()\nmade = [[]]\n")
     monkeypatch.syspath_prepend(tmp_path)
     gc.unfreeze()
@@ -32,7 +32,7 @@ def test_nothing_is_collected_while_a_module_loads_and_collecting_goes_on_afterw
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
-    """Two threads may import at the same time: the first to begin switches it on again."""
+    """Two threads may import at once: the first one to begin switches it on again."""
     with without_collections():
         with without_collections():
             pass
@@ -44,7 +44,7 @@ def test_a_collector_that_was_off_stays_off() -> None:
 def test_threads_load_one_module_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two threads in one package: Python raises a KeyError or a deadlock error now and then."""
+    """With two threads in one package, Python sometimes raises a KeyError or a deadlock error."""
     package = tmp_path / "large_package"
     package.mkdir()
     (package / "__init__.py").write_text("import threading\nbegun = threading.Event()\n")

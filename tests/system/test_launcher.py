@@ -117,7 +117,7 @@ def test_what_cannot_be_started_is_told(launcher: Launcher, tmp_path: Path) -> N
 
 
 def test_files_are_opened_under_their_numbers(launcher: Launcher, tmp_path: Path) -> None:
-    """Also where the numbers are those of descriptors that are on the way there."""
+    """Even if the numbers are those of descriptors in transit."""
     files: list[tuple[int, str]] = []
     for number in (4, 5, 6, 7, 8, 9):
         (tmp_path / str(number)).write_text(f"{number} ")
@@ -139,7 +139,7 @@ def test_no_descriptor_of_ours_reaches_a_command(launcher: Launcher, tmp_path: P
 
 @pytest.mark.parametrize("victim", ["session", "launcher", "keeper", "session and launcher"])
 def test_nothing_survives_whoever_is_killed(tmp_path: Path, victim: str) -> None:
-    """S1-42, threat 15: with SIGKILL, after which nobody can clean up."""
+    """S1-42, threat 15: with SIGKILL, after which no process can clean up itself."""
     with subprocess.Popen(
         [sys.executable, "-c", SESSION, FAMILY], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as session:
@@ -152,7 +152,7 @@ def test_nothing_survives_whoever_is_killed(tmp_path: Path, victim: str) -> None
         for each in victim.split(" and "):
             os.kill(chain[each], signal.SIGKILL)
         if victim == "launcher":
-            # Keepers do without it, and end with the session.
+            # Keepers run without it, and end with the session.
             assert all(map(is_alive, pids))
             session.kill()
         wait_for(lambda: not any(map(is_alive, pids)))
@@ -178,7 +178,7 @@ def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path) -> No
 def test_what_appears_where_nothing_may_be_is_moved_away(
     launcher: Launcher, tmp_path: Path
 ) -> None:
-    """Threat 10: soon while a command runs on, and at its end in any case."""
+    """Threat 10: soon while a command runs, and at its end in any case."""
     guarded, aside = tmp_path / ".vscode", tmp_path / "aside"
     deep = tmp_path / "none" / "yet"
     order = bash(
@@ -203,7 +203,7 @@ def test_what_appears_where_nothing_may_be_is_moved_away(
 
 
 def test_the_guard_outlives_the_session(tmp_path: Path) -> None:
-    """Nobody else is there to put it right after a SIGKILL."""
+    """After a SIGKILL no other process can revert the change."""
     guarded = tmp_path / ".mcp.json"
     script = SESSION.replace(
         "environment=dict(os.environ)",
@@ -225,7 +225,7 @@ def test_the_guard_outlives_the_session(tmp_path: Path) -> None:
 def test_the_output_ends_with_the_command(
     launcher: Launcher, tmp_path: Path, *, nested: bool
 ) -> None:
-    """Whoever reads it waits for that; the keeper, which stays, must not hold it."""
+    """Readers wait for its end; the keeper, which stays, must not hold it open."""
     output, link = output_of(launcher, bash("echo done", tmp_path, nested=nested))
 
     assert output == "done\n"

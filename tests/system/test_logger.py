@@ -57,7 +57,7 @@ async def test_every_record_of_a_run_names_its_session(caplog: pytest.LogCapture
 async def test_an_agent_without_a_session_names_its_conversation(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """S0-27: under which the conversation is kept."""
+    """S0-27: the id under which the conversation is stored."""
     model = ScriptedModel(calls(tool_use("work")), says("ok"))
     agent = Agent(LoopConfig(model=MODEL, stream_fn=model, tools=[tool("work", does(work))]))
 

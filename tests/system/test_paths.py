@@ -8,7 +8,7 @@ from agent_cli.system import paths
 
 
 def test_files_follow_xdg_as_it_is_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Asked for anew at every call, so that a changed variable counts."""
+    """The environment is read at every call, so that a changed variable counts."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "c"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
 
@@ -24,7 +24,7 @@ def test_files_follow_xdg_as_it_is_now(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_a_private_directory_is_the_users_alone(tmp_path: Path) -> None:
-    """Every directory that had to be made; one that was there keeps its mode."""
+    """For every directory created; an existing one keeps its mode."""
     (tmp_path / "there").mkdir(mode=0o755)
 
     made = paths.private_dir(tmp_path / "there" / "a" / "b")
@@ -45,7 +45,7 @@ def test_a_private_directory_is_the_users_alone(tmp_path: Path) -> None:
 def test_the_home_directory_is_shown_as_people_write_it(
     home: str, path: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row of 80 cells has better uses."""
+    """To save space in a row of 80 cells."""
     monkeypatch.setenv("HOME", home)
 
     assert paths.shown(path) == shown

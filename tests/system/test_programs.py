@@ -22,7 +22,7 @@ def _own_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_our_own_path_leads_into_no_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 13: from a folder below it too; the user's commands keep what the user set."""
+    """Threat 13: also from a folder below it; commands of the user keep the user's PATH."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "src").mkdir()
     given = f".::bin:{tmp_path}/bin:{tmp_path}/src:/opt/tools:{SYSTEM}"
@@ -39,7 +39,7 @@ def test_our_own_path_leads_into_no_repository(
 
 
 def test_nobody_else_fills_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who works in their home folder has their own programs there."""
+    """Users who work in their home folder have their own programs there."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", f".:{tmp_path}/bin:{SYSTEM}")
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def started(script: str, *, prefix: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
-    """Run *script* with `asyncio`, `os`, `sys`, `time` and `stop_signals` at hand."""
+    """Run *script* with `asyncio`, `os`, `sys`, `time` and `stop_signals` in scope."""
     imports = "import asyncio, os, sys, time\nfrom agent_cli.system import stop_signals\n"
     return subprocess.Popen(
         [*prefix, sys.executable, "-c", imports + script],
@@ -31,7 +31,7 @@ def ready(process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_a_run_is_an_exception(number: signal.Signals) -> None:
-    """Uncaught, it ends the program with 128 + its number, and `finally` blocks are run."""
+    """Uncaught, it ends the program with 128 + its number, and `finally` blocks run."""
     script = """
 stop_signals.raise_stopped()
 try:
@@ -75,7 +75,7 @@ def test_a_signal_during_a_run_stops_the_run(number: signal.Signals) -> None:
 
 
 def test_two_signals_at_once_are_one_request() -> None:
-    """Service managers send SIGTERM and SIGHUP together; the result still has to be written."""
+    """Service managers send SIGTERM and SIGHUP together; the result must still be written."""
     with started(TAKEN.format(wanted=2)) as process:
         ready(process)
         process.send_signal(signal.SIGTERM)
@@ -87,7 +87,7 @@ def test_two_signals_at_once_are_one_request() -> None:
 
 
 def test_a_later_signal_ends_a_process_that_is_blocked() -> None:
-    """Nobody reads stdout: the event loop stands in a write and can stop nothing."""
+    """No process reads stdout: the event loop blocks in a write and cannot react."""
     script = """
 async def main():
     with stop_signals.taken(lambda number: None):
@@ -108,7 +108,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_after_the_result_changes_nothing(number: signal.Signals) -> None:
-    """The JSON said 0, so the process ends with 0, however long the rest would take."""
+    """The JSON said 0, so the process ends with 0, however long the rest takes."""
     script = """
 stop_signals.end_with(0)
 print("ready", flush=True)
@@ -122,7 +122,7 @@ time.sleep(60)
 
 
 def test_a_run_that_ignores_hang_ups_goes_on() -> None:
-    """`nohup agent-cli -p …`: closing the terminal is not the end."""
+    """`nohup agent-cli -p …`: the run survives closing the terminal."""
     ignoring = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
     with started(TAKEN.format(wanted=1), prefix=ignoring) as process:
         ready(process)

@@ -25,7 +25,7 @@ with open(pids, "a") as file:
     print(os.getpid(), file=file)
 time.sleep(600 if len(sys.argv) == 3 else 0)
 """
-# Runs the supervisor; its command, `cat GATE`, ends right after a look that found it running.
+# Runs the supervisor; its command, `cat GATE`, ends right after a check found it running.
 ENDS_BETWEEN_LOOK_AND_WAIT = """
 import os, runpy, sys
 gate, look, outer = sys.argv[-1], os.waitpid, os.getpid()
@@ -57,7 +57,7 @@ def family(pids: Path, *more: str) -> list[str]:
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie is dead: only its parent has not looked yet."""
+    """Return whether it runs; a zombie is dead but not yet reaped."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -110,14 +110,14 @@ def test_a_command_that_cannot_start_says_so() -> None:
 
 
 def test_a_broken_pipe_ends_the_command_as_usual() -> None:
-    """Python ignores SIGPIPE, and without care its children would too."""
+    """Python ignores SIGPIPE, and by default its children would inherit that."""
     done = run("sh", "-c", "kill -PIPE $$; echo survived")
 
     assert (done.returncode, done.stdout) == (128 + signal.SIGPIPE, "")
 
 
 def test_a_command_that_ends_before_the_wait_begins_is_noticed(tmp_path: Path) -> None:
-    """Its SIGCHLD must not be read between the look for ended children and the wait for signals."""
+    """Its SIGCHLD must not be lost between the check for ended children and the wait."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     command = supervised(["cat", str(gate)])
@@ -131,7 +131,7 @@ def test_a_command_that_ends_before_the_wait_begins_is_noticed(tmp_path: Path) -
 
 @pytest.mark.parametrize("starts", [100, pytest.param(5_000, marks=pytest.mark.slow)])
 def test_no_start_of_a_quick_command_hangs(starts: int) -> None:
-    """A lost wake-up showed in 6 of 508 starts on a busy machine."""
+    """A lost wake-up occurred in 6 of 508 starts on a busy machine."""
     for _ in range(starts):
         assert run("true").returncode == 0
 
@@ -150,7 +150,7 @@ def test_a_request_to_end_is_passed_on() -> None:
 
 
 def test_the_end_of_input_is_a_request_to_end_a_moment_later() -> None:
-    """S1-42: servers end with their input; who leaves waits a second for one that does not."""
+    """S1-42: servers end with their input; the program waits a second for one that does not."""
     command = supervised(
         ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"]
     )
@@ -183,7 +183,7 @@ def test_a_command_that_ignores_the_request_is_killed_with_all_its_children(
 def test_what_a_finished_command_leaves_behind_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Background jobs of a command do not outlive it, wherever they moved."""
+    """Background jobs of a command do not outlive it, in any group or session."""
     monkeypatch.setenv("FAMILY", FAMILY)
     pids = tmp_path / "pids"
     script = 'python="$1"; "$python" -S -c "$FAMILY" "$2" 1 & while [ "$(cat "$2" | wc -l)" != 2 ];'
@@ -216,7 +216,7 @@ def test_nothing_survives_the_kill_of_the_parent(
 def test_nothing_survives_the_kill_of_the_supervisor(
     is_inner: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of its two processes each clears up after the other; asyncio kills the outer one."""
+    """Each of its two processes cleans up after the other; asyncio kills the outer one."""
     monkeypatch.setenv("FAMILY", FAMILY)
     pids = tmp_path / "pids"
     with subprocess.Popen(supervised(family(pids)), start_new_session=True) as process:
@@ -230,7 +230,7 @@ def test_nothing_survives_the_kill_of_the_supervisor(
 
 
 def test_a_supervisor_that_is_already_an_orphan_starts_nothing() -> None:
-    """The parent can die before the supervisor is up; then nobody would ever stop the command."""
+    """The parent can die before the supervisor starts; then the command would never be stopped."""
     command = supervised(["echo", "started"])
     command[4] = "1"
 

@@ -45,7 +45,7 @@ def worktree(repository: Path, tmp_path: Path) -> Worktree:
 def test_an_untouched_worktree_says_so_and_goes_without_a_trace(
     repository: Path, worktree: Worktree
 ) -> None:
-    """Ignored files are no changes: a build leaves them."""
+    """Ignored files are no changes: a build creates them."""
     (worktree.path / "build.log").write_text("built")
 
     assert repository_of(worktree.path) == worktree.path
@@ -58,7 +58,7 @@ def test_an_untouched_worktree_says_so_and_goes_without_a_trace(
 def test_the_patch_makes_the_same_files_elsewhere(
     repository: Path, worktree: Worktree, tmp_path: Path
 ) -> None:
-    """Edits, new files, bytes, deletions and commits are in it; the index stays as it is."""
+    """It has edits, new files, binary data, deletions and commits; the index is unchanged."""
     (worktree.path / "new.bin").write_bytes(b"\0\1\r\n")
     (worktree.path / "a.txt").write_bytes(b"two\r\nno end")
     git(worktree.path, "add", "new.bin")
@@ -109,7 +109,7 @@ def test_what_cannot_be_made_leaves_nothing(repository: Path, tmp_path: Path) ->
 
 
 def test_programs_that_the_repository_names_do_not_run(repository: Path, tmp_path: Path) -> None:
-    """Threat: a hook, a filter or a monitor of an unpacked archive would run with the checkout."""
+    """Threat: a hook, a filter or a monitor of an unpacked archive would run at the checkout."""
     mark = tmp_path / "ran"
     script = tmp_path / "evil"
     script.write_text(f"#!/bin/sh\necho $0 $* >> {mark}\ncat\n")
@@ -137,7 +137,7 @@ def test_programs_that_the_repository_names_do_not_run(repository: Path, tmp_pat
 
 
 def test_the_users_own_filters_run(repository: Path, tmp_path: Path) -> None:
-    """Large files come through such a filter."""
+    """Large files use such a filter."""
     (repository / ".git" / "info" / "attributes").write_text("a.txt filter=up\n")
     git(repository, "config", "--global", "filter.up.smudge", "tr a-z A-Z")
 
@@ -155,7 +155,7 @@ def test_variables_of_a_hook_do_not_lead_elsewhere(
 
 
 def test_a_folder_that_is_there_already_is_never_touched(repository: Path, tmp_path: Path) -> None:
-    """Cleaning up after a failure would remove what was not made here."""
+    """Cleaning up after a failure would remove files that existed before."""
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "work.txt").write_text("kept")
