@@ -17,7 +17,7 @@ LIMIT_S = 30
 
 
 def wait() -> None:
-    """Stand for the imports that take long."""
+    """Simulate slow imports."""
     deadline_s = time.monotonic() + LIMIT_S
     while not Path("typed").exists() and time.monotonic() < deadline_s:
         time.sleep(0.005)

@@ -19,5 +19,5 @@ from agent_cli.terminal.abilities import is_dumb, may_color
 def test_a_dumb_terminal_gets_neither_cursor_movements_nor_colours(
     environment: dict[str, str], dumb: bool, color: bool
 ) -> None:
-    """An Emacs shell, a log: escape sequences are shown there as text."""
+    """In an Emacs shell or a log, escape sequences would appear as text."""
     assert (is_dumb(environment), may_color(environment)) == (dumb, color)

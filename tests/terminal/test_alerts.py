@@ -18,7 +18,7 @@ SAID = "\x1b]9;done\x1b\\"
     ],
 )
 def test_a_terminal_that_knows_notifications_gets_one(environment: dict[str, str]) -> None:
-    """Unless tmux is in between, which would swallow it, or something else is wanted."""
+    """Unless tmux is in between, which would swallow it, or another alert is configured."""
     assert alert("done", "auto", environment) == SAID
     assert alert("done", "auto", environment | {"TMUX": "/tmp/x,1,0"}) == "\a"
     assert alert("done", "auto", environment | {"TERM": "screen-256color"}) == "\a"
@@ -30,13 +30,13 @@ def test_a_terminal_that_knows_notifications_gets_one(environment: dict[str, str
     "environment", [{}, {"TERM": "xterm-256color"}, {"WT_SESSION": "1"}, {"TERM_PROGRAM": "vscode"}]
 )
 def test_others_ring_unless_a_notification_is_wanted(environment: dict[str, str]) -> None:
-    """OSC 9 means something else to some."""
+    """Some terminals give OSC 9 another meaning."""
     assert alert("done", "auto", environment) == "\a"
     assert alert("done", "osc9", environment) == SAID
 
 
 def test_a_wanted_notification_passes_through_tmux() -> None:
-    """With every escape doubled, as tmux asks."""
+    """With every escape doubled, as tmux requires."""
     sent = alert("done", "osc9", {"TMUX": "/tmp/x,1,0"})
 
     assert sent == "\x1bPtmux;\x1b\x1b]9;done\x1b\x1b\\\x1b\\"

@@ -11,7 +11,7 @@ from agent_cli.terminal.browser import open_page
 async def test_a_browser_gets_the_address_and_not_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is a file of the workspace run that is called like the module which opens it."""
+    """Nor is a workspace file run that is named like the module which opens it."""
     Path("webbrowser.py").write_text("open('hijacked', 'w')")
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\n(: < /dev/tty) 2>&- && exit\necho "$1" > {tmp_path}/opened\n')
@@ -25,7 +25,7 @@ async def test_a_browser_gets_the_address_and_not_the_terminal(
 
 
 async def test_a_browser_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threat 13: PATH may lead into the repository, by its own name or as seen from there."""
+    """Threat 13: PATH may lead into the repository, absolutely or relative to it."""
     browser = Path("bin/browser").absolute()
     browser.parent.mkdir()
     browser.write_text(f"#!/bin/sh\ntouch {browser.parent}/CANARY\n")

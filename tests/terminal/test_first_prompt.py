@@ -26,7 +26,7 @@ def prompts(terminal: Terminal) -> list[str]:
 
 
 def first_message_is_answered_while_typing(terminal: Terminal) -> None:
-    """Check that keys typed before the program is loaded stand behind the prompt at the end."""
+    """Check that keys typed before the program is loaded are in the final prompt."""
     terminal.until(lambda: terminal.last_row == "you>")
     terminal.send("next")
     terminal.until("you> next")
@@ -37,7 +37,7 @@ def first_message_is_answered_while_typing(terminal: Terminal) -> None:
 
 
 def test_the_editor_takes_over_the_row_and_what_was_typed_on_it() -> None:
-    """S1-05: one prompt is seen, whoever draws it, and no key is lost."""
+    """S1-05: one prompt is visible, whichever part draws it, and no key is lost."""
     with serve_in_thread() as api, gated(api) as terminal:
         terminal.until(lambda: terminal.last_row == "you>")
         terminal.send("helo\x7flo")
@@ -50,7 +50,7 @@ def test_the_editor_takes_over_the_row_and_what_was_typed_on_it() -> None:
 
 @pytest.mark.parametrize("text", ["early", "long " * (COLUMNS // 2)], ids=["short", "wrapped"])
 def test_a_line_that_was_finished_early_is_sent_and_shown_once(text: str) -> None:
-    """The terminal echoed it, on as many rows as it takes; the screen shows it in its place."""
+    """The terminal echoed it, on any number of rows; the screen shows it in its place."""
     with serve_in_thread(reply("Good morning.")) as api, gated(api) as terminal:
         terminal.until(lambda: terminal.last_row == "you>")
         terminal.send(f"{text}\rnext")
@@ -76,7 +76,7 @@ def test_what_was_typed_early_answers_no_question_about_trust() -> None:
 
 
 def test_an_error_takes_the_place_of_the_prompt() -> None:
-    """Nothing is left that looks like a prompt, and the shell gets no line to run."""
+    """Nothing looks like a prompt any more, and the shell gets no line to run."""
     settings = user_settings_file()
     settings.parent.mkdir(parents=True)
     settings.write_text("max_rounds =")
@@ -130,7 +130,7 @@ def test_a_screen_reader_loses_no_line_that_was_finished_early() -> None:
 
 
 def test_a_dumb_terminal_has_no_first_prompt() -> None:
-    """It could not be taken away again: the plain prompt is the first, and its next the second."""
+    """It could not be erased again: the plain prompt comes first, and a second one would follow."""
     with serve_in_thread() as api, gated(api, TERM="dumb") as terminal:
         go_on()
         terminal.until("tools: ")
@@ -140,7 +140,7 @@ def test_a_dumb_terminal_has_no_first_prompt() -> None:
 
 @pytest.mark.parametrize("argument", ["--version", "sessions", "-p"])
 def test_what_opens_no_screen_has_no_first_prompt(argument: str) -> None:
-    """Nothing would take it over."""
+    """No screen would take it over."""
     with gated(None, argument) as terminal:
         go_on()
         terminal.exit_code()
@@ -149,7 +149,7 @@ def test_what_opens_no_screen_has_no_first_prompt(argument: str) -> None:
 
 @pytest.mark.parametrize("arguments", [("Good day",), ("--permission-mode", "plan", "Good day")])
 def test_a_first_message_has_a_first_prompt_too(arguments: tuple[str, ...]) -> None:
-    """S1-05: keys typed meanwhile stand behind the prompt, and none is lost."""
+    """S1-05: keys typed meanwhile are in the prompt, and none is lost."""
     with (
         serve_in_thread(reply("Good morning.")) as api,
         gated(api, *arguments, AFTER_PARSING="1") as terminal,
@@ -158,7 +158,7 @@ def test_a_first_message_has_a_first_prompt_too(arguments: tuple[str, ...]) -> N
 
 
 def test_a_session_that_goes_on_has_a_first_prompt_too() -> None:
-    """S1-05: the row below the old conversation is the one that stood there first."""
+    """S1-05: the row below the old conversation is the first prompt's."""
     with serve_in_thread(reply("Good morning.")) as api:
         assert agent_cli("-p", "Good day", api=api).code == 0
         with gated(api, "-c") as terminal:

@@ -28,5 +28,5 @@ from agent_cli.terminal.links import shows_links
 def test_links_are_written_where_they_are_understood(
     environment: dict[str, str], *, expected: bool
 ) -> None:
-    """Elsewhere the address stands there all the same; FORCE_HYPERLINK decides where it is set."""
+    """Elsewhere the plain address is printed; FORCE_HYPERLINK overrides the detection."""
     assert shows_links(environment) is expected

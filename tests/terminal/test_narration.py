@@ -30,7 +30,7 @@ def test_a_retry_says_which_attempt_and_how_long_the_wait_is() -> None:
 
 
 def test_a_restart_in_the_middle_of_an_answer_is_marked() -> None:
-    """C16: the person sees where the answer begins again."""
+    """C16: the user sees where the answer begins again."""
     retry = events.Retry(1, 5, 1.5, "the connection broke", restarted=True)
 
     assert narrate(retry) == Sentence(
@@ -41,7 +41,7 @@ def test_a_restart_in_the_middle_of_an_answer_is_marked() -> None:
 
 
 def test_warnings_and_errors_are_sentences_and_the_rest_is_silent() -> None:
-    """S1-33, S1-36, C17: a warning is an event; this is one of its subscribers."""
+    """S1-33, S1-36, C17: a warning is an event; the narration is one of its subscribers."""
     assert narrate(events.Notice("warning", "3 removed")) == Sentence("warning", "3 removed")
     assert narrate(events.Notice("info", "connected")) == Sentence("dim", "connected")
     assert narrate(events.ErrorShown("broken")) == Sentence("error", "broken")
@@ -64,12 +64,12 @@ def test_warnings_and_errors_are_sentences_and_the_rest_is_silent() -> None:
 def test_a_person_reads_why_a_run_ended(
     stop_reason: str, error: str | None, sentence: Sentence | None
 ) -> None:
-    """S1-30: one line, and none when it simply is done."""
+    """S1-30: one line, and none for a normal end."""
     assert narrate_end(RunResult((), None, 1, stop_reason, error)) == sentence
 
 
 def test_a_run_that_ends_without_a_word_says_so() -> None:
-    """Else the prompt comes back as if nothing had been asked."""
+    """Otherwise the prompt would return as if no question had been asked."""
     silent, spoken = AssistantMessage(()), AssistantMessage((text_block("done"),))
 
     sentence = narrate_end(RunResult((silent,), silent, 1, "end_turn"))
@@ -115,7 +115,7 @@ def test_durations_are_as_exact_as_a_person_needs(elapsed_s: float, shown: str) 
     ],
 )
 def test_how_long_ago_something_was_is_said_roughly(elapsed_s: float, shown: str) -> None:
-    """A clock that was set back is no reason for a negative time."""
+    """A clock that was set back must not give a negative time."""
     assert ago(elapsed_s) == shown
 
 

@@ -16,12 +16,12 @@ def test_a_reference_to_any_path_is_read_as_that_path(path: str) -> None:
 
 
 def test_a_reference_begins_a_word() -> None:
-    """An address names no file."""
+    """A URL names no file."""
     assert list(references("me@example.com @a.py")) == [Reference(15, 4, "a.py")]
 
 
 def test_punctuation_behind_a_path_may_belong_to_the_sentence() -> None:
-    """Only who looks at the files can know; the longer one is tried first."""
+    """Only a look at the files can decide; the longer path is tried first."""
     assert list(references("see @a.png, or not")) == [
         Reference(4, 6, "a.png,"),
         Reference(4, 5, "a.png"),
@@ -29,7 +29,7 @@ def test_punctuation_behind_a_path_may_belong_to_the_sentence() -> None:
 
 
 def test_what_is_being_typed_is_a_reference_too() -> None:
-    """A quote that is open still counts, one that is closed does not."""
+    """An open quote counts, a closed one does not."""
     assert reference_before("see @src/a") == Reference(4, 5, "src/a")
     assert reference_before('see @"two wo') == Reference(4, 7, "two wo")
     assert reference_before("see @") == Reference(4, 0, "")

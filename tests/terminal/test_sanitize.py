@@ -34,14 +34,14 @@ FORBIDDEN = re.compile(
 
 @pytest.mark.parametrize(("text", "shown"), HOSTILE)
 def test_control_sequences_and_invisible_controls_are_removed(text: str, shown: str) -> None:
-    """Clipboard, title, cursor, links, bidi: nothing a model says may do any of it."""
+    """Clipboard, title, cursor, links, bidi: a model's text must not control any of them."""
     assert clean(text) == shown
 
 
 @pytest.mark.parametrize(("text", "shown"), HOSTILE)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_stream_shows_the_same_however_it_is_cut(text: str, shown: str, size: int) -> None:
-    """A sequence that arrives in two deltas is still one sequence."""
+    """A sequence split over two deltas is still one sequence."""
     stream = Filter()
 
     pieces = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
@@ -62,7 +62,7 @@ def test_a_long_payload_is_removed_to_its_end_and_not_kept() -> None:
 
 
 def test_nothing_forbidden_gets_through_whatever_the_text() -> None:
-    """Threat 7: random soup of the dangerous characters, whole and streamed."""
+    """Threat 7: random mixes of the dangerous characters, whole and streamed."""
     chooser = random.Random(7)
     alphabet = "\x1b\x1b[]]P_X^\\;0m?(ABHJ\x07\x9b\x9c\x9d\n\t\r a\u202e\u200b\ud800\U000e0041"
     for _ in range(3_000):
@@ -74,7 +74,7 @@ def test_nothing_forbidden_gets_through_whatever_the_text() -> None:
 
 
 def test_what_a_person_approves_shows_every_hidden_character() -> None:
-    """Threat 8: dropping one would let the screen differ from what runs."""
+    """Threat 8: if one were dropped, the screen would differ from the command."""
     text = "rm x\r\x1b[2K\u202e\u200b\U000e0041\ttab\nline"
 
     assert reveal(text) == "rm x\\r\\x1b[2K\\u202e\\u200b\\U000e0041\ttab\nline"
@@ -89,18 +89,18 @@ def test_what_a_person_approves_shows_every_hidden_character() -> None:
     ],
 )
 def test_what_a_person_approves_shows_what_looks_like_nothing(character: str) -> None:
-    """Threat 8: a direction mark turns a command round, a filler is a name that nobody sees."""
+    """Threat 8: a direction mark reverses a command, a filler is an invisible name."""
     assert reveal(f"rm{character}x") == f"rm{character.encode('unicode_escape').decode()}x"
 
 
 def test_what_a_person_approves_is_readable_in_every_language() -> None:
-    """Joiners between letters and emoji are part of the writing."""
+    """Joiners between letters and emoji are part of the writing system."""
     for text in ("👨\u200d👩\u200d👧 ❤\ufe0f", "می\u200cخواهم", "日本語 naïve"):
         assert reveal(text) == text
 
 
 def test_colours_may_stay_and_nothing_else() -> None:
-    """For text of the person's own programs; what only looks like a colour goes."""
+    """For output of the user's own programs; sequences that only resemble a colour are removed."""
     text = "\x1b[1;31mred\x1b[0m \x1b\x1b[31m[2Jx\x1b]0;t\x1b[32mitle\x07 \x1b[?25l\x1b[3"
 
     assert clean_but_colors(text) == "\x1b[1;31mred\x1b[0m \x1b[31m[2Jx\x1b[32mitle "

@@ -7,7 +7,7 @@ from agent_cli.terminal.writer import Writer
 
 
 class Stream(io.StringIO):
-    """A text stream that may claim to be a terminal, and copies what it gets to `together`."""
+    """A text stream that may claim to be a terminal, and copies its text to `together`."""
 
     def __init__(self, together: list[str], *, terminal: bool) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ def streams(*, out: bool, err: bool) -> tuple[Stream, Stream, list[str]]:
 
 
 def test_a_pipe_on_stdout_holds_only_the_answer() -> None:
-    """S1-05: asides and notices go to stderr and do not even cost the answer a newline."""
+    """S1-05: asides and notices go to stderr and do not even add a newline to the answer."""
     out, err, _ = streams(out=False, err=False)
     writer = Writer(out, err, color=True)
 
@@ -66,7 +66,7 @@ def test_colour_goes_only_to_terminals_that_want_it() -> None:
 
 
 def test_thinking_never_shares_a_line_or_a_pipe_with_the_answer() -> None:
-    """S4-21: dim beside the answer on a terminal, on stderr when stdout is a pipe."""
+    """S4-21: dim beside the answer on a terminal, on stderr if stdout is a pipe."""
     out, err, together = streams(out=True, err=True)
     writer = Writer(out, err, color=True)
     writer.thought("hm")
@@ -81,7 +81,7 @@ def test_thinking_never_shares_a_line_or_a_pipe_with_the_answer() -> None:
 
 
 def test_an_answer_cannot_command_the_terminal() -> None:
-    """Cleaned at the edge, also when the sequence is cut between two deltas."""
+    """Sanitized at the output, even if the sequence is split between two deltas."""
     out, err, _ = streams(out=True, err=True)
     writer = Writer(out, err, color=True)
 
@@ -93,7 +93,7 @@ def test_an_answer_cannot_command_the_terminal() -> None:
 
 
 def test_a_reader_that_went_away_is_noticed_and_no_error() -> None:
-    """As with `| head`: no traceback, neither now nor when the stream is flushed at exit."""
+    """As with `| head`: no traceback, neither now nor at the flush on exit."""
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "w") as out:

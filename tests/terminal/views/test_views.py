@@ -26,7 +26,7 @@ PEOPLE = Table([Column("name", whole=True), Column("age", right=True)], [("Ann",
 
 
 def on_terminal(view: View) -> str:
-    """Return what *view* writes to a terminal."""
+    """Return the output of *view* on a terminal."""
     main, side = pty.openpty()
     with os.fdopen(side, "w") as stream:
         show(view, stream)
@@ -96,7 +96,7 @@ def test_long_cells_fold_inside_their_column() -> None:
     ],
 )
 def test_a_strangers_text_draws_nothing(make: Callable[[str], View]) -> None:
-    """Neither its escape sequences nor rich's markup act, in any view."""
+    """Neither its escape sequences nor rich's markup take effect, in any view."""
     drawn = on_terminal(make(HOSTILE))
 
     assert "\x1b]0" not in drawn
@@ -152,7 +152,7 @@ def test_work_on_a_pipe_shows_no_progress(tmp_path: Path) -> None:
 
 
 def test_a_bar_counts_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing to do is no bar."""
+    """Without work there is no bar."""
     monkeypatch.setattr(progress, "SHOWN_AFTER_S", 0)
     screen, idle = TerminalText(), TerminalText()
 
@@ -169,7 +169,7 @@ def test_a_bar_counts_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TerminalText(StringIO):
-    """Text that passes for a terminal: how much a read of a real one returns is not settled."""
+    """Text output that claims to be a terminal: reads of a real one return varying amounts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class TerminalText(StringIO):
 
 
 def test_work_of_less_than_a_second_shows_nothing() -> None:
-    """A bar that is gone at once would only flicker."""
+    """A bar that disappears at once would only flicker."""
     screen = TerminalText()
 
     with working("checking", screen), counting("connecting", total=2, stream=screen) as show:
@@ -197,7 +197,7 @@ def test_work_of_less_than_a_second_shows_nothing() -> None:
 def test_a_spinner_is_gone_when_its_work_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pipe gets nothing of it; labels may hold names that strangers chose."""
+    """A pipe gets nothing of it; labels may hold untrusted names."""
     monkeypatch.setattr(progress, "SHOWN_AFTER_S", 0)
     screen = TerminalText()
     with working(HOSTILE, screen):
