@@ -53,7 +53,7 @@ def test_exit_code_2_after_a_tool_tells_the_model() -> None:
     ],
 )
 def test_a_guard_that_answers_nonsense_says_no(printed: object) -> None:
-    """A typing error in a decision must not open the door."""
+    """A typing error in a decision must not allow the call."""
     answer = said("PreToolUse", printed)
 
     assert answer.decision == "deny"
@@ -103,7 +103,7 @@ def test_the_strongest_decision_wins() -> None:
 
 
 def test_two_different_rewrites_are_refused() -> None:
-    """Which of them counts would depend on which is faster."""
+    """The result would depend on which hook is faster."""
     one, other = HookAnswer(updated={"command": "a"}), HookAnswer(updated={"command": "b"})
 
     assert merged([one, one]).updated == {"command": "a"}

@@ -16,7 +16,7 @@ from tests.messages_api import reply, serve_in_thread
     ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
 )
 def test_no_end_leaves_a_hook_running(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    """A guard that is being asked dies with the program, and its call never runs."""
+    """A waiting guard dies with the program, and its call never runs."""
     mark = f"{tmp_path.name}-mark"
     hooks(PreToolUse=command(f"touch begun; sh -c 'sleep 600; : {mark}' & wait"))
 

@@ -27,13 +27,13 @@ def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
 
 
 def sent(api: FakeMessagesApi) -> str:
-    """Return all that was ever sent."""
+    """Return the text of all requests."""
     return json.dumps([request.body["messages"] for request in api.requests])
 
 
 @pytest.mark.parametrize("columns", [80, 30])
 def test_a_blocked_message_typed_during_a_run_is_never_sent(columns: int) -> None:
-    """The run goes on without it, and so do the prompts after it."""
+    """The run continues without it, and so do the prompts after it."""
     hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
     script_of = (reply(bash(UNTIL_GO)), reply("Done."), reply("Fine."))
     with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
@@ -56,14 +56,14 @@ def test_a_blocked_message_typed_during_a_run_is_never_sent(columns: int) -> Non
 
 
 def test_a_blocked_message_after_the_last_reply_ends_the_run() -> None:
-    """There is nothing to ask the model; the conversation goes on with the next prompt."""
+    """There is no further request; the conversation continues with the next prompt."""
     hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
     script_of = (reply(bash(UNTIL_GO)), reply("Done."), reply("Fine."))
     with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
         terminal.send("go\r")
         terminal.until("begun")
-        terminal.send("my secret\x1b\r")  # Alt-Enter: when the run would end
+        terminal.send("my secret\x1b\r")  # Alt-Enter: at the end of the run
         terminal.until("when done")
         Path("go").touch()
         terminal.until("it was not sent: no secrets, please")
@@ -76,7 +76,7 @@ def test_a_blocked_message_after_the_last_reply_ends_the_run() -> None:
 
 
 def test_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
-    """An `ask` of a hook is a question at the prompt, with its reason, in every mode."""
+    """A hook's `ask` is a question at the prompt, with its reason, in every mode."""
     ask = json.dumps(
         {
             "hookSpecificOutput": {
@@ -105,7 +105,7 @@ def test_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
 
 
 def test_hooks_are_asked_before_and_told_after_a_compaction(tmp_path: Path) -> None:
-    """By hand: what PreCompact prints goes into the summary; its no keeps everything."""
+    """By hand: the output of PreCompact goes into the summary; its denial keeps everything."""
     hooks(
         PreCompact=command("cat > before.json; test ! -e no || exit 2; echo keep the names"),
         PostCompact=command("cat > after.json"),

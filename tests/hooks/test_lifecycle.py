@@ -30,7 +30,7 @@ def lifecycle(folder: Path, *hooks: Hook, idle_after_s: float | None = None) -> 
 
 
 async def test_stop_hooks_are_asked_only_where_the_run_would_end(tmp_path: Path) -> None:
-    """What the program has to say keeps the run going, and must not be lost beside a hook."""
+    """The program's own follow-ups keep the run going, and must not be lost beside a hook."""
     hook = Hook(event="Stop", command="touch asked; echo more >&2; exit 2")
     queue = [[UserMessage.of("job 1 has ended")], None]
     take = lifecycle(tmp_path, hook).follow_ups_beside(lambda: queue.pop(0))
@@ -44,7 +44,7 @@ async def test_stop_hooks_are_asked_only_where_the_run_would_end(tmp_path: Path)
 
 
 async def test_hooks_are_told_once_that_the_person_is_waited_for(tmp_path: Path) -> None:
-    """Not while a run goes on, and not where a question waits, which has its own notification."""
+    """Not during a run, and not at a question, which has its own notification."""
     hook = Hook(event="Notification", matcher="idle_prompt", command="cat >> told.json; echo >> n")
     told = tmp_path / "told.json"
     async with lifecycle(tmp_path, hook, idle_after_s=0.05) as hooks:

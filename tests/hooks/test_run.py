@@ -58,7 +58,7 @@ async def test_the_exec_form_takes_words_as_they_are(tmp_path: Path) -> None:
     ],
 )
 async def test_what_cannot_run_says_why(tmp_path: Path, command: str, named: str) -> None:
-    """One sentence that names the cause and the mend."""
+    """One sentence with the cause and the remedy."""
     script(tmp_path / "guard.sh", "#!/bin/sh\n", mode=0o644)
 
     assert named in (await ran(tmp_path, command)).fault
@@ -74,7 +74,7 @@ async def test_a_hook_that_takes_too_long_is_killed_with_all_it_started(tmp_path
 
 
 async def test_a_hook_is_killed_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
-    """Ctrl-C during a hook: the run does not wait, and nothing is left."""
+    """Ctrl-C during a hook: the run does not wait, and no process is left."""
     pid = tmp_path / "pid"
     waiting = asyncio.create_task(ran(tmp_path, "echo $$ > pid.new; mv pid.new pid; sleep 3600"))
     while not pid.exists():  # noqa: ASYNC110 - a file tells nobody that it is there
@@ -110,7 +110,7 @@ class _Server(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ async def test_an_address_is_sent_the_same_json(tmp_path: Path, address: str) ->
 async def test_an_address_that_fails_or_leads_elsewhere_is_a_fault(
     tmp_path: Path, address: str, status: int
 ) -> None:
-    """A redirect would send the call to where nobody agreed to."""
+    """A redirect would send the call to an address that was not approved."""
     hook = Hook(event="PreToolUse", url=f"{address}/{status}")
 
     found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {}))
@@ -162,7 +162,7 @@ async def test_an_address_where_nobody_is_is_a_fault(tmp_path: Path) -> None:
 async def test_a_file_of_a_workspace_names_nothing_inside_the_network(
     tmp_path: Path, host: str
 ) -> None:
-    """Whoever wrote it would have the session sent to a service of the user's own network."""
+    """Its author would have the session sent to a service of the user's own network."""
     hook = Hook(event="PreToolUse", url=f"http://{host}:9/x", is_project=True)
 
     outcome = await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))

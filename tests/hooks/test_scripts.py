@@ -203,7 +203,7 @@ def test_context_at_the_start_of_a_session() -> None:
 
 
 def test_a_stop_hook_sends_the_model_back(tmp_path: Path) -> None:
-    """Until what it wants is done; it knows from `stop_hook_active` that it did."""
+    """Until its condition is met; `stop_hook_active` tells it so."""
     stop = """
         #!/usr/bin/env python3
         import json, os, sys
@@ -223,7 +223,7 @@ def test_a_stop_hook_sends_the_model_back(tmp_path: Path) -> None:
 
 
 def test_a_stop_hook_that_is_never_content_is_heard_three_times() -> None:
-    """No endless run."""
+    """The run must end."""
     hooks(Stop=command("echo never >&2; exit 2"))
 
     run, requests = printed(reply("Done."))
@@ -249,7 +249,7 @@ def test_a_session_end_hook_runs_at_the_end(tmp_path: Path) -> None:
 
 
 def test_a_permission_request_is_answered_in_a_persons_place(tmp_path: Path) -> None:
-    """It skips what only the mode asks, and never a rule that asks or denies."""
+    """It decides questions of the mode, but never those of a rule."""
     allow = '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'
     hooks(PermissionRequest=command(f"echo '{allow}'", "Bash"))
 
@@ -298,7 +298,7 @@ BROKEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_guard_blocks(name: str, tmp_path: Path) -> None:
-    """Fail closed, and say why; on request, open."""
+    """Fail closed, with the reason; on request, open."""
     Path(script("plain.sh", "#!/bin/sh\n")).chmod(0o644)
     guard = {"type": "command", **BROKEN[name]}
     hooks(PreToolUse=[{"matcher": "Bash", "hooks": [guard]}])
@@ -315,7 +315,7 @@ def test_a_broken_guard_blocks(name: str, tmp_path: Path) -> None:
 
 
 def test_hooks_of_a_workspace_nobody_trusts_do_not_run(tmp_path: Path) -> None:
-    """Threat: a repository must not start programs because somebody opened it."""
+    """Threat: opening a repository must not start programs."""
     hooks(tmp_path, SessionStart=command("touch pwned"), PreToolUse=command("touch pwned"))
 
     run, _ = printed(reply(bash("ls")))

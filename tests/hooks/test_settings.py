@@ -56,7 +56,7 @@ def test_hooks_of_each_event_are_read_under_both_names(name: str, event: str) ->
 
 
 def test_hooks_of_all_layers_add_up_and_are_counted(tmp_path: Path) -> None:
-    """A project cannot take a guard of the user away."""
+    """A project cannot remove a guard of the user."""
     user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "mine" }]\n')
     (tmp_path / "appsettings.toml").write_text(
         "[hooks]\nclaude_files = false\n"
@@ -75,7 +75,7 @@ def test_hooks_of_all_layers_add_up_and_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_file_of_hooks_that_cannot_be_read_ends_the_start() -> None:
-    """A guard in it would guard nothing."""
+    """A guard in it would have no effect."""
     file = Path.home() / ".claude" / "settings.json"
     file.parent.mkdir()
     file.write_text("{oops")
@@ -101,7 +101,7 @@ def test_whoever_is_asked_for_trust_sees_what_hooks_do(tmp_path: Path) -> None:
 
 
 def test_settings_of_claude_code_without_hooks_do_not_act(tmp_path: Path) -> None:
-    """Nobody is asked about files that change nothing."""
+    """There is no question about files that change nothing."""
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "settings.json").write_text('{"model": "x"}')
 
