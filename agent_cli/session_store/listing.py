@@ -64,7 +64,7 @@ def row(info: SessionInfo) -> tuple[str, ...]:
 
 
 def last_used(info: SessionInfo) -> str:
-    """Return when a session was used last, in local time."""
+    """Return the time of a session's last use, in local time."""
     return datetime.fromtimestamp(info.updated_at_ms / 1000).strftime("%Y-%m-%d %H:%M")
 
 

@@ -1,7 +1,7 @@
-"""Find words in all sessions: ripgrep says which files may hold them, their entries are looked at.
+"""Find words in all sessions: ripgrep preselects files, then their entries are searched.
 
-What is searched is what `sessions show` prints, without secrets: hidden prompts, and what was taken
-back, are not found.
+The text searched is that of `sessions show`, without secrets: hidden prompts and rewound ones are
+not found.
 """
 
 import re
@@ -25,19 +25,19 @@ _LIMIT_S: Final = 20.0
 _AROUND_CHARS: Final = 60
 _EXCERPT_CHARS_MAX: Final = 160
 _FOUND_NONE: Final = 1
-# Records are ASCII: what is none stands there as an escape, and so do quotes and backslashes.
+# Records are ASCII: other characters, quotes and backslashes are escaped in them.
 _AS_WRITTEN: Final = re.compile(r"[ !#-\[\]-~]+")
 
 
 def search(
     store: SessionStore, words: Sequence[str], *, redact: Callable[[str], str]
 ) -> Iterator[SessionMatch]:
-    """Yield each session that has an entry with all *words*, the last used first.
+    """Yield each session that has an entry with all *words*, the most recently used first.
 
     Args:
         store: The sessions.
-        words: Found in any case, as parts of words too.
-        redact: Takes the secrets out of what is searched and shown.
+        words: Matched in any case, also as parts of words.
+        redact: Removes the secrets from the text that is searched and shown.
 
     Raises:
         SessionError: The search took too long.
@@ -51,7 +51,7 @@ def search(
             try:
                 history = store.read_file(path)
             except SessionError:
-                continue  # `sessions verify` says what is wrong with it
+                continue  # `sessions verify` reports the damage
             if match := _match(history, store.describe(path), patterns, redact):
                 yield match
 
@@ -62,7 +62,7 @@ def _match(
     patterns: Sequence[re.Pattern[str]],
     redact: Callable[[str], str],
 ) -> SessionMatch | None:
-    """Return the last entry that has all *patterns*, and how many have; None without any."""
+    """Return the last entry with all *patterns*, with their number; None if there is none."""
     found = [
         (output, text)
         for output in entries([prompt for prompt in history.prompts if prompt.visible])
@@ -101,7 +101,7 @@ def _excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
 
 
 def _candidates(folder: Path, words: Sequence[str]) -> set[Path] | None:
-    """Return the files that may hold all *words*; None, which is all files, where nothing tells."""
+    """Return the files that may hold all *words*; None means all files."""
     ripgrep = find_program("rg", outside=Path.cwd())
     if ripgrep is None or not folder.is_dir():
         return None

@@ -200,7 +200,7 @@ class SessionStore:
         return sorted(self._paths(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
     def describe(self, path: Path) -> SessionInfo:
-        """Return what a list says about the session in the file *path*."""
+        """Return the list entry of the session in the file *path*."""
         stamp, known = paths.stamp(path), self._known.get(path)
         if known is None or known[0] != stamp:
             self._known[path] = known = (stamp, describe(path, self._codec))
