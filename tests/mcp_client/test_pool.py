@@ -223,7 +223,7 @@ async def test_junk_on_stdout_and_bytes_that_are_not_utf8_do_no_harm(
     """The SDK alone hangs for good at the byte, and logs a traceback for each invalid line."""
     logged: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.filter = logged.append  # sees each record, passes none on
+    handler.filter = logged.append  # type: ignore[assignment]  # sees each record, passes none on
     logging.getLogger().addHandler(handler)
     junk = "Welcome!\n\n{}\n[1, 2]\nnull\n\u00ff\u00fe\n"
     async with McpServers(os.environ) as servers:

@@ -33,7 +33,7 @@ def around_the_search(
 
     def started(*arguments: object) -> "Popen[bytes]":
         before()
-        process = start(*arguments)  # passed on unchanged
+        process = start(*arguments)  # type: ignore[arg-type]  # passed on unchanged
         process.wait()
         after()
         return process
