@@ -124,7 +124,7 @@ class ServerHost:
 def _form(question: Elicitation) -> Form:
     from agent_cli.mcp_client.forms import form_fault, form_fields  # noqa: PLC0415 - rare
 
-    # Fields are checked one at a time, so a missing other field is no fault.
+    # Fields are checked one at a time, so another missing field is not a fault.
     schema = {**question.schema, "required": []}
     return Form(
         question.server,

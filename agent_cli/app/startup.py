@@ -61,7 +61,7 @@ def start(
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.
-        UsageError: A given path is no directory, or the current directory no longer exists.
+        UsageError: A given path is not a directory, or the current directory no longer exists.
     """
     arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
     workspace = workspace or _here()
