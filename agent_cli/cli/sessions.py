@@ -115,7 +115,7 @@ def replay(arguments: Arguments) -> int:
     """Print the transcript of a session file; no model is asked and no tool is run.
 
     Raises:
-        SessionError: It is no session file; the message says what it is, if known.
+        SessionError: It is not a session file; the message names its type, if known.
     """
     path = Path(arguments.operands[0])
     if _is_recording(path):
