@@ -42,7 +42,7 @@ class SettingsError(AgentCliError):
 
 
 class NoCredentials(SettingsError):
-    """There is no key, token or profile; the message says where to get a key and to put it."""
+    """There is no key, token or profile; the message says where to get a key and how to set it."""
 
 
 class ConversationError(AgentCliError):
