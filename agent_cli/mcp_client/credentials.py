@@ -20,13 +20,13 @@ class Credentials(Protocol):
     """Port to a store of secrets; blocks, so it is called in a thread."""
 
     def read(self, url: str) -> str | None:
-        """Return what is kept for *url*."""
+        """Return the text stored for *url*, or None."""
 
     def write(self, url: str, text: str) -> None:
-        """Keep *text* for *url*."""
+        """Store *text* for *url*."""
 
     def delete(self, url: str) -> bool:
-        """Forget *url*; return whether it was known."""
+        """Delete the text stored for *url*; return whether there was one."""
         ...
 
 
@@ -37,15 +37,15 @@ class MemoryCredentials:
         self._kept: dict[str, str] = {}
 
     def read(self, url: str) -> str | None:
-        """Return what is kept for *url*."""
+        """Return the text stored for *url*, or None."""
         return self._kept.get(url)
 
     def write(self, url: str, text: str) -> None:
-        """Keep *text* for *url*."""
+        """Store *text* for *url*."""
         self._kept[url] = text
 
     def delete(self, url: str) -> bool:
-        """Forget *url*; return whether it was known."""
+        """Delete the text stored for *url*; return whether there was one."""
         return self._kept.pop(url, None) is not None
 
 
@@ -60,16 +60,16 @@ class FileCredentials:
         self._folder = folder
 
     def read(self, url: str) -> str | None:
-        """Return what is kept for *url*."""
+        """Return the text stored for *url*, or None."""
         data = read_private(self._path(url))
         return None if data is None else data.decode(errors="replace")
 
     def write(self, url: str, text: str) -> None:
-        """Keep *text* for *url*."""
+        """Store *text* for *url*."""
         write_private(self._path(url), text.encode())
 
     def delete(self, url: str) -> bool:
-        """Forget *url*; return whether it was known."""
+        """Delete the text stored for *url*; return whether there was one."""
         path = self._path(url)
         known = path.exists()
         try:
@@ -95,17 +95,17 @@ class KeyringCredentials:
         self._failure = failure
 
     def read(self, url: str) -> str | None:
-        """Return what is kept for *url*."""
+        """Return the text stored for *url*, or None."""
         with self._answering():
             return self._keyring.get_password(_SERVICE, url)
 
     def write(self, url: str, text: str) -> None:
-        """Keep *text* for *url*."""
+        """Store *text* for *url*."""
         with self._answering():
             self._keyring.set_password(_SERVICE, url, text)
 
     def delete(self, url: str) -> bool:
-        """Forget *url*; return whether it was known."""
+        """Delete the text stored for *url*; return whether there was one."""
         known = self.read(url) is not None
         if known:
             with self._answering():
@@ -138,15 +138,15 @@ class UserCredentials:
         self._folder = folder
 
     def read(self, url: str) -> str | None:
-        """Return what is kept for *url*."""
+        """Return the text stored for *url*, or None."""
         return self._place.read(url)
 
     def write(self, url: str, text: str) -> None:
-        """Keep *text* for *url*."""
+        """Store *text* for *url*."""
         self._place.write(url, text)
 
     def delete(self, url: str) -> bool:
-        """Forget *url*; return whether it was known."""
+        """Delete the text stored for *url*; return whether there was one."""
         return self._place.delete(url)
 
     @cached_property

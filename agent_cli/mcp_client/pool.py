@@ -126,7 +126,7 @@ class McpServers(Offers):
         """Sign in to an HTTP server with the user's browser, connect, and return its state.
 
         Raises:
-            UsageError: There is no such server, or it is none of the web.
+            UsageError: There is no such server, or it is not an HTTP server.
         """
         connection = self._connection(name)
         _check_web(connection.config)
@@ -146,7 +146,7 @@ class McpServers(Offers):
         """Delete the sign-in to a server and disconnect; return whether there was one.
 
         Raises:
-            UsageError: There is no such server, or it is none of the web.
+            UsageError: There is no such server, or it is not an HTTP server.
             SettingsError: The stored sign-in cannot be deleted.
         """
         connection = self._connection(name)

@@ -167,7 +167,7 @@ def _parsed(line: bytes) -> Item:
 
 
 def _parsed_slowly(text: bytes) -> SessionMessage | None:
-    """Return a response that is nested too deeply for the SDK, None if it is no response.
+    """Return a response that is nested too deeply for the SDK, None if it is not a response.
 
     A response that cannot be parsed at all becomes an error, so that its request does not wait.
     """
