@@ -151,7 +151,7 @@ def rule_for_file(tool: str, path: Path, origin: str) -> Rule:
 
 
 def allows(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
-    """Return whether *rule* covers all *paths* of a call of *tool*, which is no command."""
+    """Return whether *rule* covers all *paths* of a call of *tool*, not a command."""
     if not rule.names(tool):
         return False
     return rule.text is None or (
@@ -160,7 +160,7 @@ def allows(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
 
 
 def touches(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
-    """Return whether *rule* covers any of the *paths* of a call of *tool*, no command."""
+    """Return whether *rule* covers any of the *paths* of a call of *tool*, not a command."""
     if not rule.names(tool):
         return False
     return rule.text is None or any(touches_path(rule, path, root) for path in paths)
