@@ -7,7 +7,7 @@ import re
 from pathlib import PurePath
 
 _NAMES = frozenset({".npmrc", ".yarnrc.yml", ".yarnrc", "pip.conf", ".condarc", "nuget.config"})
-# A reference to an environment variable (${NPM_TOKEN}) is no secret.
+# A reference to an environment variable (${NPM_TOKEN}) is not a secret.
 _TOKEN = re.compile(
     rb"(?:_authToken|_auth|_password|npmAuthToken|npmAuthIdent)[\"']?\s*[=:]\s*[\"']?(?!\$)[^\s\"'$]"
     rb"|://[^/\s:@]+:(?!\$)[^/\s@]+@|ClearTextPassword[\"']\s+value",
