@@ -51,7 +51,7 @@ def counting(label: str, *, total: int, stream: TextIO) -> Generator[Callable[[i
 def labelled(
     label: str, *, done: int, total: int, stream: TextIO
 ) -> Generator[Callable[[int, str, str], None] | None]:
-    """Show a bar on *stream* while the body runs; yield None if *stream* is no terminal.
+    """Show a bar on *stream* while the body runs; yield None if *stream* is not a terminal.
 
     The function yielded takes the number of done items, the new label, and a line to print above
     the bar ("" prints none).
