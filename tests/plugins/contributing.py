@@ -22,13 +22,13 @@ PATIENCE_S = 10 * LIMIT_S
 
 
 def two_dollars_a_million(_model_id: str, usage: Usage) -> int:
-    """Price a reply at that, and what is put into the cache at 1.25 or, for an hour, 2 times it."""
+    """Price a reply at that; cache writes cost 1.25 times it or, for an hour, 2 times."""
     written = usage.cache_write_5m_tokens * 1.25 + usage.cache_write_1h_tokens * 2
     return round((usage.input_tokens + written) * 2)
 
 
 class Contributing:
-    """An agent with plugins, what its model was asked, what it told and what was warned of."""
+    """An agent with plugins, its model's requests, its events and its warnings."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Contributing:
         return [[tool.name for tool in request.tools] for request in self.model.requests]
 
     def contexts(self) -> list[list[str]]:
-        """Return what each request's system prompt has behind its stable part."""
+        """Return each request's system prompt after its stable part."""
         assert all(request.system[0] == "You are an agent." for request in self.model.requests)
         return [list(request.system[1:]) for request in self.model.requests]
 

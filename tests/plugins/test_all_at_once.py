@@ -31,7 +31,7 @@ async def draw(context: ToolContext) -> str:
 
 
 def report_plugin() -> Plugin:
-    """A plugin whose second tool is there once the first has run, and needs a person's yes."""
+    """A plugin whose second tool exists once the first has run, and needs approval."""
     send = replace(tool("send", returns("sent")), require_approval=Approval(True, "mail a client"))
 
     def prepare(ctx: PluginContext) -> None:
@@ -44,7 +44,7 @@ def report_plugin() -> Plugin:
 
 
 async def test_dynamic_tools_widgets_files_approval_and_context_with_one_loop() -> None:
-    """S2-52: none of them needs a node, a second channel or a line in the loop."""
+    """S2-52: none of them needs a graph node, a second channel or a line in the loop."""
     run = Contributing(
         [report_plugin()],
         calls(tool_use("draw", id="t1")),
@@ -75,12 +75,12 @@ async def test_dynamic_tools_widgets_files_approval_and_context_with_one_loop() 
 
 
 async def test_side_outputs_stand_right_behind_their_own_call_under_parallelism() -> None:
-    """S2-38, S2-39: whoever emits first, each entry comes after its tool's; ids, times, events."""
+    """S2-38, S2-39: whichever emits first, each entry follows its tool's; ids, times, events."""
     first, second = Gate(), Gate()
     second.open()
 
     async def emit(context: ToolContext) -> str:
-        # The second call is through before the first one begins to emit.
+        # The second call is finished before the first one begins to emit.
         gate = first if context.tool_call_id == "t1" else second
         await gate.pass_through()
         context.display_widget("note", context.tool_call_id, "fallback text")
@@ -113,7 +113,7 @@ async def test_side_outputs_stand_right_behind_their_own_call_under_parallelism(
 
 
 async def test_a_tool_without_a_run_may_emit_to_nobody() -> None:
-    """S2-38: where no surface takes them, side outputs cost a tool nothing."""
+    """S2-38: without a surface, side outputs cost a tool nothing."""
 
     async def emit(context: ToolContext) -> str:
         context.display_widget("table", None, "text")

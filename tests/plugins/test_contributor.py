@@ -26,7 +26,7 @@ SWITCH = PluginState("switch", Switch)
 
 
 async def test_every_plugin_prepares_before_every_model_call() -> None:
-    """S2-15, S2-16: n calls, n times each plugin, in their order, before the model is asked."""
+    """S2-15, S2-16: n calls, n times each plugin, in their order, before each request."""
     order: list[str] = []
 
     async def second(ctx: PluginContext) -> None:
@@ -68,7 +68,7 @@ async def test_nothing_but_state_is_left_in_the_next_round() -> None:
 
 
 async def test_a_tool_that_state_activates_is_there_in_the_next_round_and_goes_again() -> None:
-    """S2-17: what a tool of round 1 switches on is offered in round 2, until it is off again."""
+    """S2-17: a tool enabled in round 1 is offered in round 2, until it is disabled."""
 
     def prepare(ctx: PluginContext) -> None:
         if SWITCH.read(ctx.state).on:
@@ -131,7 +131,7 @@ async def test_a_plugin_sees_in_the_same_round_what_one_before_it_wrote() -> Non
 
 
 async def test_a_retrieval_plugin_searches_once_for_each_input() -> None:
-    """S2-20: what is found for the latest input is kept in state and reused in later rounds."""
+    """S2-20: the results for the latest input are kept in state and reused in later rounds."""
 
     class Hits(BaseModel):
         query: str = ""
@@ -207,7 +207,7 @@ async def test_tools_that_write_state_do_so_in_call_order() -> None:
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
         group.create_task(run.prompt())
         await gates["t1"].reached.wait()
-        for _ in range(20):  # a second one that waits for nothing would have begun by now
+        for _ in range(20):  # a second call that does not wait would have begun by now
             await asyncio.sleep(0)
         assert not gates["t2"].reached.is_set()
         gates["t1"].open()
@@ -217,7 +217,7 @@ async def test_tools_that_write_state_do_so_in_call_order() -> None:
 
 
 async def test_a_message_is_said_once_and_stays() -> None:
-    """It is appended to the conversation, so that no cached byte changes, and told like any."""
+    """It is appended to the conversation, so that no cached byte changes, and published."""
     said: list[str] = []
 
     def prepare(ctx: PluginContext) -> None:
@@ -260,7 +260,7 @@ async def test_a_plugin_without_its_secrets_contributes_nothing() -> None:
 
 
 async def test_a_plugin_that_fails_costs_its_part_and_one_warning() -> None:
-    """S2-16: the others contribute, nothing half-done is sent, and the run goes on."""
+    """S2-16: the others contribute, nothing incomplete is sent, and the run continues."""
 
     def fail(ctx: PluginContext) -> None:
         ctx.add_context("half")
@@ -284,7 +284,7 @@ async def test_a_plugin_that_fails_costs_its_part_and_one_warning() -> None:
 
 
 async def test_a_plugin_may_end_the_run_with_a_sentence() -> None:
-    """As any contributor may: our own errors pass."""
+    """As any contributor may: our own errors are passed on."""
 
     def refuse(ctx: PluginContext) -> None:
         raise AgentCliError("the quota of this team is used up")
@@ -315,7 +315,7 @@ async def test_no_plugin_hides_a_tool_or_another_plugin() -> None:
 
 
 async def test_the_first_call_waits_for_plugins_that_are_being_imported() -> None:
-    """Tools that came later would change the prefix."""
+    """Tools added later would change the prefix."""
     imported = threading.Event()
 
     def find() -> DiscoveredPlugins:
@@ -336,7 +336,7 @@ async def test_the_first_call_waits_for_plugins_that_are_being_imported() -> Non
 
 
 async def test_an_import_that_hangs_holds_no_reply_up_for_ever() -> None:
-    """The reply is made without the plugins, the user is told, and they come in later."""
+    """The request is sent without the plugins, the user is told, and they are added later."""
     imported = threading.Event()
 
     def find() -> DiscoveredPlugins:
@@ -358,7 +358,7 @@ async def test_an_import_that_hangs_holds_no_reply_up_for_ever() -> None:
 
 
 async def test_a_search_for_plugins_that_fails_is_told() -> None:
-    """Damaged metadata of some package must not end the session."""
+    """Damaged metadata of a package must not end the session."""
 
     def find() -> DiscoveredPlugins:
         raise UnicodeDecodeError("utf-8", b"", 0, 1, "damaged")
@@ -373,7 +373,7 @@ async def test_a_search_for_plugins_that_fails_is_told() -> None:
 
 
 async def test_a_watch_that_fails_is_told_and_one_that_runs_ends_with_the_program() -> None:
-    """No task is left, and one plugin's bug stops nobody else."""
+    """No task is left, and one plugin's bug stops no other plugin."""
     watching, stopped = asyncio.Event(), asyncio.Event()
     warned = asyncio.Event()
     warnings: list[str] = []

@@ -20,7 +20,7 @@ BROKEN = "plugin 'broken' of agent-cli-sample 1.2.0 is not used: ModuleNotFoundE
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sample package in it, built and installed as a user would; no index."""
+    """A folder with the sample package, built and installed as by a user; no index."""
     folder = tmp_path_factory.mktemp("installed")
     pip = (sys.executable, "-m", "pip", "--isolated", "--quiet", "--disable-pip-version-check")
     options = ("--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder))
@@ -38,7 +38,7 @@ def sample(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def test_plugins_and_tools_of_an_installed_package_are_found(
     sample: Path, tmp_path: Path
 ) -> None:
-    """S2-20: a plugin object and a factory of tools, which is given the workspace."""
+    """S2-20: a plugin object and a factory of tools, which gets the workspace."""
     (tmp_path / "poem.txt").write_text("a rose is a rose")
 
     run = Contributing(
@@ -62,7 +62,7 @@ async def test_plugins_and_tools_of_an_installed_package_are_found(
 
 
 def test_a_broken_package_costs_one_sentence_that_names_it(sample: Path, tmp_path: Path) -> None:
-    """Never the start, never the other plugins; the sentence says what to do."""
+    """Never the start, never the other plugins; the message has a remedy."""
     [problem] = discover(tmp_path).problems
 
     assert problem.startswith(BROKEN)
@@ -70,7 +70,7 @@ def test_a_broken_package_costs_one_sentence_that_names_it(sample: Path, tmp_pat
 
 
 def test_a_disabled_entry_point_is_not_even_imported(sample: Path, tmp_path: Path) -> None:
-    """What hangs at import can be switched off."""
+    """A package that hangs at import can be disabled."""
     found = discover(tmp_path, disabled=["broken", "mail"])
 
     assert ([plugin.name for plugin in found.plugins], found.problems) == (["word_count"], ())
@@ -90,7 +90,7 @@ OFFERS = {
 def test_whatever_a_package_offers_nothing_is_raised(
     name: str, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stranger's module can hold anything under the name it registered."""
+    """An external module can hold anything under its registered name."""
     module = f"strange_{name}_{group.rpartition('.')[2]}"
     (tmp_path / f"{module}.py").write_text(OFFERS[name])
     info = tmp_path / f"{module}-0.1.dist-info"
@@ -107,7 +107,7 @@ def test_whatever_a_package_offers_nothing_is_raised(
 
 
 def test_nothing_installed_is_nothing_found(tmp_path: Path) -> None:
-    """This very program registers nothing: what it ships is wired by hand."""
+    """This program registers no entry points: its own plugins are wired by hand."""
     groups = importlib.metadata.entry_points().groups
     assert {"agent_cli.plugins", "agent_cli.tools"}.isdisjoint(groups)
 
@@ -115,7 +115,7 @@ def test_nothing_installed_is_nothing_found(tmp_path: Path) -> None:
 
 
 def test_the_program_offers_an_installed_plugin_only_with_its_secrets(installed: Path) -> None:
-    """S1-27, S1c-10: in the request with both, in none without; a broken one costs a warning."""
+    """S1-27, S1c-10: in the request with both, not with one; a broken plugin costs a warning."""
     path = {"PYTHONPATH": str(installed)}
     with serve_in_thread(reply("one"), reply("two"), reply("three")) as api:
         without = agent_cli("-p", "go", api=api, **path)
@@ -139,7 +139,7 @@ def test_the_program_offers_an_installed_plugin_only_with_its_secrets(installed:
 
 
 def test_the_start_list_names_what_plugins_offer(installed: Path) -> None:
-    """S1-27: with the secrets their tools are in the list the session begins with."""
+    """S1-27: with the secrets set, their tools are in the list shown at the start."""
     with serve_in_thread(reply("one"), reply("two")) as api:
         lists = [
             agent_cli(script="hi\nexit\n", api=api, PYTHONPATH=str(installed), **secrets).stderr

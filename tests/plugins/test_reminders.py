@@ -23,7 +23,7 @@ START_MS = 1_800_000_000_000
 
 
 class Clock:
-    """A clock that a test moves, and that tells when somebody looks at it."""
+    """A clock that a test moves, and that counts its readings."""
 
     def __init__(self) -> None:
         self.now_ms = START_MS
@@ -34,7 +34,7 @@ class Clock:
         return self.now_ms
 
     async def looked_at(self, times: int) -> None:
-        """Return when somebody has looked *times* more."""
+        """Return once the clock has been read *times* more."""
         for _look in range(times):
             self._looked.clear()
             await self._looked.wait()
@@ -52,7 +52,7 @@ async def watching(run: Contributing) -> AsyncGenerator[None]:
 
 
 async def runs(run: Contributing, count: int) -> None:
-    """Return when *count* runs have ended."""
+    """Return once *count* runs have ended."""
     ended = asyncio.Event()
 
     def count_ends(_event: object) -> None:
@@ -82,7 +82,7 @@ def last_words(run: Contributing) -> list[str]:
 
 
 async def test_a_reminder_starts_a_prompt_without_input() -> None:
-    """S2-20: due and idle, the agent is triggered; the text is said at the end, once."""
+    """S2-20: due and idle, the agent is triggered; the text comes at the end, once."""
     clock = Clock()
     run = with_reminders(
         clock, remind({"after_s": 60, "text": "check the oven"}), says("set"), says("checked")
@@ -102,7 +102,7 @@ async def test_a_reminder_starts_a_prompt_without_input() -> None:
 
 
 async def test_what_falls_due_in_a_run_comes_into_it() -> None:
-    """The next model call hears of it; no prompt of its own follows."""
+    """The next model call includes it; no separate prompt follows."""
     clock = Clock()
     run = with_reminders(clock, remind({"after_s": 0, "text": "now"}), says("heard"))
     async with watching(run):
@@ -114,7 +114,7 @@ async def test_what_falls_due_in_a_run_comes_into_it() -> None:
 
 
 async def test_a_reminder_waits_for_the_run_that_goes_on() -> None:
-    """Two runs at a time there are never."""
+    """There are never two runs at once."""
     clock, gate = Clock(), Gate()
     run = with_reminders(
         clock,
@@ -137,7 +137,7 @@ async def test_a_reminder_waits_for_the_run_that_goes_on() -> None:
 
 
 async def test_a_reminder_waits_while_a_person_has_to_decide() -> None:
-    """Nothing can be said before the question is answered."""
+    """No message can be sent before the question is answered."""
     clock = Clock()
     asking = replace(tool("drop", returns("dropped")), require_approval=Approval(True, "sure?"))
     run = with_reminders(
@@ -161,7 +161,7 @@ async def test_a_reminder_waits_while_a_person_has_to_decide() -> None:
         if isinstance(event, ToolExecutionEnd)
         or (isinstance(event, MessageEnd) and "reminder" in str(event.message))
     ]
-    # The run that goes on after a decision begins with the call that was decided about.
+    # The run resumed by a decision begins with the call that was decided.
     assert [type(event) for event in told[-2:]] == [ToolExecutionEnd, MessageEnd]
 
 
@@ -183,7 +183,7 @@ async def test_a_reminder_outlives_the_program() -> None:
 
 
 async def test_a_reminder_whose_prompt_fails_is_not_tried_for_ever() -> None:
-    """It has been said: the next prompt, or "go on", answers it."""
+    """It has been delivered: the next prompt, or "go on", answers it."""
     clock = Clock()
     run = with_reminders(
         clock,
@@ -203,7 +203,7 @@ async def test_a_reminder_whose_prompt_fails_is_not_tried_for_ever() -> None:
 
 
 async def test_a_prompt_that_cannot_begin_is_not_begun_for_ever() -> None:
-    """A limit that ends each run at once would else end one after the other."""
+    """Otherwise a limit that ends each run at once would end one after the other."""
     clock = Clock()
     used_up: list[str] = []
 
@@ -248,7 +248,7 @@ async def test_a_time_of_day_can_be_given() -> None:
     ],
 )
 async def test_the_model_reads_what_is_wrong_with_its_call(given: Json, fault: str) -> None:
-    """Nothing is set by half."""
+    """An invalid call sets nothing."""
     run = with_reminders(Clock(), remind(given), says("oh"))
     await run.prompt()
 

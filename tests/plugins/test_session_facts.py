@@ -49,7 +49,7 @@ async def test_the_facts_are_sent_as_they_were_when_the_session_began(tmp_path: 
 
 
 def test_what_is_changed_is_counted_where_git_is_trusted(tmp_path: Path) -> None:
-    """Where it is not, `git status` would run what the repository's configuration names."""
+    """Otherwise `git status` would run programs named by the repository's configuration."""
     repository(tmp_path)
     (tmp_path / "a.txt").write_text("one")
     subprocess.run(["git", "add", "a.txt"], cwd=tmp_path, check=True)
@@ -78,5 +78,5 @@ def test_a_repository_runs_nothing_of_its_own(
 
 
 def test_without_a_repository_there_is_nothing_to_say(tmp_path: Path) -> None:
-    """And on a commit that no branch names neither."""
+    """Nor about a commit that is on no branch."""
     assert git_state(tmp_path, trusted=True) == ""

@@ -48,7 +48,7 @@ async def test_only_names_and_descriptions_are_shown_until_a_skill_is_asked_for(
 
 
 async def test_another_file_of_a_skill_can_be_read_and_nothing_outside(shelf: Path) -> None:
-    """The third step of disclosure; the folder's border holds."""
+    """The third step of disclosure; files outside the folder are refused."""
     (shelf.parent / "secret").write_text("private")
     run = Contributing(
         [skills([shelf], warn=print)],
@@ -72,7 +72,7 @@ async def test_another_file_of_a_skill_can_be_read_and_nothing_outside(shelf: Pa
 
 
 async def test_an_active_skill_comes_back_after_a_compaction(shelf: Path) -> None:
-    """S2-17, S2-42: what is active is state; its text is shown only where it is missing."""
+    """S2-17, S2-42: active skills are state; their text is shown again only if it is missing."""
     run = Contributing(
         [skills([shelf], warn=print)],
         calls(tool_use("skill", {"name": "pdf"})),
@@ -91,7 +91,7 @@ async def test_an_active_skill_comes_back_after_a_compaction(shelf: Path) -> Non
 
 
 async def test_without_a_skill_there_is_neither_tool_nor_text(tmp_path: Path) -> None:
-    """Nobody pays for what is not there."""
+    """Missing skills must cost no tokens."""
     run = Contributing([skills([tmp_path / "none"], warn=print)], says("done"))
     await run.prompt()
 
@@ -99,7 +99,7 @@ async def test_without_a_skill_there_is_neither_tool_nor_text(tmp_path: Path) ->
 
 
 async def test_a_skill_that_cannot_be_used_costs_one_sentence(tmp_path: Path, shelf: Path) -> None:
-    """The others are there; of two with one name the first counts, the user's."""
+    """The others are available; of two with one name the first counts, the user's."""
     project = tmp_path / "project"
     skill(project, "pdf", "---\nname: pdf\ndescription: Other\n---\n")
     skill(project, "bare", "no front matter")
@@ -126,7 +126,7 @@ async def test_a_skill_that_cannot_be_used_costs_one_sentence(tmp_path: Path, sh
 
 
 async def test_a_description_is_capped_and_a_large_file_is_refused(tmp_path: Path) -> None:
-    """A shelf cannot fill the model's window."""
+    """Skills must not fill the model's window."""
     skill(tmp_path, "big", f"---\nname: big\ndescription: {'d' * 999}\n---\n{'x' * 70_000}")
     run = Contributing(
         [skills([tmp_path], warn=print)], calls(tool_use("skill", {"name": "big"})), says("done")

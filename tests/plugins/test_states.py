@@ -30,7 +30,7 @@ def states(
 
 
 def written(conversation: Conversation) -> list[Json]:
-    """Return the entries of the record that hold state, in order."""
+    """Return the recorded entries with state, in order."""
     outputs = [output for prompt in conversation.prompts for output in prompt.output]
     return [o.data for o in outputs if isinstance(o, CustomOutput) and o.name == ENTRY]
 
@@ -52,7 +52,7 @@ def test_an_invalid_write_names_plugin_and_field() -> None:
     conversation = Conversation()
     state = states(conversation)
     notes = Notes()
-    notes.limit = "many"  # type: ignore[assignment]  # what a plugin without types would do
+    notes.limit = "many"  # type: ignore[assignment]  # an untyped plugin would do this
 
     with pytest.raises(PluginError, match=r"plugin 'notes': .*limit: Input should be a valid int"):
         NOTES.write(state, notes)
@@ -63,7 +63,7 @@ def test_an_invalid_write_names_plugin_and_field() -> None:
 
 
 async def test_an_invalid_write_in_prepare_ends_the_run_with_that_sentence() -> None:
-    """S2-42: it is nothing a plugin could go on after unnoticed."""
+    """S2-42: a plugin must not continue unnoticed after it."""
 
     def prepare(ctx: PluginContext) -> None:
         ctx.state["notes"] = {"limit": "many"}
@@ -76,7 +76,7 @@ async def test_an_invalid_write_in_prepare_ends_the_run_with_that_sentence() -> 
 
 
 async def test_an_invalid_write_of_a_tool_becomes_its_error_result() -> None:
-    """S2-42: the model reads the sentence; the state stays as it was."""
+    """S2-42: the model reads the sentence; the state stays unchanged."""
 
     async def spoil(context: ToolContext) -> str:
         context.state["notes"] = {"limit": "many"}
@@ -95,7 +95,7 @@ async def test_an_invalid_write_of_a_tool_becomes_its_error_result() -> None:
 
 
 def test_only_changes_are_recorded() -> None:
-    """The record does not grow with rounds in which a plugin writes what was there."""
+    """The record does not grow in rounds where a plugin writes the same value."""
     conversation = Conversation()
     for _round in range(3):
         NOTES.write(states(conversation), Notes(lines=["a"]))
@@ -106,7 +106,7 @@ def test_only_changes_are_recorded() -> None:
 
 
 def test_what_is_changed_in_place_counts_only_once_written() -> None:
-    """Else a change would be seen in this round and be gone after a restart."""
+    """Otherwise a change would be visible in this round and lost after a restart."""
     conversation = Conversation()
     state = states(conversation)
     state["free"] = {"n": 1}
@@ -119,7 +119,7 @@ def test_what_is_changed_in_place_counts_only_once_written() -> None:
 
 
 def test_a_fork_and_a_rewind_have_the_state_of_their_point() -> None:
-    """S2-42: state is part of the record, so whatever cuts the record cuts the state."""
+    """S2-42: state is part of the record, so a cut of the record cuts the state."""
     conversation = Conversation()
     for line in ("one", "two"):
         conversation.begin(UserMessage.of(line))
@@ -133,7 +133,7 @@ def test_a_fork_and_a_rewind_have_the_state_of_their_point() -> None:
 
 
 def test_state_can_be_deleted() -> None:
-    """What was deleted is gone for the next round and after a restart."""
+    """Deleted state is gone in the next round and after a restart."""
     conversation = Conversation()
     state = states(conversation)
     state["free"] = 1
@@ -195,7 +195,7 @@ def boom(_old: dict[str, Json], _version: int) -> dict[str, Json]:
 def test_a_state_that_cannot_be_read_is_reset_with_one_notice(
     kind: PluginState[Notes], why: str
 ) -> None:
-    """S2-42: the plugin starts afresh; the user is told once, not at every round."""
+    """S2-42: the plugin starts with defaults; the user is told once, not in every round."""
     conversation = older({"limit": "many"})
     events: list[Event] = []
 
@@ -208,7 +208,7 @@ def test_a_state_that_cannot_be_read_is_reset_with_one_notice(
 
 
 def test_the_state_of_a_plugin_that_is_not_there_is_kept() -> None:
-    """Uninstalled for a day, it finds what it left."""
+    """A plugin uninstalled for a day finds its state again."""
     conversation = older({"limit": 9})
 
     PluginStates(conversation, {}, lambda _event: None)["other"] = 1

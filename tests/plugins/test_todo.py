@@ -35,7 +35,7 @@ async def with_a_list(*later: str, steps: Sequence[Json] = tuple(STEPS)) -> Cont
 
 
 async def test_the_list_is_kept_as_the_model_wrote_it_last() -> None:
-    """A call replaces the list; `activeForm` is the same field under the name others give it."""
+    """A call replaces the list; `activeForm` is the name other programs give the same field."""
     run = await with_a_list()
 
     assert todo_list(run.agent.conversation) == LIST
@@ -43,7 +43,7 @@ async def test_the_list_is_kept_as_the_model_wrote_it_last() -> None:
 
 
 async def test_a_list_that_does_not_fit_is_refused_and_the_old_one_stays() -> None:
-    """Bad input is answered with the field's name, and loses nothing."""
+    """Invalid input is answered with the field's name, and loses nothing."""
     wrong: Json = {"todos": [{"content": "x", "status": "begun"}]}
     long: Json = {"todos": [{"content": "x" * 301, "status": "pending"}]}
     one: Json = {"content": "x", "status": "pending"}
@@ -65,7 +65,7 @@ async def test_a_list_that_does_not_fit_is_refused_and_the_old_one_stays() -> No
 
 
 async def test_a_list_that_was_compacted_away_is_told_again_once() -> None:
-    """S2-17: the model goes on where it was; nothing is repeated while it can still read it."""
+    """S2-17: the model continues its work; the list is not repeated while it is still visible."""
     run = await with_a_list("one", "two", "three")
     await run.prompt()
     before = [message["content"] for message in run.model.sent()]
@@ -80,7 +80,7 @@ async def test_a_list_that_was_compacted_away_is_told_again_once() -> None:
 
 @pytest.mark.parametrize("steps", [[], STEPS[:1]])
 async def test_a_list_without_open_steps_is_not_told_again(steps: list[Json]) -> None:
-    """What is done needs no place in the next request."""
+    """A finished list needs no tokens in the next request."""
     run = await with_a_list("one", steps=steps)
     last = run.agent.conversation.prompts[-1].output[-1]
     run.agent.conversation.compact("all is done", last.id)

@@ -22,7 +22,7 @@ def tools(api: FakeMessagesApi, request: int = -1) -> list[str]:
 
 
 def test_a_projects_instructions_are_shown_and_can_be_switched_off(tmp_path: Path) -> None:
-    """S2-18: they act on nothing, so nobody has to trust the workspace; marked as its words."""
+    """S2-18: they execute nothing, so no trust is needed; marked as the workspace's text."""
     (tmp_path / "AGENTS.md").write_text("Indent by tabs.")
 
     with serve_in_thread(reply("one"), reply("two")) as api:
@@ -39,7 +39,7 @@ def test_a_projects_instructions_are_shown_and_can_be_switched_off(tmp_path: Pat
 def test_a_projects_skills_are_offered_in_trusted_workspaces_only(
     tmp_path: Path, where: str
 ) -> None:
-    """S2-20: a skill acts; without trust the user is told that it is ignored."""
+    """S2-20: a skill can act; without trust the user is told that it is ignored."""
     folder = tmp_path / where / "skills" / "deploy"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: deploy\ndescription: Ship it\n---\nPush.")
@@ -62,7 +62,7 @@ def test_a_projects_skills_are_offered_in_trusted_workspaces_only(
 
 
 def test_a_users_skill_is_typed_and_shared_instructions_are_the_users() -> None:
-    """What the user keeps for all agents counts here; `/name` sends the text of a skill."""
+    """The user's skills for all agents count here; `/name` sends the text of a skill."""
     skill = Path.home() / ".agents/skills/deploy/SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: deploy\ndescription: Ship it\n---\nPush.")
@@ -82,7 +82,7 @@ def test_a_users_skill_is_typed_and_shared_instructions_are_the_users() -> None:
 
 
 def test_a_changed_skill_is_no_longer_trusted(tmp_path: Path) -> None:
-    """Trust is given to a content; what a pull brings has to be trusted again."""
+    """Trust covers a content; files changed by a pull need trust again."""
     folder = tmp_path / ".agent-cli" / "skills" / "deploy"
     folder.mkdir(parents=True)
     file = folder / "SKILL.md"
@@ -99,7 +99,7 @@ def test_a_changed_skill_is_no_longer_trusted(tmp_path: Path) -> None:
 
 @contextmanager
 def repl(api: FakeMessagesApi) -> Generator[tuple[PipedProgram, Callable[[str], None]]]:
-    """Start a REPL on pipes; yield it and what types a line."""
+    """Start a REPL on pipes; yield it and a function that types a line."""
     variables = environment(api, REMINDERS)
     with start(
         AGENT_CLI, "--permission-mode", "yolo", "--prompts-from", "-", environment=variables
@@ -117,7 +117,7 @@ REMIND = tool_use("remind", {"after_s": 0.3, "text": "look at the oven"})
 
 
 def test_a_reminder_starts_a_prompt_while_the_repl_waits() -> None:
-    """S2-20: nobody types anything, and the model is asked again; `exit` ends the timer."""
+    """S2-20: the model is called again without input; `exit` ends the timer."""
     with (
         serve_in_thread(reply(REMIND), reply("Set."), reply("Looked.")) as api,
         repl(api) as (program, types),
@@ -133,7 +133,7 @@ def test_a_reminder_starts_a_prompt_while_the_repl_waits() -> None:
 
 
 def test_what_is_typed_while_a_reminder_runs_comes_after_it() -> None:
-    """S2-20: a prompt nobody typed must not cost the user what they typed."""
+    """S2-20: a generated prompt must not cost the user any typed text."""
     gate = Gate()
     looked = reply("Looked.", gate=gate)
     with (
@@ -154,7 +154,7 @@ def test_what_is_typed_while_a_reminder_runs_comes_after_it() -> None:
 
 
 def test_one_run_without_a_repl_offers_no_reminders() -> None:
-    """Nobody is there when one falls due."""
+    """No user is present when one falls due."""
     with serve_in_thread(reply("one")) as api:
         agent_cli("-p", "go", api=api, AGENT_CLI_PLUGINS__REMINDERS="true")
 

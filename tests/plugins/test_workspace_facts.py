@@ -48,7 +48,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path, given: str) -> None:
 
 @pytest.mark.parametrize("given", [".", "inner", "../more/deep"])
 def test_what_may_be_used_already_is_not_added_twice(tmp_path: Path, given: str) -> None:
-    """A folder of the workspace, or of a directory that was added."""
+    """A folder of the workspace, or of a directory added before."""
     root = tmp_path / "work"
     (root / "inner").mkdir(parents=True)
     (tmp_path / "more/deep").mkdir(parents=True)

@@ -8,19 +8,19 @@ from agent_cli import CancelToken, Plugin, PluginContext, Tool, ToolContext
 
 
 class SearchInput(BaseModel):
-    """What the mail tool takes."""
+    """The input of the mail tool."""
 
     query: str
 
 
 class Mailbox:
-    """The mailbox of whoever the credentials belong to."""
+    """The mailbox of the credentials' owner."""
 
     def __init__(self) -> None:
         self._account = ""
 
     def prepare(self, ctx: PluginContext) -> None:
-        """Take the credentials, and say what they are good for."""
+        """Take the credentials, and tell the model that mail can be searched."""
         self._account = ctx.secrets["GOOGLE_CLIENT_ID"]
         ctx.add_context("The user's mail can be searched.")
 
@@ -32,7 +32,7 @@ class Mailbox:
 
 
 def mail(_workspace: Path) -> Plugin:
-    """Return the plugin; while one of its secrets is not set, it is off."""
+    """Return the plugin, which is off while one of its secrets is unset."""
     mailbox = Mailbox()
     tool = Tool(
         name="mail_search",
@@ -53,7 +53,7 @@ def mail(_workspace: Path) -> Plugin:
 
 
 class WordCountInput(BaseModel):
-    """What the word counter takes."""
+    """The input of the word counter."""
 
     path: str
 
