@@ -45,7 +45,7 @@ from tests.telemetry.receiver import Receiver, receiving
 
 OK = reply("ok")
 YOLO = ("--permission-mode", "yolo")
-# The helpers of the end-to-end tests shorten the waits by variables, which would win over a file.
+# The end-to-end tests' helpers shorten the waits by variables, which would override a file.
 FILE_ONLY: dict[str, Any] = {  # Any: mypy would take them for every parameter
     "AGENT_CLI_RETRY__BASE_S": None,
     "AGENT_CLI_RETRY__OTHER_BASE_S": None,
@@ -60,11 +60,11 @@ READ_JOB = tool_use("job_output", {"id": 1, "wait": 3})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One key: what sets it, what is seen of it, and what must be seen.
+    """One key: its setting, the observation made, and the expected value.
 
     Attributes:
-        other: What stands in the file instead for comparison; "" is the default.
-        base: What stands in the file both times.
+        other: The text in the file for the comparison; "" is the default.
+        base: The text in the file in both cases.
     """
 
     key: str
@@ -78,14 +78,14 @@ class Row:
 def printed(
     *script: Answer, arguments: Sequence[str] = YOLO, prompt: str = "go", stdin: str = ""
 ) -> tuple[Finished, list[Payload]]:
-    """Run `-p` on *script*; return what it left and the bodies of its requests."""
+    """Run `-p` on *script*; return its outcome and the bodies of its requests."""
     with serve_in_thread(*(script or (OK,)), *[OK] * 8) as api:
         run = agent_cli("-p", prompt, *arguments, api=api, stdin=stdin, **FILE_ONLY)
     return run, [request.body for request in api.requests]
 
 
 def address_on_bedrock() -> object:
-    """See what is asked for where both Anthropic's API and Bedrock could be."""
+    """Return the request that reaches Anthropic's API or Bedrock, both of them available."""
     with serve_in_thread(OK, OK) as api:
         agent_cli(
             *("-p", "go"),
@@ -118,7 +118,7 @@ def in_terminal(*script: Answer) -> Generator[Terminal]:
 
 
 def body(field: str) -> Callable[[], object]:
-    """See a field of the request."""
+    """Return a field of the request."""
     return lambda: printed()[1][0].get(field)
 
 
@@ -127,12 +127,12 @@ def bash(command: str) -> Payload:
 
 
 def result(*calls: Payload, arguments: Sequence[str] = YOLO) -> Callable[[], Payload]:
-    """See the first call's result, as the model reads it."""
+    """Return the first call's result, as the model reads it."""
     return lambda: results_in(printed(reply(*calls), arguments=arguments)[1][1])[0]
 
 
 def collected() -> Receiver:
-    """Run with a receiver of telemetry in place of whatever is addressed."""
+    """Run with a telemetry receiver in place of the configured one."""
     with receiving() as receiver, serve_in_thread(OK) as api:
         proxy = {"HTTP_PROXY": receiver.url, "NO_PROXY": "127.0.0.1"}
         waits = {"AGENT_CLI_TELEMETRY__FLUSH_TIMEOUT_S": "60"}
@@ -141,7 +141,7 @@ def collected() -> Receiver:
 
 
 def telemetry_paths() -> set[str]:
-    """See where spans and metrics are sent."""
+    """Return where spans and metrics are sent."""
     return {*collected().paths}
 
 
@@ -150,12 +150,12 @@ def telemetry_says_prompt() -> bool:
 
 
 def misses_style() -> bool:
-    """See whether a style that is not there is missed."""
+    """Return whether a missing style is reported."""
     return "no output style rude" in printed()[0].stderr
 
 
 def hook_of_claude() -> bool:
-    """See whether a hook in Claude Code's settings file runs."""
+    """Return whether a hook in Claude Code's settings file runs."""
     hook = {"hooks": [{"type": "command", "command": "touch started"}]}
     file = Path.home() / ".claude" / "settings.json"
     file.parent.mkdir(exist_ok=True)
@@ -177,28 +177,28 @@ def events(*script: Answer, names: Sequence[str]) -> list[str]:
 
 
 def tool_order() -> list[str]:
-    """See whether two calls run side by side."""
+    """Return whether two calls run concurrently."""
     both = reply(tool_use("glob", {"pattern": "*"}), tool_use("glob", {"pattern": "**"}))
     names = ("tool_execution_start", "tool_execution_end")
     return [name.rpartition("_")[2] for name in events(both, names=names)]
 
 
 def side_by_side() -> bool:
-    """See whether a command finds the other one running."""
+    """Return whether a command finds the other one running."""
     alone = bash("mkdir lock 2>/dev/null || echo both; sleep 1; rmdir lock 2>/dev/null")
     _, bodies = printed(reply(alone, alone))
     return any("both" in text_of(each) for each in results_in(bodies[1]))
 
 
 def questions_first() -> int:
-    """See how many questions are asked before the first is answered."""
+    """Return the number of questions asked before the first is answered."""
     both = reply(bash("touch a"), bash("touch b"))
     seen = events(both, names=("app.approval_requested", "agent_end"))
     return seen.index("agent_end")
 
 
 def waits(*script: Answer) -> list[float]:
-    """See the waits before retries."""
+    """Return the waits before retries."""
     run, _ = printed(*script, arguments=("--output-format", "stream-json"))
     return [line["wait_s"] for line in run.lines if line["type"] == "app.retry"]
 
@@ -208,7 +208,7 @@ def requests(*script: Answer) -> int:
 
 
 def stderr_has(*words: str, script: Sequence[Answer] = ()) -> Callable[[], str]:
-    """See which of *words* is on stderr."""
+    """Return which of *words* are on stderr."""
 
     def see() -> str:
         run, _ = printed(*script)
@@ -218,13 +218,13 @@ def stderr_has(*words: str, script: Sequence[Answer] = ()) -> Callable[[], str]:
 
 
 def silent() -> str:
-    """See how long a silent server is waited for."""
+    """Return how long a silent server is waited for."""
     run, _ = printed(reply("late", gate=Gate(), hold_at=1))
     return run.stderr.strip().partition("; ")[0]
 
 
 def stalled() -> str:
-    """See how long a server is waited for that sends pings only."""
+    """Return how long a server is waited for that sends pings only."""
     with pinging() as port:
         run = agent_cli("-p", "go", ANTHROPIC_BASE_URL=f"http://127.0.0.1:{port}", **FILE_ONLY)
     return run.stderr.strip().partition("reply for ")[2].partition(";")[0]
@@ -263,7 +263,7 @@ def pinging() -> Generator[int]:
 
 
 def compacting() -> list[Payload]:
-    """Talk until a conversation is over the threshold of the row's file; return the requests."""
+    """Talk until a conversation exceeds the threshold of the row's file; return the requests."""
     script = [reply(f"ok {n}", usage={"input_tokens": 990, "output_tokens": 10}) for n in range(3)]
     full = reply("ok 3", usage={"input_tokens": 10_001, "output_tokens": 10})
     lines = "".join(f"{LONG}{number}\n" for number in range(4))
@@ -279,7 +279,7 @@ def tail_after_compaction() -> int:
 
 
 def trimmed() -> int:
-    """See how many messages the last of five requests holds."""
+    """Return the number of messages in the last of five requests."""
     return len(talked(lines="a\nb\nc\nd\ne\n")[1][-1]["messages"])
 
 
@@ -297,13 +297,13 @@ def pwd() -> str:
 
 
 def spoken_before_a_tool() -> str:
-    """See what of a text before a call is on stdout."""
+    """Return the text before a call that is on stdout."""
     script = (reply("Looking.", tool_use("glob", {"pattern": "*"})), reply("Done."))
     return talked(*script, lines="go\n")[0].stdout
 
 
 def steered() -> bool:
-    """See whether a call that had not begun runs after somebody typed."""
+    """Return whether a call that had not begun runs after a steering message."""
     for name in ("begun", "go", "second"):
         Path(name).unlink(missing_ok=True)
     wait = bash("touch begun; until [ -e go ]; do sleep 0.02; done")
@@ -318,7 +318,7 @@ def steered() -> bool:
 
 
 def outside_is_written() -> bool:
-    """See whether a command can write into the home directory."""
+    """Return whether a command can write into the home directory."""
     target = Path.home() / "written"
     target.unlink(missing_ok=True)
     printed(reply(bash('touch "$HOME/written"')))
@@ -326,7 +326,7 @@ def outside_is_written() -> bool:
 
 
 def network_is_there() -> bool:
-    """See whether a command reaches a port of this machine."""
+    """Return whether a command reaches a port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         said = text_of(result(bash(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached"))())
@@ -334,7 +334,7 @@ def network_is_there() -> bool:
 
 
 def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
-    """See the names of the tools that are not built in."""
+    """Return the names of the tools that are not built in."""
 
     def see() -> set[str]:
         _, bodies = talked(lines="go\n") if repl else printed()
@@ -350,7 +350,7 @@ def agent_offered() -> bool:
 
 
 def agent_works() -> tuple[int, bool, str]:
-    """See how a run ends that starts an agent, whether that may start others, and its result."""
+    """Return a run's exit code, whether its agent may start others, and the agent's result."""
     task = {"description": "d", "prompt": "p", "subagent_type": "general"}
     calls = (reply(tool_use("agent", task)), reply(bash("true")), reply("found"), reply("done"))
     run, bodies = printed(*calls)
@@ -368,7 +368,7 @@ def server(options: dict[str, Any] | None = None, **more: object) -> str:
 
 
 def with_file(name: str, text: str, see: Callable[[], object]) -> Callable[[], object]:
-    """See something while a file is in the workspace."""
+    """Make an observation while a file is in the workspace."""
 
     def seeing() -> object:
         path = Path(name).expanduser()
@@ -380,13 +380,13 @@ def with_file(name: str, text: str, see: Callable[[], object]) -> Callable[[], o
 
 
 def instructions() -> bool:
-    """See whether the user's AGENTS.md is in the request."""
+    """Return whether the user's AGENTS.md is in the request."""
     (paths.config_dir() / "AGENTS.md").write_text("Say MARK.")
     return "Say MARK." in str(printed()[1][0]["system"])
 
 
 def colors() -> set[str]:
-    """See which colours an answer with code in it has."""
+    """Return the colours of an answer with code in it."""
     with in_terminal(reply("**bold** and `code`\n\n```python\nx = 1\n```\n\nEnd.")) as terminal:
         terminal.send("go\r")
         terminal.until("End.")
@@ -401,7 +401,7 @@ def thinking_shown() -> bool:
 
 
 def is_slow() -> bool:
-    """See whether the beginning of an answer stands alone on the screen."""
+    """Return whether the beginning of an answer is on the screen alone."""
     with in_terminal(reply("abcdefghij" * 4, chunk_chars=100)) as terminal:
         terminal.send("go\r")
         terminal.until("abc")
@@ -411,7 +411,7 @@ def is_slow() -> bool:
 
 
 def typed_with_escape() -> str:
-    """See what is sent after Esc and x: with vi's keys, x deletes."""
+    """Return the text sent after Esc and x: with vi's keys, x deletes."""
     with serve_in_thread(*[OK] * 2) as api:
         with Terminal(AGENT_CLI, *YOLO, **environment(api, {})) as terminal:
             terminal.until("you>")
@@ -422,7 +422,7 @@ def typed_with_escape() -> str:
 
 
 def called_by() -> list[str]:
-    """See how a session is to call somebody; that takes a run of ten seconds, see test_bell.py."""
+    """Return how a session alerts the user; that needs a run of ten seconds, see test_bell.py."""
     seen: list[str] = []
 
     async def run(options: ReplOptions, _build: object) -> int:
@@ -437,7 +437,7 @@ def called_by() -> list[str]:
 
 
 def in_background(*calls: Payload) -> Callable[[], str]:
-    """Return what tells the last result of *calls*, made while a command runs in the background."""
+    """Return the last result of *calls*, made while a command runs in the background."""
     start = tool_use("bash", {"command": "sleep 60", "background": True})
 
     def see() -> str:
@@ -452,7 +452,7 @@ def in_background(*calls: Payload) -> Callable[[], str]:
 
 
 def stopped_tool() -> str:
-    """See what becomes of a tool that does not end and has no limit of its own."""
+    """Return the outcome of a tool that does not end and has no limit of its own."""
 
     async def wait(_context: ToolContext) -> str:
         await asyncio.Event().wait()
@@ -485,7 +485,7 @@ def repaints() -> bool:
 
 
 def logged(file: str = "own.log") -> set[str]:
-    """See the levels in a log file."""
+    """Return the levels in a log file."""
     Path(file).unlink(missing_ok=True)
     printed()
     if not Path(file).exists():

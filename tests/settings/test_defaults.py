@@ -13,7 +13,7 @@ from agent_cli.settings.keys import all_rules
 
 ROOT = Path(__file__).parents[2]
 NAMES = frozenset(key.rsplit(".", 1)[-1] for key in all_rules())
-# These only share a setting's word.
+# These only share a setting's name.
 OTHER_THINGS = {
     "Arguments.command": "of the command line",
     "Exercise.timeout_s": "of `agent-cli mcp exercise`",
@@ -38,7 +38,7 @@ class Default(NamedTuple):
 
     @property
     def is_written_out(self) -> bool:
-        """Whether it is a number, a word or True; nothing, off and "" are the same everywhere."""
+        """Return whether it is a number, a word or True; empty values are the same everywhere."""
         return isinstance(self.value, ast.Constant) and bool(self.value.value)
 
 
@@ -77,7 +77,7 @@ def second_defaults(source: str) -> list[str]:
 
 
 def test_no_default_of_a_setting_is_written_a_second_time() -> None:
-    """Two that differ are two programs: the one with settings and the library's."""
+    """Two different defaults would mean two programs: the one with settings and the library's."""
     found = {
         str(path.relative_to(ROOT)): again
         for folder in ("agent_cli", "tools")
@@ -102,7 +102,7 @@ def test_a_second_default_is_found(source: str) -> None:
 
 
 def test_every_shared_default_is_named_by_the_schema_and_by_another() -> None:
-    """One that nobody shares belongs into the schema."""
+    """A default used in one place belongs in the schema."""
     shared = [name for name in vars(options) if name.isupper()]
     sources = {path: path.read_text() for path in (ROOT / "agent_cli").rglob("*.py")}
     schema = sources.pop(ROOT / "agent_cli" / "settings" / "schema.py")

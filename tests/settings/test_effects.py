@@ -11,7 +11,7 @@ from agent_cli.system import paths
 from tests.settings.effects import ROWS, Row
 
 TESTS = Path(__file__).parents[1]
-# What needs a server of its own kind is set by the tests beside that part.
+# Settings that need a special server are set by the tests beside that part.
 ELSEWHERE = {
     "agents.max_parallel": "app/test_agents.py",
     **dict.fromkeys(
@@ -43,7 +43,7 @@ def write(text: str) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
 def test_a_setting_in_a_file_changes_what_the_program_does(row: Row) -> None:
-    """S1-25, S1-43: what is seen with it, and that it is something else without it."""
+    """S1-25, S1-43: the value seen with it, and that it is different without it."""
     write(f"{row.base}{row.other}\n")
     without = row.see()
     write(f"{row.base}{row.line}\n")
@@ -53,7 +53,7 @@ def test_a_setting_in_a_file_changes_what_the_program_does(row: Row) -> None:
 
 
 def test_each_setting_has_a_row() -> None:
-    """A new setting without one fails here; one that nothing reads fails above."""
+    """A new setting without a row fails here; a setting that nothing reads fails above."""
     keys = {*all_rules()}
     for table, record in {"mcp.servers": McpServer, "logging.sinks": LogSink}.items():
         keys |= {f"{table}.{name}" for name in rules_of(record)}

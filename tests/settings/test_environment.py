@@ -24,7 +24,7 @@ def write_env(path: Path, text: str) -> Path:
 
 
 def test_a_key_that_only_a_env_file_holds_is_found() -> None:
-    """S1-24: and the process's own variables stay as they were."""
+    """S1-24: and the process's own variables stay unchanged."""
     write_env(paths.user_env_file(), 'export ANTHROPIC_API_KEY="k${HOME}"  # mine\n')
     before = dict(os.environ)
 
@@ -55,7 +55,7 @@ def test_the_process_wins_over_the_project_and_that_over_the_user() -> None:
 
 
 def test_an_untrusted_projects_env_file_is_not_read() -> None:
-    """Not even to complain about it."""
+    """Not even for a warning about it."""
     write_env(WORKSPACE / ".env", "ANTHROPIC_API_KEY=theirs\nnot a variable\n")
 
     environment = load_environment({}, workspace=WORKSPACE, trusted=False)
@@ -68,7 +68,7 @@ def test_an_untrusted_projects_env_file_is_not_read() -> None:
     ["ANTHROPIC_BASE_URL", "https_proxy", "ALL_PROXY", "SSL_CERT_FILE", "LD_PRELOAD", "PATH"],
 )
 def test_where_requests_go_and_what_runs_never_comes_from_a_project(name: str) -> None:
-    """A trusted project cannot send the key elsewhere; the user's own file can say where."""
+    """A trusted project cannot send the key elsewhere; the user's own file can set the address."""
     path = write_env(WORKSPACE / ".env", f"X=1\n{name}=http://evil.example\n")
     project = load_environment({}, workspace=WORKSPACE, trusted=True)
     write_env(paths.user_env_file(), f"{name}=http://mine.example\n")
@@ -94,7 +94,7 @@ def test_an_empty_value_does_not_hide_the_users_key() -> None:
 def test_a_line_that_is_no_variable_is_named_but_not_quoted(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It may be a secret whose name was forgotten; nothing is printed behind our back."""
+    """It may be a secret whose name was forgotten; the parser itself prints nothing."""
     path = write_env(paths.user_env_file(), "A=1\n'sk-ant-oops' B C\nD=2\n")
 
     environment = load_environment({}, workspace=WORKSPACE, trusted=False)
@@ -115,7 +115,7 @@ def test_a_env_file_in_another_encoding_is_an_error_without_its_bytes() -> None:
 
 
 def test_a_missing_key_is_one_clear_sentence() -> None:
-    """S1-26: says what is missing and where to put it; empty counts as missing."""
+    """S1-26: it names the variable and the place for it; empty counts as missing."""
     with pytest.raises(SettingsError) as raised:
         check_credentials(Environment({"ANTHROPIC_API_KEY": ""}))
 
@@ -140,7 +140,7 @@ def test_a_profile_on_disk_is_enough() -> None:
 
 
 def test_optional_secrets_are_all_there_or_named() -> None:
-    """S1-27, S1c-10: a tool needs all of its secrets; what is missing can be told."""
+    """S1-27, S1c-10: a tool needs all of its secrets; the missing ones can be listed."""
     environment = Environment({"GOOGLE_CLIENT_ID": "1", "BRAVE_API_KEY": "2"})
 
     missing = {tool: environment.missing(*names) for tool, names in OPTIONAL_SECRETS.items()}
@@ -153,7 +153,7 @@ def test_optional_secrets_are_all_there_or_named() -> None:
 
 
 def test_keys_that_others_can_read_are_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only where every folder above lets them in."""
+    """Only if every folder above them is accessible to others."""
     path = paths.user_env_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("A=b\n")

@@ -95,7 +95,7 @@ def test_one_key_changes_only_itself_and_says_where_it_stands() -> None:
 
 
 def test_later_layers_win() -> None:
-    """Defaults, user, project, --settings, environment, flags: each beats those before it."""
+    """Defaults, user, project, --settings, environment, flags: later ones override."""
     keys = ("max_tokens", "max_rounds", "tools.concurrency", "retry.max", "mcp.call_timeout_s")
     override = Override("mcp.call_timeout_s", "5", "--five")
 
@@ -135,7 +135,7 @@ def test_an_untrusted_project_sets_nothing() -> None:
     ],
 )
 def test_even_a_trusted_project_cannot_loosen_safety(line: str) -> None:
-    """It is told where the user can set it instead."""
+    """The message names the user's file as the place to set it."""
     path = write_project(line)
 
     loaded = load()
@@ -170,14 +170,14 @@ def test_permission_rules_of_all_layers_add_up() -> None:
 
 
 def test_an_mcp_file_given_as_an_option_is_one_more() -> None:
-    """--mcp-config means more servers, not others."""
+    """--mcp-config adds servers, it does not replace any."""
     loaded = load(overrides=[Override("mcp.config", ("more.json",), "--mcp-config")])
 
     assert loaded.settings.mcp.config == (".mcp.json", "more.json")
 
 
 def test_an_unknown_key_is_a_warning_with_file_line_and_nearest_key() -> None:
-    """S1-25, C11: a typing error is seen, and the rest of the file counts."""
+    """S1-25, C11: a typing error is reported, and the rest of the file counts."""
     path = write_user("max_rounds = 7\n[retry]\nbase = 3\nfrobnicate = 1\n[hstory]\nx = 1\n")
 
     loaded = load()
@@ -203,7 +203,7 @@ def test_an_unknown_key_is_a_warning_with_file_line_and_nearest_key() -> None:
     ],
 )
 def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complaint: str) -> None:
-    """It names file, key, what was found and what is allowed."""
+    """It names file, key, the value found and the values allowed."""
     path = write_user(f"[retry]\n{line}\n")
 
     with pytest.raises(SettingsError) as raised:
@@ -243,7 +243,7 @@ def test_what_a_tool_returns_need_not_be_cut() -> None:
 
 
 def test_a_wrong_variable_names_the_variable() -> None:
-    """The user must know which of the many to look at."""
+    """The user must know which variable to correct."""
     with pytest.raises(SettingsError) as raised:
         load({"AGENT_CLI_RETRY__MAX": "ten"})
 
@@ -405,7 +405,7 @@ def test_a_settings_file_in_another_encoding_is_an_error() -> None:
 
 
 def test_servers_of_all_layers_are_kept_by_name() -> None:
-    """The project's server replaces the user's of the same name and leaves the others."""
+    """The project's server replaces the user's of the same name only."""
     write_user('[mcp.servers.a]\ncommand = "1"\n[mcp.servers.b]\ncommand = "1"\n')
     path = write_project('[[mcp.servers]]\nname = "b"\ncommand = "2"\ncomand = "2"\n')
 
@@ -426,7 +426,7 @@ def test_a_servers_type_is_its_transport() -> None:
 
 
 def test_a_secret_is_never_in_an_error() -> None:
-    """Neither a header's value nor a key that was pasted into the wrong place."""
+    """Neither a header's value nor a key pasted into the wrong place."""
     write_user('[mcp.servers.a]\nurl = "x"\nheaders = { a = "sk-ant-api-0123456789", b = 1 }\n')
     with pytest.raises(SettingsError) as first:
         load()
@@ -439,7 +439,7 @@ def test_a_secret_is_never_in_an_error() -> None:
 
 
 def test_settings_cannot_be_changed() -> None:
-    """S1-28: mutation raises, inside too; a change makes another value."""
+    """S1-28: mutation raises, at any depth; a change makes another value."""
     write_user('[models]\nfast = "x"\n[mcp.servers.a]\ncommand = "b"\nenv = { A = "1" }\n')
     settings = load().settings
 
@@ -471,7 +471,7 @@ def test_a_model_is_an_alias_or_an_id() -> None:
 
 
 def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
-    """Without settings files and options, readers of files stay out of the way to the prompt."""
+    """Without settings files and options, their parsers are not imported before the prompt."""
     heavy = {"argparse", "difflib", "dotenv", "json", "pydantic", "rich", "structlog", "tomllib"}
     script = (
         "import os, pathlib, sys\n"

@@ -30,7 +30,7 @@ allow = ["bash"]
 
 
 def test_each_rule_knows_its_line_and_other_projects_do_not_count(tmp_path: Path) -> None:
-    """What `permissions explain` shows; a comment with the same words is not the rule."""
+    """`permissions explain` shows it; a comment with the same words is not the rule."""
     FILE.write_text(TEXT.format(here=tmp_path))
 
     assert read_rules(FILE, tmp_path) == (
@@ -43,7 +43,7 @@ def test_each_rule_knows_its_line_and_other_projects_do_not_count(tmp_path: Path
 
 
 def test_what_is_added_holds_in_that_project_and_keeps_what_was_there(tmp_path: Path) -> None:
-    """Comments and order are the user's; nobody else may read or write the file."""
+    """Comments and order are the user's; no other user may read or write the file."""
     add_project_rules(FILE, tmp_path, ["bash(npm test *)"])
     FILE.write_text("# mine\n" + FILE.read_text())
     add_project_rules(FILE, tmp_path, ['bash(echo "a\\b\x7f" *)', "edit(*)"])
@@ -59,7 +59,7 @@ def test_what_is_added_holds_in_that_project_and_keeps_what_was_there(tmp_path: 
 
 
 def test_nothing_is_added_to_a_file_that_cannot_be_read_again(tmp_path: Path) -> None:
-    """It would look stored and never hold."""
+    """The rule would look stored but never apply."""
     FILE.write_text("allow = [")
 
     with pytest.raises(SettingsError, match=r"^permissions\.toml is not valid TOML"):
@@ -79,7 +79,7 @@ def test_nothing_is_added_to_a_file_that_cannot_be_read_again(tmp_path: Path) ->
     ],
 )
 def test_what_is_not_understood_is_an_error_and_not_ignored(text: str, complaint: str) -> None:
-    """A deny rule that silently does not hold is a hole."""
+    """A deny rule that is silently ignored is a hole."""
     FILE.write_text(text)
 
     with pytest.raises(SettingsError, match=f"^permissions.toml: {complaint}"):

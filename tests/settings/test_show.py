@@ -108,7 +108,7 @@ def test_the_example_says_of_every_setting_its_default_unit_and_range() -> None:
 
 
 def test_the_examples_values_are_the_defaults() -> None:
-    """S1-37: copied as it is, the example changes nothing and warns of nothing."""
+    """S1-37: copied unchanged, the example changes nothing and gives no warning."""
     text = (ROOT / "appsettings.example.toml").read_text()
     paths.private_dir(paths.config_dir())
     paths.user_settings_file().write_text(text)
@@ -123,7 +123,7 @@ def test_the_examples_values_are_the_defaults() -> None:
 
 
 def test_the_examples_servers_work_when_uncommented() -> None:
-    """An example that does not parse teaches the wrong thing."""
+    """An example that does not parse misleads users."""
     text = (ROOT / "appsettings.example.toml").read_text()
     _, _, tail = text.partition("servers = []")
     example, _, _ = tail.partition("[logging]")
