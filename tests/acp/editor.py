@@ -51,15 +51,15 @@ _REQUESTS: Final[dict[str, Any]] = {
 
 
 class Editor:
-    """What the agent told, and what its user answers.
+    """The agent's updates and requests, and the user's answers.
 
     Attributes:
-        updates: Every update so far, as it was on the wire.
+        updates: Every update so far, as on the wire.
         asked: Every permission request.
         permissions: Ids of options, in the order the user picks them; "" closes the question.
         forms: Answers to elicitations.
-        buffers: What is open, by path; None for a path makes reading it fail.
-        faults: Messages that do not fit the schema.
+        buffers: The open files' text by path; None makes reading one fail.
+        faults: Messages that violate the schema.
     """
 
     agent: ClientSideConnection
@@ -110,7 +110,7 @@ class Editor:
     async def request_permission(
         self, session_id: str, tool_call: Any, options: Any, **_rest: Any
     ) -> schema.RequestPermissionResponse:
-        """Answer as the test says."""
+        """Answer as scripted."""
         answer = self.permissions.popleft()
         if not isinstance(answer, str):
             answer = await answer(self.asked[-1])
@@ -125,13 +125,13 @@ class Editor:
         """Do nothing: the wire is observed."""
 
     async def create_elicitation(self, message: str, mode: Any, **_rest: Any) -> Payload:
-        """Answer as the test says."""
+        """Answer as scripted."""
         return self.forms.popleft()
 
     async def read_text_file(
         self, session_id: str, path: str, **_rest: Any
     ) -> schema.ReadTextFileResponse:
-        """Return what is open, or the file."""
+        """Return the open buffer, or the file."""
         content = self.buffers.get(path, "" if path in self.buffers else _file(path))
         if content is None:
             raise acp.RequestError.resource_not_found(path)
@@ -147,7 +147,7 @@ class Editor:
         return schema.WriteTextFileResponse()
 
     def never_answers(self) -> asyncio.Event:
-        """Leave the next permission request open; return what is set once it is asked."""
+        """Leave the next permission request open; return an event that is set once it is asked."""
         asked = asyncio.Event()
 
         async def wait(_question: Payload) -> str:
@@ -167,7 +167,7 @@ class Editor:
         return "".join(each["content"].get("text", "") for each in self.of(f"{kind}_chunk"))
 
     def call(self, id: str) -> Payload:
-        """Return a tool call as it is after all its updates."""
+        """Return a tool call with all its updates merged."""
         merged: Payload = {}
         for update in self.updates:
             if update.get("toolCallId") == id:
@@ -175,7 +175,7 @@ class Editor:
         return merged
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until *condition* holds; it is looked at after every message."""
+        """Wait until *condition* holds; it is checked after every message."""
         async with asyncio.timeout(LIMIT_S):
             while not condition():
                 self._came.clear()
@@ -194,7 +194,7 @@ class Editor:
 
 
 def fault_of(model: Any, value: Any) -> str:
-    """Return why *value* is not what *model* says, or ""."""
+    """Return how *value* violates *model*, or ""."""
     if model is None:
         return f"unexpected: {value}"
     try:

@@ -15,7 +15,7 @@ CALLS = (ToolCall("c1", "bash", {}, "it runs a command"), ToolCall("c2", "write"
 
 
 class Requests:
-    """Answers as told, and keeps the reasons that the person reads."""
+    """Answers as scripted, and records the reasons shown to the user."""
 
     def __init__(self, answer: list[Decision] | Exception) -> None:
         self._answer = answer

@@ -15,7 +15,7 @@ from agent_cli_tools import Workspace, builtin_tools
 
 @given(st.text(alphabet="`~a\n ", max_size=60))
 def test_no_output_ends_its_own_fence(output: str) -> None:
-    """An image behind it would tell a stranger's server what was read."""
+    """An image after it would tell a hostile server the content read."""
     lines = fenced(output).split("\n")
 
     assert set(lines[0]) == {"`"}
@@ -40,7 +40,7 @@ def test_pictures_are_shown_and_empty_texts_are_not() -> None:
 
 
 def test_invisible_characters_that_a_change_brings_are_named(tmp_path: Path) -> None:
-    """An editor's diff would hide them from the person who decides."""
+    """An editor's diff would hide them from the user who decides."""
     (tmp_path / "a.py").write_text("x = 1\n")
     with Workspace(tmp_path) as workspace:
         calls = CallView(lambda: builtin_tools(workspace, None), tmp_path)
@@ -61,7 +61,7 @@ def test_a_command_is_shown_whole_with_what_it_hides(tmp_path: Path) -> None:
 
 
 def test_a_call_with_any_input_can_be_shown(tmp_path: Path) -> None:
-    """What the model wrote need not fit the tool."""
+    """The model's input need not fit the tool."""
     calls = CallView(lambda: (), tmp_path)
     wrong: list[Json] = [None, 5, "a", [], {"path": 5}, {"path": "~nobody/x", "edits": [1, {}]}]
     for written in wrong:

@@ -17,7 +17,7 @@ BOTH = {"fs": {"readTextFile": True, "writeTextFile": True}}
 
 
 class Answering:
-    """A connection whose client answers everything so; an exception is raised."""
+    """A connection whose client gives this answer to everything; an exception is raised."""
 
     def __init__(self, answer: object) -> None:
         self.asked: list[tuple[str, object]] = []

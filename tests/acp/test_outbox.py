@@ -21,7 +21,7 @@ def chunk(text: str, id: str = "m", kind: str = "agent_message_chunk") -> dict[s
 
 
 async def written(*messages: dict[str, Json]) -> list[Any]:
-    """Return what a reader gets that begins to read after all of *messages* were put."""
+    """Return the output for a reader that starts once all of *messages* were put."""
     lines: list[bytes] = []
 
     async def write(data: bytes) -> None:
@@ -50,7 +50,7 @@ async def test_pieces_of_different_messages_stay_apart() -> None:
 
 
 async def test_a_later_state_of_a_call_takes_the_place_of_the_one_before() -> None:
-    """Each update says only what changed."""
+    """Each update has only the changes."""
     call = {"sessionUpdate": "tool_call_update", "toolCallId": "t"}
 
     told = await written(

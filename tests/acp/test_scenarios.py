@@ -86,7 +86,7 @@ async def test_a_prompt_is_answered_piece_by_piece() -> None:
 
 
 async def test_without_a_key_a_session_says_that_one_is_needed() -> None:
-    """The client can offer its user the way of `authMethods`."""
+    """The client can offer the methods of `authMethods` to its user."""
     async with editor(None, ANTHROPIC_API_KEY=None) as (client, _):
         with pytest.raises(acp.RequestError) as refused:
             await client.open()
@@ -266,7 +266,7 @@ async def test_cancel_ends_a_running_command() -> None:
 
 
 async def test_a_second_prompt_waits_for_nobody() -> None:
-    """One prompt a session; the client is told to cancel first."""
+    """One prompt per session; the client is told to cancel first."""
     gate = Gate()
     async with (
         FakeMessagesApi(reply("slow", gate=gate, hold_at=2)) as api,
@@ -344,7 +344,7 @@ async def test_a_linked_file_goes_with_the_prompt() -> None:
 
 
 async def test_a_linked_secret_stays_out_of_the_prompt() -> None:
-    """By link or as an embedded resource: what `@.env` does not attach, an editor does not."""
+    """By link or as an embedded resource: an editor attaches only files that `@` would attach."""
     Path(".env").write_text("TOKEN=hunter2hunter2")
     contents = schema.TextResourceContents(
         uri=Path(".env").resolve().as_uri(), text="TOKEN=hunter2hunter2"
@@ -458,7 +458,7 @@ async def test_a_command_that_fails_says_why() -> None:
 
 
 async def test_a_session_is_listed_loaded_and_goes_on() -> None:
-    """The same files as the terminal's: what was said is shown again, and the model knows it."""
+    """The same files as the terminal's: the messages are shown again, and the model knows them."""
     async with FakeMessagesApi(reply(WRITE), reply("Written."), reply("Yes.")) as api:
         async with editor(api) as (client, _):
             client.permissions.append("once")
@@ -533,7 +533,7 @@ async def test_a_folder_that_is_not_there_is_an_error() -> None:
 
 
 async def test_a_question_that_waited_is_asked_when_the_session_goes_on() -> None:
-    """The editor died at the question: nothing ran, and nothing is lost."""
+    """The editor was killed at the question: nothing ran, and nothing is lost."""
     async with FakeMessagesApi(reply(WRITE), reply("Written."), reply("Yes.")) as api:
         async with editor(api) as (client, program):
             asked = client.never_answers()
@@ -683,7 +683,7 @@ async def test_the_limit_of_rounds_is_told() -> None:
 
 
 async def test_an_untrusted_folder_stays_untrusted() -> None:
-    """Its servers, settings and commands do nothing, and the user is told once."""
+    """Its servers, settings and commands have no effect, and the user is told once."""
     made = Path("made").resolve()
     Path(".mcp.json").write_text(
         json.dumps({"mcpServers": {"evil": {"command": "touch", "args": [str(made)]}}})
@@ -727,7 +727,7 @@ async def test_an_editor_that_leaves_ends_what_runs() -> None:
 
 
 async def test_a_run_that_nobody_typed_asks_too() -> None:
-    """A background command ends, the model is woken, and wants to write: the user is asked then."""
+    """A background command ends and triggers a run that wants to write: the user is asked then."""
     job = {"command": "until test -e go; do sleep 0.05; done", "background": True}
     async with (
         FakeMessagesApi(
@@ -746,7 +746,7 @@ async def test_a_run_that_nobody_typed_asks_too() -> None:
 
 
 async def test_a_prompt_waits_for_the_question_of_a_run_that_nobody_typed() -> None:
-    """The model gets the answer to that before anything else."""
+    """The model gets its answer before anything else."""
     job = {"command": "until test -e go; do sleep 0.05; done", "background": True}
     asked, answer = asyncio.Event(), asyncio.Event()
 

@@ -26,7 +26,7 @@ async def result_of(
     forms: tuple[dict[str, Any], ...] = (),
     permissions: tuple[str, ...] = (),
 ) -> tuple[str, Editor]:
-    """Return what a tool of the server answers while its user answers so."""
+    """Return the result of a server's tool while its user answers so."""
     call = reply(tool_use(f"mcp__full__{tool}", {}))
     async with (
         FakeMessagesApi(call, reply("4"), reply("ok")) as api,

@@ -99,7 +99,7 @@ def test_any_version_is_answered_with_ours(version: object) -> None:
 
 
 def test_what_a_client_leaves_out_or_adds_is_no_error() -> None:
-    """Null for what is not offered, fields of a later version."""
+    """Null for unsupported features, fields of a later version."""
     params = {
         "protocolVersion": 1,
         "clientCapabilities": {"fs": None, "elicitation": {"form": None}, "dance": True},
@@ -112,7 +112,7 @@ def test_what_a_client_leaves_out_or_adds_is_no_error() -> None:
 
 
 def test_half_a_character_in_a_message_is_mended() -> None:
-    """JavaScript clients cut texts within an emoji; strict parsers would refuse our echo of it."""
+    """JavaScript clients split texts within an emoji; strict parsers would refuse our echo."""
     with started() as program:
         tell(program, '{"jsonrpc": "2.0", "id": "\\ud83d", "method": "nothing"}')
         line = program.stdout.readline()
@@ -123,7 +123,7 @@ def test_half_a_character_in_a_message_is_mended() -> None:
 
 @pytest.mark.slow
 def test_a_line_without_an_end_costs_its_length_once() -> None:
-    """64 MB, then the next line is read as if nothing had been."""
+    """64 MB, then the next line is read normally."""
     with started() as program:
         program.stdin.write('"' + "x" * (65 * 1024 * 1024))
         tell(program, "")
@@ -144,7 +144,7 @@ def test_the_end_of_stdin_ends_the_program() -> None:
 
 
 def test_a_request_before_the_end_of_stdin_is_answered() -> None:
-    """`echo ... | agent-cli acp` shows what there is."""
+    """`echo ... | agent-cli acp` prints the available features."""
     with started() as program:
         stdout, stderr = program.communicate(json.dumps(INITIALIZE))
 
@@ -193,7 +193,7 @@ def test_settings_that_cannot_be_used_are_told_on_stderr() -> None:
 
 
 def test_the_handshake_is_quick() -> None:
-    """0.5 s for an editor that waits; in CPU time, because other programs run here too."""
+    """0.5 s for a waiting editor; in CPU time, because other programs run here too."""
     spent = min(cpu_time_to_answer() for _ in range(STARTS))
 
     assert spent < INITIALIZE_LIMIT_S
@@ -251,7 +251,7 @@ def test_an_editors_first_exchange_works_as_the_protocols_documentation_describe
 
 
 def test_no_message_breaks_the_connection() -> None:
-    """Methods with any parameters, in any order: each gets one answer, and the next is heard."""
+    """Methods with any parameters, in any order: each gets one answer, and the next is read."""
     names = ("cwd", "sessionId", "mcpServers", "prompt", "modeId", "value", "configId", "cursor")
     values: tuple[object, ...] = (
         *(None, True, -1, 1e300, "", "\x00", "/", "../..", [], {}, [None], [[]], {"type": "text"}),
