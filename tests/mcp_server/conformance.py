@@ -28,7 +28,7 @@ SCENARIO_LIMIT_S = 45  # tests.forked kills the server after 60
 
 
 async def run_suite(version: str, only: list[str]) -> list[str]:
-    """Run the scenarios and return the checks whose outcome is not what the baseline says."""
+    """Run the scenarios and return the checks whose outcome differs from the baseline."""
     node, suite = await asyncio.to_thread(installed, version)
     known = tomllib.loads(BASELINE.read_text())[version]
     listed = output_of([node, suite, "list", "--server"]).splitlines()
@@ -75,7 +75,7 @@ async def run_scenario(node: str, suite: str, url: str, scenario: str) -> dict[s
 
 @asynccontextmanager
 async def token_adding(server: HttpServer) -> AsyncGenerator[str]:
-    """Yield the address of a proxy that adds the token, and is the server for its own name."""
+    """Yield the address of a proxy that adds the token, and appears as the server."""
     writers: set[asyncio.StreamWriter] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,7 +98,7 @@ async def token_adding(server: HttpServer) -> AsyncGenerator[str]:
 async def _passed_on(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: HttpServer, port: int
 ) -> None:
-    """Pass one request on; the next one comes on a connection of its own."""
+    """Pass one request on; the next one comes on a new connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *headers = head.replace(f":{port}", f":{server.port}").rstrip().split("\r\n")
     kept = [each for each in headers if not each.lower().startswith("connection:")]

@@ -22,11 +22,11 @@ _TOKEN: Final = re.compile(r"clients send  Authorization: Bearer (\S+)\n")
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server that listens.
+    """A listening server.
 
     Attributes:
-        said: What it wrote on stderr before it listened.
-        token: The one it printed, or the one it was given.
+        said: Its stderr output before it listened.
+        token: The token printed or configured.
     """
 
     process: PipedProgram
@@ -36,7 +36,7 @@ class HttpServer:
     said: str
 
     def requests(self, **headers: str) -> httpx2.AsyncClient:
-        """Return an HTTP client that sends the token, and *headers* besides or instead."""
+        """Return an HTTP client that sends the token, with *headers* added or replaced."""
         given = {"authorization": f"Bearer {self.token}", **headers}
         return httpx2.AsyncClient(headers=given, timeout=LIMIT_S)
 

@@ -71,7 +71,7 @@ async def test_clients_of_both_revisions_ask_reply_and_approve() -> None:
 
 
 async def test_requests_that_may_not_be_are_refused_before_anything_is_read() -> None:
-    """Threat 23: no token, a page whose name points at loopback; a huge body, too many sessions."""
+    """Threat 23: no token, a host name that points at loopback, a huge body, too many sessions."""
     async with serving_http(None) as server, server.requests() as requests:
         for headers in ({"host": f"evil.test:{server.port}"}, {"origin": "http://evil.test"}):
             refused = await initialized(requests, server.url, **headers)
@@ -99,7 +99,7 @@ async def test_requests_that_may_not_be_are_refused_before_anything_is_read() ->
 
 
 async def test_a_client_that_goes_away_and_a_signal_end_what_runs() -> None:
-    """A crashed client says nothing: its connection closes. SIGTERM ends the rest, and exits."""
+    """A crashed client sends nothing: its connection closes. SIGTERM ends the rest, and exits."""
     async with FakeMessagesApi() as api, serving_http(api, "--permission-mode", "yolo") as server:
         for mode in ("auto", "legacy"):
             marker = _next_command(api, mode)
@@ -127,7 +127,7 @@ async def test_a_client_that_goes_away_and_a_signal_end_what_runs() -> None:
 
 
 def _next_command(api: FakeMessagesApi, name: str) -> str:
-    """Let the model run a command that touches *name* and stays; return how to find it."""
+    """Let the model run a command that touches *name* and stays; return a way to find it."""
     marker = f"sleep {1000 + len(name)}.{len(api.requests)}75"
     api.script.append(reply(tool_use("bash", {"command": f"touch {name}; {marker}"})))
     return marker
@@ -138,7 +138,7 @@ async def _has_ended(marker: str) -> None:
 
 
 async def _crash_during_a_call(server: HttpServer) -> None:
-    """Let a client of an older revision vanish without a word during a call."""
+    """Let a client of an older revision disappear during a call."""
     async with server.requests() as requests:
         call = asyncio.create_task(_call(requests, server))
         await asyncio.to_thread(until, Path("crash").exists, "the command runs")
@@ -158,7 +158,7 @@ async def _call(requests: httpx2.AsyncClient, server: HttpServer) -> None:
 
 @pytest.mark.parametrize("source", ["file", "variable"])
 async def test_a_given_token_is_neither_printed_nor_passed_on(source: str) -> None:
-    """The commands of the agent do not inherit it."""
+    """The agent's commands do not inherit it."""
     token = "a-token-of-the-test-1c9f"
     words: tuple[str, ...] = ()
     if source == "file":

@@ -24,7 +24,7 @@ WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
 
 
 class User:
-    """Answers questions of the server as the test says; keeps them."""
+    """Answers the server's questions as scripted; records them."""
 
     def __init__(self, *answers: bool | Literal["cancel"]) -> None:
         self.asked: list[str] = []
@@ -52,7 +52,7 @@ async def serving(
 
 
 async def called(client: Client, tool: str, **given: object) -> dict[str, Any]:
-    """Return the structured result of a call that works."""
+    """Return the structured result of a successful call."""
     result = await client.call_tool(tool, given)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
@@ -60,14 +60,14 @@ async def called(client: Client, tool: str, **given: object) -> dict[str, Any]:
 
 
 async def failed(client: Client, tool: str, **given: object) -> str:
-    """Return what a call that does not work says."""
+    """Return the error text of a failing call."""
     result = await client.call_tool(tool, given)
     assert result.is_error
     return str(getattr(result.content[0], "text", ""))
 
 
 async def test_a_task_is_given_and_gone_on_with() -> None:
-    """One session, the terminal's; what it cost comes with the answer."""
+    """One session, shared with the terminal; the answer includes its cost."""
     async with FakeMessagesApi(reply("First."), reply("Second.")) as api, serving(api) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         first = await called(client, "ask", prompt="one")
@@ -82,7 +82,7 @@ async def test_a_task_is_given_and_gone_on_with() -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_approval_is_a_question_to_the_clients_user(mode: str) -> None:
-    """Both revisions of the protocol; the question holds the whole call."""
+    """Both revisions of the protocol; the question contains the whole call."""
     user = User(True)
     async with (
         FakeMessagesApi(reply(WRITE), reply("Written.")) as api,
@@ -131,7 +131,7 @@ async def test_each_step_is_told_as_progress() -> None:
 
 
 async def test_a_client_gets_no_more_than_the_server_was_given() -> None:
-    """Its model writes the calls: no other folder, no freer mode."""
+    """The client's model writes the calls: no other folder, no freer mode."""
     Path("below").mkdir()
     async with FakeMessagesApi(reply("ok")) as api, serving(api) as client:
         outside = await failed(client, "ask", prompt="go", cwd="..")
@@ -195,7 +195,7 @@ async def test_a_client_that_leaves_ends_what_runs() -> None:
 
 
 class Stuck:
-    """A builder that is never done until it is told."""
+    """A builder that does not finish until it is released."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -214,7 +214,7 @@ class Stuck:
 
 
 async def test_a_server_runs_only_so_many_calls_at_once() -> None:
-    """Each is a program of its own; the one too many is told, and nothing is queued."""
+    """Each is a separate program; a call beyond the limit is refused, not queued."""
     builder = Stuck()
     async with Client(make_server(builder)) as client, asyncio.TaskGroup() as group:
         calls = [group.create_task(failed(client, "ask", prompt="go")) for _ in range(16)]
