@@ -44,7 +44,7 @@ def parsed(**fields: str) -> AgentDefinition:
 
 
 def test_an_agent_of_claude_code_works_unchanged() -> None:
-    """Each field in its words; one that means nothing here is named, not fatal."""
+    """Every field keeps its meaning; an unsupported one is reported, not fatal."""
     agent = parse_definition(REVIEWER, "a.md", our_tool_name=our_tool_name)
 
     assert agent == AgentDefinition(
@@ -123,7 +123,7 @@ def test_the_built_in_agents_only_read_unless_they_say_so() -> None:
 
 
 def test_files_come_before_ours_and_each_fault_is_told_once(tmp_path: Path) -> None:
-    """The user's folder wins over the workspace's, both over what is built in."""
+    """The user's folder wins over the workspace's, both over the built-in ones."""
     mine, project = tmp_path / "mine", tmp_path / "project"
     outside = tmp_path / "outside.md"
     for folder in (mine, project):
@@ -158,7 +158,7 @@ def test_files_come_before_ours_and_each_fault_is_told_once(tmp_path: Path) -> N
 def test_an_agent_of_a_plugin_is_called_by_both_names_where_its_own_is_taken(
     tmp_path: Path,
 ) -> None:
-    """Nothing that a plugin brings takes the place of another agent; a plugin is read once."""
+    """A plugin's agent never replaces another agent; a plugin is read once."""
     definition = "---\nname: {}\ndescription: {}\n---\nDo."
     for plugin in ("first", "second"):
         (tmp_path / plugin).mkdir()

@@ -56,7 +56,7 @@ FAULTS = ("drop", "reset", "eof", "error", "bad_json")
 
 @dataclass
 class Bill:
-    """What the server generated: whole replies, and those that it broke off."""
+    """The tokens the server generated: whole replies, and those it broke off."""
 
     whole: int = 0
     broken: int = 0
@@ -70,7 +70,7 @@ class Bill:
 
 @dataclass
 class Server:
-    """Answers at random; the model it plays has dense text and long replies."""
+    """Answers at random; its model has dense text and long replies."""
 
     dice: random.Random
     bill: Bill = field(default_factory=Bill)
@@ -95,7 +95,7 @@ class Server:
         return answer
 
     def _usage(self, body: Payload) -> Payload:
-        """Return figures that the API could give: what the same text counts is always the same."""
+        """Return figures that the API could give: the same text always has the same count."""
         system = [block["text"] for block in body.get("system", [])]
         tools = [
             [each["name"], each["description"], each["input_schema"]]
@@ -207,7 +207,7 @@ class Tree:
         yield Worker(agent)
 
     def _sampling(self, ledger: Ledger, agent: Callable[[], Agent]) -> Execute:
-        """Return a tool that asks the model itself, as a question of an MCP server does."""
+        """Return a tool that calls the model itself, as sampling by an MCP server does."""
 
         async def sample(_id: str, _params: object, _cancel: CancelToken, _on: ToolContext) -> str:
             request = ModelRequest(
@@ -227,13 +227,13 @@ class Tree:
         return sample
 
     def recorded(self) -> int:
-        """Return what the records say: what was spent for certain, and what may have been."""
+        """Return the recorded totals: the certain cost, and the possible one."""
         usages = [conversation.usage for conversation in self.conversations]
         return sum((each.cost_microdollars or 0) + each.held_microdollars for each in usages)
 
 
 async def grow(api: FakeMessagesApi, server: Server, seed: int) -> tuple[Tree, bool]:
-    """Run one tree; return it and whether somebody interrupted it."""
+    """Run one tree; return it and whether it was interrupted."""
     dice = random.Random(seed)
     server.dice, server.bill = random.Random(seed + 1), Bill()
     server.density = dice.choice([0.1, 0.3, 0.8])
@@ -250,7 +250,7 @@ async def grow(api: FakeMessagesApi, server: Server, seed: int) -> tuple[Tree, b
         if dice.random() < 0.5:
             victim.abort()
         else:
-            running.cancel()  # as the program is stopped: nothing is tidied up on the way
+            running.cancel()  # as the program is stopped: without any clean-up on the way
     await asyncio.wait([running])
     await provider.aclose()
     return tree, interrupted
@@ -297,7 +297,7 @@ async def run_trees(first: int, count: int) -> None:
 
 
 async def test_no_tree_spends_more_than_its_limit() -> None:
-    """Nor less than the server says: to the micro-dollar, whatever broke off or was stopped."""
+    """Nor less than the server's bill: to the micro-dollar, whatever broke off or was stopped."""
     await run_trees(0, QUICK_TREES)
 
 
