@@ -34,7 +34,7 @@ class ReceivedSpan:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A number of a metric: a sum, or the count and sum of a histogram."""
+    """A value of a metric: a sum, or the count and sum of a histogram."""
 
     metric: str
     attributes: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Point:
 
 @dataclass(slots=True)
 class Receiver:
-    """What arrived so far; a silent one answers once it is `released`."""
+    """The data received so far; a silent receiver answers once it is `released`."""
 
     port: int = 0
     spans: list[ReceivedSpan] = field(default_factory=list[ReceivedSpan])
@@ -61,7 +61,7 @@ class Receiver:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a user sets to have telemetry sent here."""
+        """Return the variables a user sets to send telemetry here."""
         return {
             "AGENT_CLI_TELEMETRY__ENABLED": "true",
             "AGENT_CLI_TELEMETRY__FLUSH_TIMEOUT_S": "60",  # the machine may be busy
@@ -79,7 +79,7 @@ class Receiver:
         return sorted(found, key=lambda span: span.started_ns)
 
     def tree(self) -> list[Any]:
-        """Return [name, children] of each span, those that began first in front."""
+        """Return [name, children] of each span, in the order they began."""
         children: dict[str, list[ReceivedSpan]] = defaultdict(list)
         known = {span.id for span in self.spans}
         for span in sorted(self.spans, key=lambda span: span.started_ns):
@@ -152,7 +152,7 @@ def _value(value: AnyValue) -> Any:
 
 @contextmanager
 def receiving(*, silent: bool = False) -> Generator[Receiver]:
-    """Serve in a thread; a *silent* one accepts connections and answers when it is released."""
+    """Serve in a thread; a *silent* one accepts connections and answers once it is released."""
     receiver = Receiver()
     if not silent:
         receiver.released.set()
@@ -173,7 +173,7 @@ def receiving(*, silent: bool = False) -> Generator[Receiver]:
             self.end_headers()
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Say nothing: stderr belongs to the tests."""
+            """Log nothing: stderr belongs to the tests."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True

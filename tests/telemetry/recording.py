@@ -19,7 +19,7 @@ from tests.fakes import MODEL, ScriptedModel, Step
 
 @dataclass
 class Recording:
-    """Providers that keep what they get; `telemetry(...)` records into them."""
+    """Providers that keep all records; `telemetry(...)` records into them."""
 
     exporter: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
     reader: InMemoryMetricReader = field(default_factory=InMemoryMetricReader)
@@ -49,7 +49,7 @@ class Recording:
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        """What ended so far, in the order it began."""
+        """Return the ended spans, in the order they began."""
         return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
 
     @property
@@ -57,7 +57,7 @@ class Recording:
         return [span.name for span in self.spans]
 
     def attributes(self, name: str) -> dict[str, Any]:
-        """Return those of the only span of that name."""
+        """Return the attributes of the only span of that name."""
         (span,) = [span for span in self.spans if span.name == name]
         return dict(span.attributes or {})
 

@@ -40,13 +40,13 @@ def decides(verdict: Verdict) -> LoopConfig:
 
 
 def counted(recording: Recording) -> dict[str, float]:
-    """Return how often each decision was made."""
+    """Return the count of each decision."""
     points = recording.points(DECISIONS)
     return {labels["agent_cli.permission.decision"]: number for labels, number in points}
 
 
 async def test_a_prompt_that_waits_for_a_person_is_one_span() -> None:
-    """Its time is the user's time, and the answer belongs to the prompt that asked."""
+    """The waiting time is the user's, and the answer belongs to the prompt that asked."""
     recording = Recording()
     agent = recording.agent(
         calls(tool_use("look", id="t1"), tool_use("look", id="t2")),
@@ -70,7 +70,7 @@ async def test_a_prompt_that_waits_for_a_person_is_one_span() -> None:
 
 
 async def test_a_span_that_still_waits_is_closed_with_the_session() -> None:
-    """A person who leaves without an answer leaves no hole in the trace."""
+    """A user who leaves without an answer leaves no gap in the trace."""
     recording = Recording()
     telemetry = recording.telemetry()
     agent = recording.agent(
@@ -102,7 +102,7 @@ async def test_a_denied_call_is_counted_and_failed() -> None:
 
 
 async def test_a_failed_tool_says_that_it_failed_and_not_how() -> None:
-    """The sentence may quote a file; only its kind is sent."""
+    """The message may quote a file; only the kind of the error is sent."""
     recording = Recording()
     agent = recording.agent(
         calls(tool_use("look")),
@@ -141,7 +141,7 @@ async def test_a_model_call_that_fails_fails_its_run(error: ModelError, kind: st
 
 
 async def test_an_abort_is_no_failure() -> None:
-    """Whoever stops a run has seen enough; an alert would be false."""
+    """The user stopped it on purpose; an alert would be false."""
     recording, held = Recording(), Held()
     agent = recording.agent(calls(tool_use("wait")), tools=[tool("wait", held)])
 
@@ -185,7 +185,7 @@ async def test_retries_are_part_of_their_call() -> None:
 
 
 async def test_calls_side_by_side_have_spans_of_their_own() -> None:
-    """What a tool does is below its own call, however many run."""
+    """A tool's spans are below its own call, however many run."""
     recording, seen = Recording(), dict[str, SpanContext]()
     gate = asyncio.Barrier(2)
 
@@ -213,7 +213,7 @@ async def test_calls_side_by_side_have_spans_of_their_own() -> None:
 
 
 async def test_a_run_is_part_of_the_trace_of_the_code_that_starts_it() -> None:
-    """A library's user has spans; two prompts are below them, and nothing is left behind."""
+    """A library user's span has both prompts below it, and no context leaks."""
     recording = Recording()
     agent = recording.agent(says("one"), says("two"))
     tracer = recording.tracer_provider.get_tracer("theirs")
@@ -229,7 +229,7 @@ async def test_a_run_is_part_of_the_trace_of_the_code_that_starts_it() -> None:
 
 
 async def test_usage_and_cost_are_counted() -> None:
-    """The metric has what the spans have; a model without a price costs nothing we know of."""
+    """The metric agrees with the spans; a model without a price has no known cost."""
     recording = Recording()
     usage = Usage(input_tokens=10, output_tokens=5, cache_read_tokens=70, cache_write_5m_tokens=20)
     telemetry = recording.telemetry(price=lambda _model, used: used.output_tokens * 1_000_000)
@@ -262,7 +262,7 @@ async def test_a_name_that_a_model_made_up_can_be_sent() -> None:
 
 
 async def test_a_call_outside_of_runs_is_recorded() -> None:
-    """`/compact` asks the model between two prompts."""
+    """`/compact` calls the model between two prompts."""
     recording = Recording()
     stream = recording.telemetry().stream(ScriptedModel(says("summary")))
     asked = ModelRequest(model=MODEL, messages=(UserMessage.of("go"),))

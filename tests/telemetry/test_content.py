@@ -28,7 +28,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 def test_messages_have_the_shape_of_the_conventions() -> None:
-    """Images are named and not sent: they would be the size of everything else."""
+    """Images are named but not sent: they would be larger than everything else."""
     call: Block = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
     thought: Block = {"type": "thinking", "thinking": "hm", "signature": "s"}
     messages: list[LlmMessage] = [
@@ -81,7 +81,7 @@ def test_the_newest_messages_are_kept_when_not_all_fit() -> None:
     ],
 )
 def test_secrets_are_masked_before_anything_is_cut(value: Json) -> None:
-    """As in the log; half a secret would not be known for one."""
+    """As in the log; half a secret would not be recognized."""
     written = CONTENT.json(value)
 
     for part in (SECRET, SECRET[:10], "anything", "abcdefghijkl", "whatever"):

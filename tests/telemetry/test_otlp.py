@@ -19,7 +19,7 @@ NEVER_S = 1_000.0
 
 @contextmanager
 def closed_port() -> Generator[int]:
-    """Yield a port where nobody listens, kept free of others."""
+    """Yield a port without a server, reserved from others."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
@@ -41,7 +41,7 @@ def refused_by(export: OtlpExport) -> bool:
 
 
 async def test_what_is_queued_is_sent_at_the_end() -> None:
-    """More than one batch, with the headers that were asked for."""
+    """More than one batch, with the configured headers."""
     with receiving() as receiver:
         export = export_to(receiver.port, OTEL_EXPORTER_OTLP_HEADERS="x-key=k")
         record(export, spans=100)
@@ -76,7 +76,7 @@ async def test_nobody_waits_for_a_collector_that_is_gone() -> None:
 
 
 async def test_a_collector_that_went_away_during_the_run_is_not_waited_for() -> None:
-    """The SDK may just then wait for its next attempt."""
+    """The SDK may be waiting for its next attempt at that moment."""
     with closed_port() as port:
         export = export_to(port)
         record(export, spans=40)  # more than a batch: the thread sends at once
@@ -101,4 +101,4 @@ async def test_a_signal_that_is_not_wanted_starts_no_thread() -> None:
 
     await export.aclose(NEVER_S)
 
-    assert {*threading.enumerate()} <= before  # those of earlier tests may end meanwhile
+    assert {*threading.enumerate()} <= before  # threads of earlier tests may end meanwhile

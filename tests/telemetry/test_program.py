@@ -24,7 +24,7 @@ PARENT = f"00-{TRACE}-{SPAN}-01"
 
 
 def answer(request: ReceivedRequest) -> Reply:
-    """Two tools side by side, then an agent that reads once itself."""
+    """Two concurrent tools, then an agent that reads once itself."""
     blocks = request.body["messages"][-1]["content"]
     said = [str(block.get("text", "")) for block in blocks]
     if "go" in said:
@@ -41,7 +41,7 @@ def answer(request: ReceivedRequest) -> Reply:
 
 
 def test_a_run_with_tools_and_an_agent_is_one_tree() -> None:
-    """Each span below what caused it; commands are part of the trace of their call."""
+    """Each span is below its cause; commands are part of the trace of their call."""
     with receiving() as receiver, serve_in_thread(answer=answer) as api:
         run = agent_cli("-p", "go", *YOLO, api=api, TRACEPARENT=PARENT, **receiver.variables)
         sent = [request.body["messages"] for request in api.requests]
@@ -79,7 +79,7 @@ def test_a_run_with_tools_and_an_agent_is_one_tree() -> None:
 
 
 def require_attributes(receiver: Receiver) -> None:
-    """What the conventions require or recommend, on each kind of span."""
+    """Check the attributes that the conventions require or recommend, on each kind of span."""
     top, child = receiver.one("invoke_agent agent-cli"), receiver.one("invoke_agent explore")
     chats = receiver.named(f"chat {MODEL}")
     run = {
@@ -119,7 +119,7 @@ def require_attributes(receiver: Receiver) -> None:
 
 
 def require_metrics(receiver: Receiver) -> None:
-    """They say the same as the spans."""
+    """Check that the metrics agree with the spans."""
     for model in (MODEL, CHILD_MODEL):
         chats = receiver.named(f"chat {model}")
         points = [each for each in receiver.points if each.attributes.get(ASKED) == model]
@@ -148,14 +148,14 @@ def require_metrics(receiver: Receiver) -> None:
 
 
 def asked_to_read(request: ReceivedRequest) -> Reply:
-    """Read a file, then answer; both hold what must not be sent by itself."""
+    """Read a file, then answer; both hold text that must not be sent by default."""
     if any(block["type"] == "tool_result" for block in request.body["messages"][-1]["content"]):
         return reply(f"canary-reply {KEY}")
     return reply(tool_use("read", {"path": "canary-path.txt"}))
 
 
 def sent_with(*, content: str) -> tuple[Receiver, str]:
-    """Run one prompt; return who got it, and all that was sent as text."""
+    """Run one prompt; return the receiver, and everything sent as text."""
     Path("canary-path.txt").write_text(f"canary-result {KEY}\n")
     with receiving() as receiver, serve_in_thread(answer=asked_to_read) as api:
         run = agent_cli(
@@ -195,7 +195,7 @@ def test_content_that_was_asked_for_is_sent_without_secrets() -> None:
 
 
 def test_a_project_neither_turns_it_on_nor_chooses_the_address() -> None:
-    """Trusted or not: what a run does is not the repository's to know."""
+    """Trusted or not: a repository must not learn about runs."""
     with receiving() as theirs, receiving() as mine, serve_in_thread(*[reply("ok")] * 2) as api:
         Path(".env").write_text(
             "AGENT_CLI_TELEMETRY__ENABLED=true\n"
@@ -225,7 +225,7 @@ def test_a_project_neither_turns_it_on_nor_chooses_the_address() -> None:
 
 
 def test_a_collector_that_does_not_answer_changes_nothing_for_the_run() -> None:
-    """Its end is waited for `telemetry.flush_timeout_s`, and nothing is said on the terminal."""
+    """Its end is waited for `telemetry.flush_timeout_s`, without a message on the terminal."""
     with receiving(silent=True) as receiver, serve_in_thread(reply("ok")) as api:
         variables = {**receiver.variables, "AGENT_CLI_TELEMETRY__FLUSH_TIMEOUT_S": "0.1"}
         run = agent_cli("-p", "go", api=api, **variables)
@@ -293,7 +293,7 @@ finally:
 async def test_doctor_says_where_it_goes_and_whether_somebody_listens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Off, it needs no line; a password in the address is not shown."""
+    """If it is off, there is no line; a password in the address is not shown."""
     off = await checks_of_telemetry()
     with receiving() as receiver:
         for name, value in receiver.variables.items():

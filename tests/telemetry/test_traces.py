@@ -27,7 +27,7 @@ CALL = tool_use("mcp__raw__reply", {})
 
 
 def configure_raw_server() -> None:
-    """Give the user a server that keeps what it is asked, and a hook that keeps its trace."""
+    """Configure a server that records its requests, and a hook that records its trace."""
     options = json.dumps({"record": str(Path("asked.jsonl").resolve())})
     file = paths.user_settings_file()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def configure_raw_server() -> None:
 
 
 def require_one_trace(receiver: Receiver) -> None:
-    """What we were given stands above the run, and our call above what the server does."""
+    """Check that the given trace is above the run, and our call above the server's spans."""
     top, call = receiver.one("invoke_agent agent-cli"), receiver.one("execute_tool mcp__raw__reply")
     asked = [json.loads(line) for line in Path("asked.jsonl").read_text().splitlines()]
     (meta,) = [each["params"]["_meta"] for each in asked if each["method"] == "tools/call"]
@@ -84,7 +84,7 @@ async def test_a_trace_goes_through_an_editor_to_a_server() -> None:
             editor(api, "--permission-mode", "yolo", **receiver.variables) as (client, _),
         ):
             session = await client.open()
-            prompt: Any = client.agent.prompt  # what else it is given becomes `_meta`
+            prompt: Any = client.agent.prompt  # further arguments become `_meta`
             async with asyncio.timeout(LIMIT_S):
                 content = [acp.text_block("go")]
                 await prompt(session_id=session, prompt=content, traceparent=PARENT)
