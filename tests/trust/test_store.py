@@ -20,7 +20,7 @@ def _workspace() -> None:
 
 
 def test_a_workspace_is_trusted_until_it_is_revoked() -> None:
-    """The next start remembers, the one after a revocation does not."""
+    """The next start remembers it, the one after a revocation does not."""
     (WORKSPACE / ".env").write_text("A=1")
     before = TrustStore.of_user().is_trusted(WORKSPACE)
     TrustStore.of_user().trust(WORKSPACE)
@@ -65,7 +65,7 @@ def test_content_cannot_move_between_files_unseen() -> None:
 
 
 def test_a_name_cannot_pass_for_the_content_of_another_file() -> None:
-    """Whoever names a file chooses every byte of it: lines, escapes, what no encoding knows."""
+    """The author of a file chooses every byte of its name: lines, escapes, invalid encodings."""
     folder = WORKSPACE / ".agent-cli/commands"
     folder.mkdir(parents=True)
     (folder / "a.md").write_text("A")
@@ -98,7 +98,7 @@ def test_trust_holds_for_one_directory_however_it_is_reached() -> None:
 
 
 def test_the_store_is_readable_by_the_user_alone() -> None:
-    """It says where the user works; nobody else may change it either."""
+    """It says where the user works; no other user may change it either."""
     TrustStore.of_user().trust(WORKSPACE)
 
     store = paths.trust_file()
@@ -109,7 +109,7 @@ def test_the_store_is_readable_by_the_user_alone() -> None:
 
 @pytest.mark.parametrize("content", ["{", "[]"])
 def test_a_damaged_store_trusts_nothing_and_says_so(content: str) -> None:
-    """Starting as if nobody had trusted anything would hide that something is wrong."""
+    """Starting with an empty store would hide the damage."""
     paths.private_dir(paths.state_dir())
     paths.trust_file().write_text(content)
 
@@ -118,7 +118,7 @@ def test_a_damaged_store_trusts_nothing_and_says_so(content: str) -> None:
 
 
 def test_what_would_act_is_told_file_by_file() -> None:
-    """The question shows variables, settings and the very commands that would start."""
+    """The question shows variables, settings and the exact commands that would start."""
     (WORKSPACE / ".env").write_text("TOKEN=secret-value\nPORT=80\nANTHROPIC_BASE_URL=http://x\n")
     (WORKSPACE / "appsettings.toml").write_text(
         'model = "x"\npermissions.mode = "yolo"\n'
@@ -171,7 +171,7 @@ def test_nothing_about_a_server_hides_what_it_starts() -> None:
 
 
 def test_a_file_nobody_understands_is_told_as_such() -> None:
-    """It must not look as if it did nothing."""
+    """It must not look harmless."""
     (WORKSPACE / ".mcp.json").write_text("{")
 
     (told,) = what_would_act(WORKSPACE)
@@ -181,7 +181,7 @@ def test_a_file_nobody_understands_is_told_as_such() -> None:
 
 @pytest.mark.parametrize("name", [".mcp.json", "appsettings.toml"])
 def test_a_project_cannot_hang_or_crash_the_question(name: str) -> None:
-    """Whoever clones a repository has not decided anything yet."""
+    """After a clone, nothing has been decided yet."""
     (WORKSPACE / name).write_text("a = " * (name[0] == "a") + "[" * 100_000)
     (deep,) = what_would_act(WORKSPACE)
     (WORKSPACE / name).write_text("model = [\n" + "1,\n" * 100_000 + "]\n")
@@ -202,7 +202,7 @@ def test_a_project_cannot_repaint_the_question() -> None:
 
 
 def test_an_ordinary_directory_has_nothing_to_ask_about() -> None:
-    """No question where nothing would act; a folder named like a settings file is no file."""
+    """No question without active files; a folder named like a settings file is no file."""
     (WORKSPACE / "appsettings.toml").mkdir()
 
     assert what_would_act(WORKSPACE) == ()
