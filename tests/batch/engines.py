@@ -18,7 +18,7 @@ DONE: dict[str, Any] = {
 
 
 class ScriptedEngine:
-    """Runs are steps of this process; `most` is how many of them went on at a time.
+    """Runs are steps of this process; `most` is the largest number of concurrent ones.
 
     The function gets the id of the task and the work; None leaves no result, as a lost run does.
     """

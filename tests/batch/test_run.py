@@ -54,7 +54,7 @@ def results(path: Path) -> dict[str, dict[str, Any]]:
 
 
 async def test_runs_go_on_side_by_side_but_never_in_one_folder(tmp_path: Path) -> None:
-    """Two agents in one tree, or in one below the other, would undo each other's work."""
+    """Two agents in one tree, or in nested ones, would undo each other's work."""
     a, b = tmp_path / "a", tmp_path / "b"
     tasks = tasks_in(a, a, a / "sub", b, tmp_path / "c", tmp_path)
 
@@ -78,7 +78,7 @@ async def test_runs_that_change_nothing_share_a_folder(tmp_path: Path) -> None:
 
 
 async def test_a_run_that_is_lost_is_done_again_up_to_a_limit(tmp_path: Path) -> None:
-    """A signal from outside loses it, too; the task that never ends has a result all the same."""
+    """Also one lost by a signal from outside; a task that never ends still has a result."""
     aborted = {**DONE, "stop_reason": "aborted", "exit_code": 143}
     left: dict[str, list[dict[str, Any] | None]] = {
         "t0": [None, aborted, DONE],
@@ -130,7 +130,7 @@ async def test_the_budget_holds_over_runs_that_are_lost_and_batches_that_are_res
     limit: int,
     jobs: int,
 ) -> None:
-    """Runs spend up to their own limit; one that is lost may have spent all of it."""
+    """Runs spend up to their own limit; a lost one may have spent all of it."""
     path = tmp_path_factory.mktemp("batch")
     plan = {f"t{number}": [*cost] for number, cost in enumerate(costs)}
     spent = 0
@@ -171,7 +171,7 @@ async def test_a_task_waits_for_the_money_that_running_ones_may_not_need(tmp_pat
 
 
 async def test_a_signal_stops_it_and_the_same_batch_goes_on(tmp_path: Path) -> None:
-    """What was interrupted is done again; what is done is not."""
+    """Interrupted runs are repeated; finished ones are not."""
     tasks = tasks_in(*(tmp_path / str(number) for number in range(4)))
 
     def interrupted(id: str, _work: TaskRun) -> dict[str, Any]:
@@ -196,7 +196,7 @@ async def test_a_signal_stops_it_and_the_same_batch_goes_on(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("rest", [b"", b'{"id": "t0", "sta', b'{"id": "t0", "status": "done"}'])
 async def test_a_result_that_was_not_written_down_is_taken_up(tmp_path: Path, rest: bytes) -> None:
-    """Killed before its line was whole: the run is not paid for twice."""
+    """Killed before its line was complete: the run is not paid for twice."""
     out = tmp_path / "out"
     await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
     (out / "RESULTS.jsonl").write_bytes(rest)
@@ -208,7 +208,7 @@ async def test_a_result_that_was_not_written_down_is_taken_up(tmp_path: Path, re
 
 
 async def test_what_an_earlier_batch_lost_is_charged(tmp_path: Path) -> None:
-    """Killed with its run, nobody knows what that has cost: all it might have."""
+    """The cost of a run killed with its batch is unknown, so its whole limit counts."""
     out = tmp_path / "out"
     with BatchFolder(out) as folder:
         folder.begin(Attempt("t0", 1, "as it was", reserved=400_000), "go")
