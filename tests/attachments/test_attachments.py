@@ -28,7 +28,7 @@ def picture() -> Path:
 
 
 async def test_an_image_named_in_a_prompt_goes_with_it(picture: Path) -> None:
-    """S6: before the text, which has a mark in its place; what names no image is text."""
+    """S6: before the text, which has a mark in its place; a name without an image is text."""
     message = await with_attachments("what is @pic.png, @none.png and me@pic.png?", Path.cwd())
 
     text = "what is [image 1: pic.png 8×6], @none.png and me@pic.png?"
@@ -44,14 +44,14 @@ async def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture:
 
 
 async def test_a_prompt_without_images_is_its_text() -> None:
-    """Nothing is added, and nothing read; there need not be a user of that name either."""
+    """Nothing is added, and nothing read; `@name` need not be a user either."""
     message = await with_attachments("look at @src/app.py, @~nobody/app.py", Path.cwd())
 
     assert message.content == (text_block("look at @src/app.py, @~nobody/app.py"),)
 
 
 async def test_a_mark_is_attached_wherever_the_text_goes(picture: Path) -> None:
-    """Queued, taken back and sent later; a mark that was deleted takes its image along."""
+    """Queued, taken back and sent later; a deleted mark drops its image."""
     attachments = Attachments(Path.cwd())
     mark = attachments.add_file("pic.png")
     other = attachments.add(read_image(picture), "a[b]\n\x1b.png")
@@ -67,7 +67,7 @@ async def test_a_mark_is_attached_wherever_the_text_goes(picture: Path) -> None:
 async def test_an_image_that_cannot_be_sent_is_an_error_not_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The model would be asked about a picture it never got."""
+    """Otherwise the model would be asked about a picture it never got."""
     Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n")
 
     with pytest.raises(UsageError, match=r"pic\.png is damaged"):
@@ -75,7 +75,7 @@ async def test_an_image_that_cannot_be_sent_is_an_error_not_text(
 
 
 async def test_images_of_a_user_message_are_counted_and_sent(picture: Path) -> None:
-    """S6: the estimate of the context and the request know them."""
+    """S6: both the context estimate and the request include them."""
     conversation = Conversation()
     conversation.begin(await with_attachments("@pic.png", Path.cwd()))
 

@@ -10,7 +10,7 @@ from agent_cli.attachments.files import FILE_CHARS_MAX, FILES_MAX
 
 
 async def sent(text: str, *, data: str = "", refused: str = "") -> tuple[list[str], list[str]]:
-    """Return the texts of the message, and what the person was told."""
+    """Return the texts of the message, and the notices to the user."""
     told: list[str] = []
     message = await with_attachments(
         text,
@@ -23,7 +23,7 @@ async def sent(text: str, *, data: str = "", refused: str = "") -> tuple[list[st
 
 
 async def test_a_named_file_goes_with_the_prompt() -> None:
-    """Before the text, once, and the person is told how much of it."""
+    """Before the text, once, and the user is told its size."""
     Path("src").mkdir()
     Path("src/app.py").write_text("import os\nprint(1)\n")
 
@@ -37,7 +37,7 @@ async def test_a_named_file_goes_with_the_prompt() -> None:
 
 
 async def test_files_above_and_in_the_home_are_found_too(tmp_path: Path) -> None:
-    """`@../` and `@~/`: the person has named them."""
+    """`@../` and `@~/`: the user has named them."""
     Path.home().mkdir(exist_ok=True)
     (Path.home() / "notes.md").write_text("home")
     Path("inner").mkdir()
@@ -51,7 +51,7 @@ async def test_files_above_and_in_the_home_are_found_too(tmp_path: Path) -> None
 
 
 async def test_a_folder_goes_as_the_names_in_it() -> None:
-    """Which is what somebody means who names one."""
+    """A user who names a folder means its listing."""
     Path("src/deep").mkdir(parents=True)
     Path("src/app.py").touch()
 
@@ -62,7 +62,7 @@ async def test_a_folder_goes_as_the_names_in_it() -> None:
 
 
 async def test_a_long_file_is_cut_and_that_is_told() -> None:
-    """A tool reads the rest in parts; a character is not cut in two."""
+    """A tool reads the rest in parts; no character is split."""
     Path("big.log").write_text("ä" * (FILE_CHARS_MAX * 5))
 
     texts, told = await sent("see @big.log")
@@ -73,7 +73,7 @@ async def test_a_long_file_is_cut_and_that_is_told() -> None:
 
 
 async def test_several_long_files_have_a_limit_together() -> None:
-    """A slip must not fill the model's window."""
+    """A mistake must not fill the model's window."""
     for number in range(5):
         Path(f"{number}.log").write_text("x" * FILE_CHARS_MAX)
 
@@ -85,7 +85,7 @@ async def test_several_long_files_have_a_limit_together() -> None:
 
 @pytest.mark.parametrize("named", [".env", "link"])
 async def test_what_the_model_may_not_read_is_not_attached(named: str) -> None:
-    """Neither by its own name nor through a link; the prompt is sent all the same."""
+    """Neither by its own name nor through a link; the prompt is still sent."""
     Path(".env").write_text("KEY=1")
     Path("link").symlink_to(".env")
 
@@ -96,7 +96,7 @@ async def test_what_the_model_may_not_read_is_not_attached(named: str) -> None:
 
 
 async def test_what_is_no_text_is_sent_as_its_name() -> None:
-    """Binary files, and what would block: a pipe has no end."""
+    """Binary files, and files that would block: a pipe has no end."""
     Path("data.bin").write_bytes(b"\0\1")
     Path("latin.txt").write_bytes("über".encode("latin-1"))
     os.mkfifo("pipe")
@@ -123,7 +123,7 @@ async def test_names_in_data_that_was_piped_in_are_not_looked_for() -> None:
 
 
 async def test_a_text_that_was_pasted_attaches_nothing() -> None:
-    """More names, or more text, than somebody types."""
+    """More names, or more text, than a user types."""
     for number in range(FILES_MAX + 1):
         Path(f"{number}.md").touch()
 
@@ -134,7 +134,7 @@ async def test_a_text_that_was_pasted_attaches_nothing() -> None:
 
 
 async def test_what_is_attached_whole_counts_as_read() -> None:
-    """The edit tool asked to read a file that the user had just attached."""
+    """The edit tool used to demand a read of a file that the user had just attached."""
     noted: list[tuple[Path, bytes]] = []
     Path("whole.txt").write_text("all of it\n")
     Path("long.txt").write_text("x" * (FILE_CHARS_MAX + 1))

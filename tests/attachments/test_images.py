@@ -21,7 +21,7 @@ def encoded(kind: str, width: int, height: int, **options: object) -> bytes:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_and_size_are_read_from_the_file_itself(kind: str) -> None:
-    """S6: whatever the file is called."""
+    """S6: whatever the name of the file."""
     Path("picture.txt").write_bytes(data := encoded(kind, 80, 61))
 
     assert read_image(Path("picture.txt")) == Image(KINDS[kind], 80, 61, data)
@@ -52,7 +52,7 @@ def test_fill_bytes_between_the_segments_of_a_jpeg_are_no_segments() -> None:
 
 
 def test_only_regular_files_that_begin_like_images_are_images() -> None:
-    """A pipe would be waited for; an impossible path is just none."""
+    """Reading a pipe would block; an impossible path is just no image."""
     Path("a.png").write_text("no image")
     Path("b.png").write_bytes(encoded("PNG", 2, 2))
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_sent_says_why() -> None:
 
 
 def test_a_small_image_is_sent_as_it_is_and_a_large_one_smaller() -> None:
-    """S6: 2,000 pixels a side pass in every request; the shape stays."""
+    """S6: 2,000 pixels a side are accepted in every request; the aspect ratio stays."""
     small = image_of(encoded("PNG", 2_000, 10), name="it")
     large = fitted(image_of(encoded("PNG", 9_000, 4_500), name="it"))
 
@@ -81,7 +81,7 @@ def test_a_small_image_is_sent_as_it_is_and_a_large_one_smaller() -> None:
 
 
 def test_a_photograph_stays_one_and_is_turned_upright() -> None:
-    """Phones write the turn into the head, which is not sent along."""
+    """Phones write the rotation into the header, which is not sent along."""
     turned = Pillow.Exif()
     turned[0x0112] = 6
 
@@ -91,7 +91,7 @@ def test_a_photograph_stays_one_and_is_turned_upright() -> None:
 
 
 def test_a_damaged_large_image_is_refused_with_a_sentence() -> None:
-    """Its head may be whole and its end missing."""
+    """Its header may be intact and its end missing."""
     data = encoded("PNG", 3_000, 3_000)
 
     with pytest.raises(UsageError, match="cannot be made smaller"):
@@ -99,7 +99,7 @@ def test_a_damaged_large_image_is_refused_with_a_sentence() -> None:
 
 
 def test_what_would_fill_the_memory_is_not_unpacked() -> None:
-    """Threat 16: a few bytes may say that they are a picture of a gigabyte."""
+    """Threat 16: a few bytes may claim to be a picture of a gigabyte."""
     bomb = bytearray(encoded("PNG", 2, 2))
     bomb[16:24] = (20_000).to_bytes(4) * 2
 
@@ -108,7 +108,7 @@ def test_what_would_fill_the_memory_is_not_unpacked() -> None:
 
 
 def test_without_pillow_only_what_the_api_takes_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence names what to install."""
+    """The message names the package to install."""
     within, beyond = encoded("PNG", 3_000, 10), encoded("PNG", 8_001, 10)
     monkeypatch.setattr("agent_cli.attachments.images._can_shrink", lambda: False)
 
@@ -119,7 +119,7 @@ def test_without_pillow_only_what_the_api_takes_is_sent(monkeypatch: pytest.Monk
 
 
 def test_an_image_is_sent_as_base64() -> None:
-    """As the API wants it."""
+    """As the API requires."""
     assert Image("image/gif", 1, 1, b"GIF89a").block == {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/gif", "data": "R0lGODlh"},
@@ -127,7 +127,7 @@ def test_an_image_is_sent_as_base64() -> None:
 
 
 def test_pillow_is_not_imported_for_small_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may not be there at all."""
+    """It may not be installed at all."""
     monkeypatch.setitem(sys.modules, "PIL", None)
 
     assert fitted(image := Image("image/gif", 1, 1, b"GIF89a")) is image
