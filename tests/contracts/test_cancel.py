@@ -10,7 +10,7 @@ from tests.fakes import LIMIT_S
 
 
 class SetRightAfterTheCheck(CancelToken):
-    """As when another thread sets it at the worst moment."""
+    """As if another thread sets it at the worst moment."""
 
     def check(self) -> None:
         super().check()
@@ -18,7 +18,7 @@ class SetRightAfterTheCheck(CancelToken):
 
 
 async def test_a_scope_that_opens_while_the_token_is_set_is_interrupted() -> None:
-    """Looked at before the scope could be found, it left the body running for good."""
+    """A check before the scope was registered used to leave the body running for good."""
     with pytest.raises(Aborted):
         async with asyncio.timeout(LIMIT_S), SetRightAfterTheCheck().scope():
             await asyncio.Event().wait()

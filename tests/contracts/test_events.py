@@ -11,7 +11,7 @@ from agent_cli.contracts.tooling import ToolResult
 
 
 def told(event: events.CoreEvent) -> object:
-    """Use what each event has, with nothing but its `type` to tell; none may be forgotten."""
+    """Use the fields of each event, narrowed by `type` alone; no event may be missing."""
     if event.type == "agent_start" or event.type == "turn_start":
         return None
     if event.type == "agent_end":
@@ -32,7 +32,7 @@ def told(event: events.CoreEvent) -> object:
 
 
 def piece(event: StreamEvent) -> str:
-    """The same for what a model streams."""
+    """Do the same for the model's stream events."""
     if event.type == "text_delta" or event.type == "thinking_delta":
         return event.delta
     return event.name if event.type == "toolcall_start" else ""
@@ -60,7 +60,7 @@ def test_the_type_of_a_stream_event_narrows_it() -> None:
 
 
 def test_every_event_has_a_type_of_its_own() -> None:
-    """S0-08: and an application's stand under `app.`."""
+    """S0-08: and an application's names are under `app.`."""
     core = [event.type for event in get_args(events.CoreEvent)]
     app = [event.type for event in get_args(events.AppEvent)]
 

@@ -22,7 +22,7 @@ values: st.SearchStrategy[Json] = st.recursive(
 
 @given(values)
 def test_a_frozen_value_is_the_same_json(value: Json) -> None:
-    """S2-43: it compares, serialises, copies and pickles as what it was made of."""
+    """S2-43: it compares, serialises, copies and pickles like its source."""
     kept = frozen(value)
 
     assert kept == value
@@ -60,7 +60,7 @@ CHANGES: list[tuple[str, Callable[[Any], object]]] = [
 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES], ids=[n for n, _ in CHANGES])
 def test_every_change_in_place_is_refused(change: Callable[[Any], object]) -> None:
-    """S0-56: the sentence says how to get something that can be changed."""
+    """S0-56: the message says how to get a mutable copy."""
     value: Json = {"d": {"a": 1}, "l": ["x", {"y": 2}]}
     kept = frozen(value)
 
@@ -71,7 +71,7 @@ def test_every_change_in_place_is_refused(change: Callable[[Any], object]) -> No
 
 
 def test_no_method_that_changes_a_dict_or_a_list_was_forgotten() -> None:
-    """A later Python may bring another one."""
+    """A later Python may add another one."""
     harmless = {"__init__", "__new__", "__getattribute__", "__class_getitem__"}
     for kind, made in ((dict, FrozenDict), (list, FrozenList)):
         readers = {"copy", "count", "fromkeys", "get", "index", "items", "keys", "values"}
@@ -97,7 +97,7 @@ def test_a_shallow_copy_can_be_changed() -> None:
 
 
 def test_an_entry_keeps_nothing_of_what_its_maker_can_still_change() -> None:
-    """S2-09: blocks, details and data, however deep."""
+    """S2-09: blocks, details and data, at any depth."""
     block: dict[str, Json] = {"type": "text", "text": "a"}
     data: dict[str, Json] = {"list": [{"x": 1}]}
     entries = [

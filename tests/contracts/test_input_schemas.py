@@ -22,7 +22,7 @@ class Tree(BaseModel):
 
 
 def test_the_model_reads_a_schema_without_what_says_nothing() -> None:
-    """It is paid for in every request; a definition stands where it is used."""
+    """It is paid for in every request; a definition is inlined where it is used."""
 
     class Parts(BaseModel):
         parts: list[Part]

@@ -55,7 +55,7 @@ def test_the_model_sees_name_description_and_schema_only() -> None:
 
 
 def test_a_schema_does_not_say_that_nothing_is_the_default() -> None:
-    """S0-16: that goes without saying; any other default is said."""
+    """S0-16: null is the implicit default; any other default is stated."""
 
     class Options(BaseModel):
         deep: bool = False
@@ -72,7 +72,7 @@ def test_a_schema_does_not_say_that_nothing_is_the_default() -> None:
 
 
 def test_a_schema_has_no_titles_but_may_have_a_parameter_of_that_name() -> None:
-    """S0-16: pydantic's titles say nothing the name does not say."""
+    """S0-16: pydantic's titles repeat the name."""
     schema = input_schema(Move)
 
     assert schema["properties"] == {
@@ -87,13 +87,13 @@ def test_a_schema_has_no_titles_but_may_have_a_parameter_of_that_name() -> None:
 def test_input_that_does_not_fit_is_named(
     parameters: type[BaseModel] | dict[str, Json], given: Json
 ) -> None:
-    """S2-21: with the way out, for the model."""
+    """S2-21: with the remedy, for the model."""
     with pytest.raises(ToolError, match=r"Invalid input for move: .+Correct it and call again"):
         check_input(move(parameters), given)
 
 
 def test_input_that_fits_is_what_the_parameters_promise() -> None:
-    """S3-21: an instance of the model, or the object as it came."""
+    """S3-21: an instance of the model, or the object as received."""
     assert check_input(move(Move), {"x": 1}) == Move(x=1)
     assert check_input(move(SCHEMA), {"x": 1, "more": 2}) == {"x": 1, "more": 2}
 
@@ -135,7 +135,7 @@ def test_a_context_of_ones_own_needs_nothing() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_checked_costs_the_call(part: dict[str, Json], reason: str) -> None:
-    """The fault is the tool's, so that the model does not correct its input in vain."""
+    """The fault is the tool's: the model must not try to correct its input."""
     tool = move({"type": "object", "properties": {"x": part}})
 
     with pytest.raises(ToolError, match="move cannot be called: its schema") as caught:
@@ -145,7 +145,7 @@ def test_a_schema_that_cannot_be_checked_costs_the_call(part: dict[str, Json], r
 
 
 def test_patterns_are_left_to_the_tool() -> None:
-    """JavaScript's are no Python, and one of either may take for ever."""
+    """JavaScript patterns are not Python's, and either kind may take for ever."""
     part: Json = {"type": "string", "pattern": r"^(\p{L}+)+$"}
     schema: dict[str, Json] = {
         "type": "object",
@@ -157,7 +157,7 @@ def test_patterns_are_left_to_the_tool() -> None:
 
 
 def test_only_the_first_faults_are_told() -> None:
-    """A thousand sentences would fill the context, and the first are enough to begin with."""
+    """A thousand messages would fill the context, and the first are enough to begin with."""
     tool = move({"type": "object", "additionalProperties": {"type": "null"}})
 
     with pytest.raises(ToolError) as caught:
@@ -203,7 +203,7 @@ def named(name: str, execute: object = returns("ok")) -> Tool:
 
 @pytest.mark.parametrize("name", ["", "t t", "é", "a.b", "t\n", "x" * 65])
 def test_a_name_the_api_would_refuse_is_refused_when_the_tool_is_made(name: str) -> None:
-    """S0-16: the request would fail for all tools; here the sentence says which and why."""
+    """S0-16: the request would fail for all tools; here the error names the tool and the reason."""
     with pytest.raises(AgentCliError, match=r"a tool cannot be named '.*letters, digits, _ and -$"):
         named(name)
 
