@@ -36,7 +36,7 @@ def skills(folder: str) -> CommandFolder:
 
 
 async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> None:
-    """What is in front of the text describes it; keys nobody knows are passed over."""
+    """The front matter describes it; unknown keys are ignored."""
     write(
         "commands/team/review.md",
         '---\ndescription: "look at: it"\nargument-hint: [file]\ncolor: x\n---\nReview $1.\n',
@@ -54,7 +54,7 @@ async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> No
 
 
 def test_only_so_many_folders_are_looked_through() -> None:
-    """Threat 10: a stranger's folder of commands may be a link to a whole disk."""
+    """Threat 10: a hostile folder of commands may be a link to a whole disk."""
     write("commands/first.md", "x")
     for number in range(300):
         write(f"commands/{number:03}/notes.txt", "")
@@ -76,12 +76,12 @@ def test_only_so_many_folders_are_looked_through() -> None:
     ],
 )
 def test_arguments_are_put_in_once(body: str, argument: str, text: str) -> None:
-    """Words as a shell would take them, where a shell could."""
+    """Split like a shell's words where possible."""
     assert filled(body, argument) == text
 
 
 async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
-    """What is no command stays as it is; one that cannot be used says why."""
+    """Text that is no command stays unchanged; an unusable command gives the reason."""
     write("commands/team/review.md", "Review $1 and $ARGUMENTS.")
     write("commands/empty.md", "")
     commands = CommandFiles([yours()]).commands()
@@ -108,7 +108,7 @@ async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
 async def test_a_command_and_a_skill_name_the_model_of_their_prompt(
     written: str, model: str
 ) -> None:
-    """S2-54: as `/with` does, by an alias, an id, or what Claude Code calls the model."""
+    """S2-54: as `/with` does, by an alias, an id, or Claude Code's name of the model."""
     write("commands/race.md", f"---\nmodel: {written}\n---\nFind the race.")
     write("skills/deploy/SKILL.md", SKILL.replace("\n---\n", f"\nmodel: {written}\n---\n"))
 
@@ -120,7 +120,7 @@ async def test_a_command_and_a_skill_name_the_model_of_their_prompt(
 
 
 async def test_a_file_that_changed_counts_at_once() -> None:
-    """At its use, and in the list; so does one that is new, and one that is gone."""
+    """At its use, and in the list; so do new and removed files."""
     file = write("commands/a.md", "old")
     files = CommandFiles([yours()])
     (before,) = files.commands()
@@ -137,7 +137,7 @@ async def test_a_file_that_changed_counts_at_once() -> None:
 
 
 def test_what_has_not_changed_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list is asked for at each key."""
+    """The list is requested at each key."""
     write("commands/a.md", "a")
     files = CommandFiles([yours()])
     before = files.commands()
@@ -161,7 +161,7 @@ def test_what_has_not_changed_is_not_read_again(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 async def test_a_file_that_cannot_be_used_says_why(name: str, content: bytes, problem: str) -> None:
-    """In the list, where `/help` finds it, and at its use; the others go on working."""
+    """In the list, where `/help` finds it, and at its use; the others keep working."""
     write("commands/good.md", "good")
     Path("commands", name).write_bytes(content)
 
@@ -174,7 +174,7 @@ async def test_a_file_that_cannot_be_used_says_why(name: str, content: bytes, pr
 
 
 async def test_nothing_of_an_untrusted_folder_is_read() -> None:
-    """A name is all that is known of it; not even a description reaches the screen."""
+    """Only its name is known; not even a description reaches the screen."""
     file = write("project/a.md", "---\ndescription: evil\n---\nevil")
     folder = CommandFolder(file.parent, "project", inside=file.parent, refusal="nobody trusts it")
 
@@ -187,7 +187,7 @@ async def test_nothing_of_an_untrusted_folder_is_read() -> None:
 
 
 async def test_what_changed_after_it_was_trusted_does_not_act() -> None:
-    """Asked after reading, and no longer believed of what was known before."""
+    """Trust is checked after reading, and not taken from earlier knowledge."""
     file = write("project/a.md", "good")
     objections = [""]
     folder = CommandFolder(
@@ -210,7 +210,7 @@ async def test_what_changed_after_it_was_trusted_does_not_act() -> None:
 
 
 async def test_a_link_must_not_lead_out_of_a_project_but_may_out_of_the_users_folder() -> None:
-    """A repository could name any file of the user's; the user keeps dotfiles where they like."""
+    """A repository could name any file of the user's; users keep dotfiles where they like."""
     secret = write("elsewhere/secret.md", "secret")
     for folder in ("project", "commands"):
         Path(folder).mkdir()
@@ -226,7 +226,7 @@ async def test_a_link_must_not_lead_out_of_a_project_but_may_out_of_the_users_fo
 
 
 async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_change() -> None:
-    """The user's own are always there, and come first; those of Claude Code are read too."""
+    """The user's own are always available, and come first; Claude Code's are read too."""
     own = write(str(paths.config_dir() / "commands/a.md"), "mine")
     project = write(".agent-cli/commands/a.md", "theirs")
     claude = write(".claude/commands/b.md", "$ARGUMENTS")
@@ -257,7 +257,7 @@ SKILL = "---\nname: deploy\ndescription: Ship it\n---\nRun awk '{print $1}' firs
 
 
 async def test_a_skill_is_a_command_too_and_its_text_is_left_as_it_is() -> None:
-    """Its $1 is the shell's; what is typed behind the name comes last, the folder first."""
+    """Its $1 is the shell's; the typed argument comes last, the folder first."""
     folder = write("skills/deploy/SKILL.md", SKILL).parent
     write("skills/deploy/steps.md", "one, two")
 
@@ -271,7 +271,7 @@ async def test_a_skill_is_a_command_too_and_its_text_is_left_as_it_is() -> None:
 
 
 def test_a_skill_kept_for_two_agents_is_there_once_and_a_broken_one_says_why() -> None:
-    """Folders for several agents hold copies or links: no reason to complain."""
+    """Folders for several agents hold copies or links: no reason for a warning."""
     first = write("one/deploy/SKILL.md", SKILL)
     write("two/deploy/SKILL.md", SKILL)
     broken = write("two/other/SKILL.md", "no front matter")
@@ -284,7 +284,7 @@ def test_a_skill_kept_for_two_agents_is_there_once_and_a_broken_one_says_why() -
 
 
 async def test_a_projects_skill_is_a_command_once_it_is_trusted_and_until_it_changes() -> None:
-    """Threat 10: its text is sent as the user's, so trust is needed as for commands."""
+    """Threat 10: its text is sent as the user's, so it needs trust like a command."""
     own = write(str(Path.home() / ".agents/skills/mine/SKILL.md"), SKILL.replace("deploy", "mine"))
     project = write(".agents/skills/deploy/SKILL.md", SKILL)
     untrusted = command_files(start(Arguments(), may_ask=False)).commands()
@@ -320,7 +320,7 @@ def test_skills_that_are_switched_off_are_no_commands(monkeypatch: pytest.Monkey
 def test_in_a_home_directory_the_users_own_skills_need_no_trust(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They are the user's wherever they work."""
+    """They are the user's in any directory."""
     write(str(Path.home() / ".agents/skills/deploy/SKILL.md"), SKILL)
     monkeypatch.chdir(Path.home())
 
