@@ -90,7 +90,7 @@ def action() -> Any:  # Any: YAML
 
 
 def test_the_description_is_one_that_github_reads() -> None:
-    """Inputs reach commands as variables only: one in a command would run what an issue says."""
+    """Inputs reach commands as variables only: inside a command, an issue's text would run."""
     described = action()
 
     jsonschema.validate(described, SCHEMA)
@@ -104,7 +104,7 @@ def test_the_description_is_one_that_github_reads() -> None:
 
 @contextmanager
 def github(status: int = 201) -> Generator[tuple[str, list[tuple[str, str, Any]]]]:
-    """Serve what the script needs of GitHub's API; yield its address and what it was sent."""
+    """Serve the parts of GitHub's API that the script needs; yield its address and requests."""
     posted: list[tuple[str, str, Any]] = []
 
     class Api(BaseHTTPRequestHandler):
@@ -163,7 +163,7 @@ def run(api: FakeMessagesApi | None, **variables: str) -> tuple[int, str, str]:
 
 
 def test_the_answer_is_handed_on_and_posted() -> None:
-    """A prompt that no shell may see, and no secret anywhere it does not belong."""
+    """The prompt is passed outside the shell, and no secret goes to a wrong place."""
     prompt = "Look; $(touch pwned) `touch pwned` \"'\n::set-output name=x::y"
     env = tool_use("bash", {"command": "env; cat /proc/$PPID/cmdline"})
     with serve_in_thread(reply(env), reply("It is\nthe queue.")) as api, github() as (url, posted):
@@ -211,7 +211,7 @@ def test_the_answer_is_handed_on_and_posted() -> None:
     ],
 )
 def test_what_would_be_unsafe_or_senseless_is_refused(variables: dict[str, str], told: str) -> None:
-    """Before anything is asked."""
+    """Before any request."""
     code, log, outputs = run(None, **variables)
 
     assert (code, outputs) == (2, "")
@@ -219,7 +219,7 @@ def test_what_would_be_unsafe_or_senseless_is_refused(variables: dict[str, str],
 
 
 def test_an_approval_nobody_gives_and_a_comment_that_fails_fail_the_step() -> None:
-    """Code 3 as in a shell; a comment says which permission is missing."""
+    """Code 3 as in a shell; the comment names the missing permission."""
     write = tool_use("write", {"path": "a", "content": "b"})
     with (
         serve_in_thread(reply(write), reply("No."), reply("Fine.")) as api,
