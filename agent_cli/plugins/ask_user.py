@@ -60,7 +60,7 @@ class PlanInput(BaseModel):
 
 
 class Person(Protocol):
-    """The person using the program; both methods raise `ToolError` if nobody can answer."""
+    """The person using the program; both methods raise `ToolError` if no one is present."""
 
     async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
         """Return an answer to each question, in order."""
