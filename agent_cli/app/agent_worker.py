@@ -44,7 +44,7 @@ class AgentWorker:
         """Ask the user about the waiting calls, and continue the run.
 
         Raises:
-            ToolError: Nobody can be asked, and the agent kept asking after several refusals.
+            ToolError: No user is present, and the agent kept asking after several refusals.
         """
         if not self._bench.person.can_decide:
             if self._refusals == REFUSALS_MAX:
