@@ -20,7 +20,7 @@ from agent_cli.terminal.sanitize import reveal
 
 
 class Outcome(BaseModel):
-    """What a call came to."""
+    """The result of a call."""
 
     session: str = Field(description="give it to reply to go on")
     text: str = Field(description="the answer")

@@ -7,11 +7,12 @@ skill's text is then part of the conversation; if a compaction removes it, it is
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.parameters import without_docstring
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.prompt_files.skill_files import FILE, Skill, find_skills
@@ -29,7 +30,9 @@ ACTIVE = PluginState("skills", ActiveSkills)
 
 
 class SkillInput(BaseModel):
-    """What the tool takes."""
+    """Input of the tool `skill`."""
+
+    model_config = ConfigDict(json_schema_extra=without_docstring)
 
     name: str
     file: str = Field(FILE, description="Another file of the skill")
