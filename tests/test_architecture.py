@@ -28,7 +28,7 @@ OWNERS = {
     "botocore": ("providers/clouds/",),
     "httpx2": ("providers/", "mcp_client/", "hooks/run/"),
     "tenacity": ("providers/",),
-    "anyio": ("mcp_client/stdio/",),  # the streams of the SDK
+    "anyio": ("mcp_client/stdio/",),  # the SDK's streams
     "jwt": ("mcp_client/dpop/",),  # comes with the SDK
     "mcp": ("mcp_client/", "mcp_server/"),
     "mcp_types": ("mcp_client/", "mcp_server/"),
@@ -36,21 +36,21 @@ OWNERS = {
     "prompt_toolkit": ("repl/",),
     "rich": ("terminal/views/",),
     "pygments": ("repl/",),
-    "dotenv": ("settings/", "trust/effects/"),  # what a file says; what it would do
+    "dotenv": ("settings/", "trust/effects/"),  # a file's content; its effects
     "tomllib": ("settings/", "trust/effects/", "providers/", "mcp_client/"),  # models; Codex
     "tree_sitter": ("policies/",),
     "tree_sitter_bash": ("policies/",),
     "PIL": ("attachments/",),
     "opentelemetry": ("telemetry/",),
     "requests": ("telemetry/otlp/",),  # the HTTP client of the exporter
-    # What the model sends; what a server declares.
+    # The model's input; a server's declarations.
     "jsonschema": ("contracts/schema_check/", "mcp_client/schemas/"),
     "referencing": ("contracts/schema_check/", "mcp_client/schemas/"),
 }
 WRITERS_TO_STDOUT = (
     "repl/",
     "headless/",
-    "acp/stdio/",  # takes it away from everybody else
+    "acp/stdio/",  # reserves stdout for the protocol
     "cli/",
     "app/doctor/",
 )
@@ -124,7 +124,7 @@ def imported(node: ast.AST) -> list[str]:
 
 
 def repository_texts() -> Iterator[tuple[str, str]]:
-    """Yield (path, text) of every text file a clone holds, generated ones aside."""
+    """Yield (path, text) of every text file in a clone, except generated ones."""
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS and _is_ours(Path(folder, f))]
         for path in (Path(folder, file) for file in files):
@@ -137,12 +137,12 @@ def repository_texts() -> Iterator[tuple[str, str]]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether *folder* is part of the source: of the hidden ones only .ci and .github are."""
+    """Return whether *folder* is part of the source; of the hidden ones, .ci and .github are."""
     return not folder.name.startswith(".") or folder.name in {".ci", ".github"}
 
 
 def test_each_third_party_package_has_one_owner() -> None:
-    """S1-01: the shell knows no SDK, the orchestrator no terminal; who owns one is named above."""
+    """S1-01: the shell imports no SDK, the orchestrator no terminal; owners are listed above."""
     strangers = [
         f"{module} imports {package}"
         for module, node in nodes()
@@ -168,7 +168,7 @@ def test_the_core_needs_the_standard_library_and_pydantic_only() -> None:
 
 
 def test_the_core_reads_no_terminal() -> None:
-    """S1-01: whoever has a person in front of it gives the core messages and answers."""
+    """S1-01: front ends pass messages and answers to the core."""
     readers = {"sys.stdin", "input", "getpass.getpass"}
     found = [
         f"{module} line {node.lineno}"
@@ -184,7 +184,7 @@ def test_the_core_reads_no_terminal() -> None:
 
 
 def test_dependencies_between_types_loop_and_agent_are_one_way() -> None:
-    """S0-02: types reach neither loop nor agent, however far; the loop never reaches the agent."""
+    """S0-02: types reach neither loop nor agent, at any distance; the loop reaches no agent."""
     contracts = [name.rstrip("/") for name in sources() if name.startswith("contracts/")]
     for name in (*contracts, "core/loop_config"):
         assert reached_from(name).isdisjoint({"core/loop", "core/agent"}), name
@@ -238,7 +238,7 @@ def test_no_function_exceeds_60_lines() -> None:
 
 
 def test_the_loop_stays_small() -> None:
-    """In every agent that grew ugly, it was the loop that grew."""
+    """In other agents the loop grew until it was unreadable."""
     parts = {
         name: lines_of_code(sources()[f"core/{name}/"])
         for name in ("loop", "executor", "loop_config")
@@ -248,7 +248,7 @@ def test_the_loop_stays_small() -> None:
 
 
 def test_nine_files_tell_a_newcomer_how_a_run_works() -> None:
-    """The README names them in the order to read them in; together they stay readable at once."""
+    """The README lists them in reading order; together they stay readable in one sitting."""
     readme = (ROOT / "README.md").read_text()
     listed = readme[readme.index("read these nine files") :]
     names = re.findall(r"`((?:contracts|core)/\w+)\.py`", listed)[:9]
@@ -274,12 +274,12 @@ def lines_of_code(path: Path) -> int:
 
 
 def test_tools_is_a_source_root_and_no_package() -> None:
-    """Started in a repository with its own `tools`, the program would run that one's code."""
+    """Started in a repository with its own `tools`, the program would run that code."""
     assert not (ROOT / "tools" / "__init__.py").exists()
 
 
 def test_no_retired_model_is_named() -> None:
-    """S0-71: the documents' own model is gone; an id we name must be one the SDK still knows."""
+    """S0-71: the documents' own model is gone; an id we name must be known to the SDK."""
     current = set(typing.get_args(typing.get_args(Model)[0]))
     assert "claude-sonnet-5-5" in current
     pattern = re.compile(r"\bclaude-(?:[a-z]+-)?\d[\w-]*\w\b")
@@ -308,7 +308,7 @@ def test_no_file_names_the_machine_it_was_written_on() -> None:
 
 
 def test_only_front_ends_write_to_stdout() -> None:
-    """Stdout carries answers; one stray line there breaks whoever parses them."""
+    """Stdout carries answers; one stray line breaks every parser of it."""
     found = [
         f"{module} line {node.lineno}"
         for module, node in nodes()
@@ -329,7 +329,7 @@ def _prints_to_stdout(node: ast.AST) -> bool:
 
 
 def test_everything_is_caught_in_few_places_only() -> None:
-    """A catch-all hides bugs; one that passes on what it caught hides nothing."""
+    """A catch-all hides bugs, unless it raises the error again."""
     found = [
         f"{module} line {node.lineno}"
         for module, node in nodes()
@@ -347,7 +347,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def test_tasks_start_in_a_task_group_only() -> None:
-    """A bare task can outlive its caller, and its error is seen by nobody."""
+    """A bare task can outlive its caller, and its error is lost."""
     found = [
         f"{module} line {node.lineno}"
         for module, node in nodes()
@@ -362,7 +362,7 @@ def test_tasks_start_in_a_task_group_only() -> None:
 
 
 def _task_groups(module: ast.Module) -> Iterator[str]:
-    """Yield the names of task groups in *module*: what holds one or is annotated as one."""
+    """Yield the names of task groups in *module*: those assigned or annotated as one."""
     for node in ast.walk(module):
         match node:
             case ast.withitem(context_expr=ast.Call(func=made), optional_vars=ast.expr() as group):
@@ -387,7 +387,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> None:
-    """Opened in a stranger's repository, the program must not run the stranger's code."""
+    """Opened in a hostile repository, the program must not run the repository's code."""
     for module in ("argparse", "asyncio", "json", "logging", "pydantic", "rich", "structlog"):
         (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
 
@@ -406,7 +406,7 @@ def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> No
 def test_with_p_not_even_pythons_own_start_imports_from_the_working_directory(
     tmp_path: Path,
 ) -> None:
-    """Threat 12: `python -m` imports typing before our first line; -P keeps it from that."""
+    """Threat 12: `python -m` imports typing before our first line; -P prevents that."""
     for module in ("typing", "contextlib", "types", "pkgutil", "json"):
         (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
 
@@ -423,7 +423,7 @@ def test_with_p_not_even_pythons_own_start_imports_from_the_working_directory(
 
 
 def test_no_script_hides_a_module_of_the_standard_library() -> None:
-    """Started by its path, a script has its own folder first on sys.path, for all it imports."""
+    """Started by its path, a script has its own folder first on sys.path for all imports."""
     folders = ("benchmarks", "docs", "examples")
     names = {path.stem for folder in folders for path in (ROOT / folder).glob("*.py")}
 
@@ -443,7 +443,7 @@ def test_every_exported_name_can_be_imported_and_says_what_it_is() -> None:
 
 
 def test_what_type_checkers_see_is_what_is_exported() -> None:
-    """S3-26: the names stand twice, once for them and once for the interpreter."""
+    """S3-26: the names are listed twice, for type checkers and for the interpreter."""
     package = importlib.import_module("agent_cli")
     tree = ast.parse((ROOT / "agent_cli" / "__init__.py").read_text())
     checking = next(node for node in tree.body if isinstance(node, ast.If))
@@ -459,7 +459,7 @@ def test_what_type_checkers_see_is_what_is_exported() -> None:
 
 
 def _is_documented(name: str, value: object) -> bool:
-    """Whether a class or function has words of its own; a dataclass's default are its fields."""
+    """Return whether a class or function has a written docstring, not a dataclass's default one."""
     if not inspect.isclass(value) and not inspect.isroutine(value):
         return True
     documentation = value.__doc__ or ""

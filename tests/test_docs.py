@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 SHELL = re.compile(r"```(?:sh|bash)\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
-# Those that only look: they need no key, no server and no session.
+# Read-only commands: they need no key, no server and no session.
 LOOKING = (
     "config ",
     "permissions explain ",
@@ -30,9 +30,9 @@ LOOKING = (
 )
 DECISIONS = "decisions/README.md"
 DURATIONS = re.compile(r"\d+\.\d+ ?s\b|\d+ s\b")
-# A path that may be long, and a sandbox if it was found that soon.
+# A path that may be long, and the sandbox if it was found in time.
 GREETING = re.compile(r"(?<=the tests run\.\n\n).*?(?=you> )", re.DOTALL)
-# Pythons tell failures in more or fewer lines.
+# Python versions report failures in more or fewer lines.
 FOLDED = re.compile(r"\d+ more lines")
 
 
@@ -42,7 +42,7 @@ def page(name: str) -> str:
 
 
 def comparable(transcript: str) -> list[str]:
-    """Return the lines without what differs from one computer to another."""
+    """Return the lines without the parts that differ between computers."""
     text = FOLDED.sub("n more lines", GREETING.sub("", DURATIONS.sub("n s", transcript)))
     return [line.rstrip() for line in text.strip("\n").split("\n")]
 
@@ -76,7 +76,7 @@ def test_every_command_of_the_prompt_is_named() -> None:
 
 
 def test_the_example_of_the_library_runs(tmp_path: Path) -> None:
-    """S0-71, S3-01: as it stands, with a server in place of the real one."""
+    """S0-71, S3-01: unchanged, with a test server in place of the real one."""
     program = page("library").partition("```python\n")[2].partition("```")[0]
     (tmp_path / "example.py").write_text(program, encoding="utf-8")
 
@@ -94,7 +94,7 @@ def test_the_example_of_the_library_runs(tmp_path: Path) -> None:
 
 
 def command_lines(text: str) -> list[list[str]]:
-    """Return the words behind `agent-cli` in each line of a shell block of *text*."""
+    """Return the words after `agent-cli` in each line of a shell block of *text*."""
     lines = "".join(SHELL.findall(text)).replace("\\\n", " ").splitlines()
     parts = [part for line in lines for part in re.split(r"\s[|<>]\s", line.partition("  #")[0])]
     return [shlex.split(part)[1:] for part in parts if re.match(r"agent-cli( |$)", part)]
@@ -102,7 +102,7 @@ def command_lines(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
 def test_each_command_a_page_shows_is_one(path: Path) -> None:
-    """It is understood as it stands, and what only looks is run."""
+    """It is parsed as written, and read-only commands are run."""
     for words in command_lines(path.read_text(encoding="utf-8")):
         parse_arguments(words)
         if " ".join(words).startswith(LOOKING):
@@ -133,10 +133,10 @@ def test_each_page_is_named_once_in_the_index_and_each_link_leads_somewhere() ->
 
 
 def anchor_of(heading: str) -> str:
-    """Return what a link to *heading* ends with."""
+    """Return the anchor of a link to *heading*."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def test_the_readme_is_one_screen_and_links() -> None:
-    """What a page says need not stand here too."""
+    """Content of a page need not be repeated here."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120

@@ -59,13 +59,13 @@ SAYS = {
 
 
 def test_every_example_is_run() -> None:
-    """`scripted` is what they share; `real_model` needs a key."""
+    """`scripted` is a shared module; `real_model` needs a key."""
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SAYS, "scripted", "real_model"}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_examples_use_public_names_only(path: Path) -> None:
-    """S3-26: what they need of the package, its root exports."""
+    """S3-26: they import from the package root only."""
     imports = [
         node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)
     ]

@@ -44,7 +44,7 @@ def script(tmp_path: Path) -> str:
 def test_a_program_gets_what_it_was_started_with_and_nothing_else(
     script: str, tmp_path: Path, fresh: bool
 ) -> None:
-    """A fork and a new interpreter tell the same of themselves."""
+    """A fork and a new interpreter report the same about themselves."""
     environment = {"HOME": "/nowhere", "A": "ä"}
     with start(script, "x y", environment=environment | keep(), fresh=fresh) as program:
         stdout, stderr = program.communicate("read me")
@@ -55,7 +55,7 @@ def test_a_program_gets_what_it_was_started_with_and_nothing_else(
     assert told["directory"] == str(tmp_path)
     assert told["environment"].items() >= environment.items()
     assert "XDG_CONFIG_HOME" not in told["environment"]
-    assert told["descriptors"] == [0, 1, 2, 3]  # the last is the folder they stand in
+    assert told["descriptors"] == [0, 1, 2, 3]  # the last is the directory being listed
     assert told["wakes"] == -1
     assert told["stdin"] == "read me"
 
@@ -67,7 +67,7 @@ def keep() -> dict[str, str]:
 
 
 def test_two_forks_are_not_alike(script: str) -> None:
-    """What is drawn at random differs, although both come from one process."""
+    """Random values differ, although both come from one process."""
     drawn: set[float] = set()
     for _ in range(2):
         with start(script, "x", environment=os.environ) as program:
@@ -96,7 +96,7 @@ def test_a_signal_is_the_exit_code(script: str) -> None:
 
 
 def test_a_terminal_is_its_own(script: str) -> None:
-    """Ctrl-C comes from the terminal, so it has to be the one that controls the process."""
+    """Ctrl-C comes from the terminal, so it must be the controlling one."""
     with Terminal(script, "wait") as terminal:
         terminal.until("terminals: [True, True, True]")
         terminal.send("\x03")

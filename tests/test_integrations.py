@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_entry_for_the_acp_registry_starts_this_version() -> None:
-    """Editors install what it names, and start it with its arguments."""
+    """Editors install the version it names, and start it with its arguments."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     path = ROOT / "integrations" / "acp-registry" / "agent-cli" / "agent.json"
 

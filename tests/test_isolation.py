@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def run_pytest(directory: Path, source: str, *options: str) -> str:
-    """Run *source* as a test file under this project's conftest; return what pytest printed."""
+    """Run *source* as a test file under this project's conftest; return pytest's output."""
     (directory / "test_inner.py").write_text(source)
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
-    # What the outer run was given, e.g. by the person who started it, is not meant for this one.
+    # Options of the outer run, e.g. from its user, must not affect this one.
     inherited = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
     run = subprocess.run(
         [*command, "-q", *options, "test_inner.py"],
@@ -29,7 +29,7 @@ def run_pytest(directory: Path, source: str, *options: str) -> str:
 
 
 def test_a_test_sees_a_new_machine(tmp_path: Path) -> None:
-    """A key, a proxy or a home of the person who runs the tests must not change a result."""
+    """A key, a proxy or a home of the developer must not change a result."""
     printed = run_pytest(
         tmp_path,
         "import os, pathlib\n"

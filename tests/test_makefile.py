@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A directory with a space in its name that holds what set-up reads."""
+    """A directory with a space in its name, with the files set-up reads."""
     directory = tmp_path / "a clone"
     directory.mkdir()
     for name in ("Makefile", *PINS):
@@ -24,7 +24,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def make(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run make as from a shell: without what a make that runs these tests hands down."""
+    """Run make as from a shell: without variables of an outer make."""
     environment = {name: value for name, value in os.environ.items() if "MAKE" not in name}
     return subprocess.run(
         ["make", *arguments],
@@ -46,7 +46,7 @@ def script(path: Path, body: str) -> Path:
 
 
 def test_a_python_that_is_too_old_is_refused_by_name(clone: Path) -> None:
-    """Whoever reads it learns what was found and what to type instead."""
+    """The message names the version found and the command to type instead."""
     old = script(clone / "old", '[ "$1" = --version ] && echo Python 3.9.2 || exit 1')
 
     done = make(clone, "demo", f"PYTHON=./{old.name}")
@@ -57,7 +57,7 @@ def test_a_python_that_is_too_old_is_refused_by_name(clone: Path) -> None:
 
 
 def test_an_environment_that_could_not_be_made_leaves_nothing(clone: Path) -> None:
-    """Half an environment would pass for a whole one the next time."""
+    """A partial environment would be taken for a complete one the next time."""
     body = 'case "$1$2" in -mvenv) mkdir -p .venv/bin; touch .venv/bin/python; exit 1;; esac'
     script(clone / "broken", body)
 
@@ -93,7 +93,7 @@ def test_set_up_happens_once_and_again_when_a_pin_changes(
 
 
 def test_the_test_command_runs_every_check_and_stops_at_the_first_that_fails(clone: Path) -> None:
-    """A red check must not scroll away above a green one."""
+    """A failed check must not scroll away above a passed one."""
     script(clone / ".venv/bin/python", "exit 0")
     for tool in ("ruff", "mypy", "pyright"):
         script(clone / f".venv/bin/{tool}", "exit 0")
@@ -118,7 +118,7 @@ def test_the_test_command_runs_every_check_and_stops_at_the_first_that_fails(clo
 
 
 def test_what_runs_beside_the_other_checks_can_fail_too(clone: Path) -> None:
-    """Its complaints come last, where they are seen."""
+    """Its messages come last, where they are seen."""
     script(clone / ".venv/bin/python", "exit 0")
     for tool in ("ruff", "mypy", "lint-imports"):
         script(clone / f".venv/bin/{tool}", "exit 0")
@@ -131,7 +131,7 @@ def test_what_runs_beside_the_other_checks_can_fail_too(clone: Path) -> None:
 
 
 def test_coverage_is_reported_though_a_test_fails(clone: Path) -> None:
-    """Which tests pass is `make test`'s to say; too low a share of branches fails."""
+    """`make test` reports failed tests; here only too low a branch coverage fails."""
     python = clone / ".venv/bin/python"
     script(python, 'case "$*" in *pytest*) exit 1;; *report*) echo "${COVERAGE_ROOT}";; esac')
     reported = make(clone, "coverage")
@@ -144,7 +144,7 @@ def test_coverage_is_reported_though_a_test_fails(clone: Path) -> None:
 
 
 def test_continuous_integration_runs_the_same_command() -> None:
-    """What passes here passes there."""
+    """Local and remote results must agree."""
     run = ROOT / ".ci" / "run"
 
     assert os.access(run, os.X_OK)

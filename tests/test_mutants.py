@@ -27,7 +27,7 @@ def shorter(text: str, *, mark: bool = True) -> str:
 
 
 def test_small_changes_are_made_to_what_runs() -> None:
-    """And to nothing that is only read: docstrings, annotations, types, assertions, log lines."""
+    """And not to text that is only read: docstrings, annotations, types, assertions, log lines."""
     path = Path("module.py")
     path.write_text(MODULE)
 
@@ -47,7 +47,7 @@ def test_small_changes_are_made_to_what_runs() -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(-1, 0), (0, 1)])
 def test_the_tests_of_the_room_run_on_the_change(number: int, code: int) -> None:
-    """Without a change they pass, and the file stays as it is."""
+    """Without a change they pass, and the file stays unchanged."""
     room = Path("agent_cli/room")
     room.mkdir(parents=True)
     for package in (room, room.parent):

@@ -18,15 +18,15 @@ ROOT = Path(__file__).parents[1]
 PIP = (sys.executable, "-m", "pip", "--isolated", "--quiet", "--disable-pip-version-check")
 SOURCES = ("agent_cli", "tools/agent_cli_tools")
 GENERATED = re.compile(r"(^|/)(\.|__pycache__/)")
-# Those of the extras, and one that is used where somebody has it: tokens go to the system's keyring
-# instead of a file.
+# Those of the extras, and one that is used if installed: tokens go to the system's keyring instead
+# of a file.
 OPTIONAL = {"PIL", "azure", "botocore", "google", "opentelemetry", "requests", "keyring"}
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from the tree, by the build tools of this environment: no index is asked."""
+    """A wheel built from the tree, with this environment's build tools: no index is used."""
     directory = tmp_path_factory.mktemp("wheel")
     options = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(directory)]
     subprocess.run([*PIP, "wheel", *options, str(ROOT)], check=True, timeout=120)
@@ -35,10 +35,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command of an environment that holds the wheel and, lent by this one, what it needs.
+    """The command of an environment with the wheel and, lent by this one, its dependencies.
 
     The path entry comes after the wheel's own and runs no .pth files of the lender, so the tree
-    installed there for development stays out of sight.
+    installed there for development is not importable.
     """
     directory = tmp_path_factory.mktemp("environment")
     venv.create(directory, with_pip=False, symlinks=True)
@@ -84,14 +84,14 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
 
 
 def test_the_installed_program_prints_the_example_of_the_settings(installed: Path) -> None:
-    """Without a clone at hand."""
+    """Users may have no clone."""
     shown = run(installed, "config", "example")
 
     assert shown.stdout == (ROOT / "appsettings.example.toml").read_text(encoding="utf-8")
 
 
 def test_every_import_is_a_declared_dependency() -> None:
-    """S3-26: a package that is there only because another needs it can be gone tomorrow."""
+    """S3-26: a package that is only an indirect dependency can disappear."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {_normal(re.split(r"[<>=!~\[; ]", need)[0]) for need in project["dependencies"]}
     owners = importlib.metadata.packages_distributions()
@@ -124,7 +124,7 @@ def _imported_packages() -> set[str]:
 
 
 def test_the_constraints_pin_this_environment() -> None:
-    """An install next year gives what was tested; what is installed here beside it is no matter."""
+    """An install next year gets the tested versions; other installed packages do not matter."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
 
@@ -155,7 +155,7 @@ def test_the_installed_command_plays_the_demo(installed: Path) -> None:
 
 
 def test_the_installed_packages_come_from_the_wheel(installed: Path) -> None:
-    """Guards the guard: with the tree in sight, the two tests above would prove nothing."""
+    """Guards the two tests above: with the tree importable, they would prove nothing."""
     code = "import agent_cli, agent_cli_tools; print(agent_cli.__file__, agent_cli_tools.__file__)"
 
     done = run(installed.with_name("python"), "-c", code)

@@ -17,17 +17,17 @@ VARIES = re.compile(
 
 
 def texts(picture: str) -> list[ElementTree.Element]:
-    """Return the runs of text, the window's title left out."""
+    """Return the runs of text, without the window's title."""
     return list(ElementTree.fromstring(picture).iter(TEXT))[1:]
 
 
 def words(picture: str) -> str:
-    """Return what can be read, without what is different each time."""
+    """Return the readable text, without the parts that differ each time."""
     return VARIES.sub("n", " ".join(run.text or "" for run in texts(picture)))
 
 
 def test_a_run_of_cells_has_its_colour_and_its_place() -> None:
-    """Faint is grey; a wide character takes two cells; what SVG takes for marks is escaped."""
+    """Faint is grey; a wide character takes two cells; SVG's special characters are escaped."""
     data = "\x1b[1ma <b>\x1b[0m \x1b[2mdim\x1b[0m\r\n  日本 x\x1b[31m!\r\n".encode()
 
     drawn = texts(svg(rows_of(data, columns=20, rows=5), columns=20, title="t & t"))
@@ -43,7 +43,7 @@ def test_a_run_of_cells_has_its_colour_and_its_place() -> None:
 
 
 def test_the_readme_begins_with_a_picture_of_the_program() -> None:
-    """It is there, it can be read, and it shows what it should."""
+    """It exists, it is readable, and it shows the program's parts."""
     (path,) = re.findall(r'<img src="([^"]+)"', (ROOT / "README.md").read_text()[:2_000])
     shown = words((ROOT / path).read_text())
 
@@ -55,6 +55,6 @@ def test_the_readme_begins_with_a_picture_of_the_program() -> None:
 
 @pytest.mark.slow
 def test_the_pictures_are_those_of_the_program_as_it_is() -> None:
-    """`make pictures` draws them anew; durations, prices and the sandbox aside."""
+    """`make pictures` redraws them; durations, prices and the sandbox are not compared."""
     for name, picture in pictures():
         assert words(picture) == words((IMAGES / name).read_text()), "run: make pictures"

@@ -30,7 +30,7 @@ OF_OURS_OR_PYTHON = {"_asdict", "_exit", "_fields", "_replace"}
 
 
 def test_no_other_private_name_of_a_library_is_used() -> None:
-    """`self._x` aside, whoever reads a private attribute says here why it may."""
+    """`self._x` aside, each use of a private attribute is justified here."""
     found: set[str] = set()
     for folder in ("agent_cli", "tools"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -18,7 +18,7 @@ def test_each_requirement_is_named_by_a_test_or_says_why_not() -> None:
 
 
 def test_each_id_a_test_names_is_on_the_page_once() -> None:
-    """An outsider looks it up there."""
+    """So that outsiders can look it up."""
     ids = [row.id for row in requirements()]
 
     assert sorted({*coverage()} - {*ids}) == []

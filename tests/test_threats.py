@@ -50,7 +50,7 @@ _INTERNAL = (
 
 
 def test_each_threat_has_a_test() -> None:
-    """Nobody has to search for what is not there."""
+    """A missing test is not found otherwise."""
     texts = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
     named = {
         int(number)
@@ -87,7 +87,7 @@ async def test_no_tool_but_the_shell_opens_an_address(
 
 @pytest.mark.parametrize("status", [302, 307, 308])
 async def test_a_server_cannot_send_us_to_another_address(status: int) -> None:
-    """Threat 18: what is only reachable from this machine is not asked in a server's name."""
+    """Threat 18: addresses reachable only from this machine are not requested for a server."""
     visitors: list[bytes] = []
 
     async def inside(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -114,7 +114,7 @@ async def test_a_server_cannot_send_us_to_another_address(status: int) -> None:
 
 
 def test_the_page_of_threats_says_of_each_which_test_holds_it() -> None:
-    """A promise without a test is a wish; a test that was renamed takes its promise along."""
+    """A promise without a test is a wish; renaming a test must not orphan its promise."""
     page = (Path(__file__).parents[1] / "docs/threats.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (.+?) \| .+? \| (.+) \|$", page, re.MULTILINE)
     texts = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
