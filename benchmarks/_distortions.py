@@ -17,13 +17,14 @@ Both: TypeAlias = Callable[[str, str], tuple[str, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Distortion:
-    """A way to misquote.
+    """A kind of misquotation.
 
     Attributes:
         apply: Distorts an edit.
-        is_guess: What was meant can only be guessed, so all must be refused.
+        is_guess: The intention can only be guessed, so all must be refused.
         is_of_new: It changes new, and perhaps not old.
-        has_readings: There are two that differ, except for some edits; the rest is to be refused.
+        has_readings: There are two different ones, except for some edits; the others must be
+            refused.
     """
 
     name: str
@@ -60,7 +61,7 @@ def _numbered(form: str) -> Text:
 
 
 def _filled(old: str, new: str) -> tuple[str, str] | None:
-    """Put blanks into blank lines, where all of them were empty."""
+    """Put blanks into blank lines, if all of them were empty."""
     if re.search(r"^[ \t]+$", f"{old}\n{new}", re.MULTILINE):
         return None
     fill = _lines(lambda line: line if line.strip() else "    ", blank=True)
@@ -76,7 +77,7 @@ def _margin(text: str) -> str:
 
 
 def _dedent_both(old: str, new: str) -> tuple[str, str] | None:
-    """Take off the margin that all lines of both have."""
+    """Remove the margin common to all lines of both."""
     margin = _margin(f"{old}\n{new}")
     strip = _lines(lambda line: line.removeprefix(margin))
     return (strip(old), strip(new)) if margin else None
@@ -98,7 +99,7 @@ def _indent(change: Text) -> Text:
 
 
 def _with_indentation(change: Text) -> Both:
-    """Distort spaces only where there are no tabs, so that nothing is lost."""
+    """Distort spaces only if there are no tabs, so that nothing is lost."""
 
     def apply(old: str, new: str) -> tuple[str, str] | None:
         margins = re.findall(r"^[ \t]+", f"{old}\n{new}", re.MULTILINE)
@@ -112,7 +113,7 @@ def _with_indentation(change: Text) -> Both:
 
 
 def _expanded(old: str, new: str) -> tuple[str, str] | None:
-    """Write tabs as spaces where none stands after a space, so that nothing is lost."""
+    """Write tabs as spaces if none follows a space, so that nothing is lost."""
     if re.search(r"^[ \t]* \t", f"{old}\n{new}", re.MULTILINE):
         return None
     expand = _indent(lambda indent: indent.replace("\t", "    "))
@@ -125,7 +126,7 @@ def _curly(text: str) -> str:
 
 
 def _curled(change: Both) -> Both:
-    """Change quotes only where all are straight, so that nothing is lost."""
+    """Change quotes only if all are straight, so that nothing is lost."""
     return lambda old, new: None if re.search("[“”„‘’]", old + new) else change(old, new)
 
 
@@ -137,7 +138,7 @@ def _fenced(opening: str) -> Both:
     def fence(text: str) -> str:
         return f"{opening}\n{text}{'' if text.endswith(chr(10)) else chr(10)}```"
 
-    # A fence has a line end before its last line, so it does not tell which of the two had one.
+    # A fence ends in a newline, so it hides which of the two texts had one.
     return lambda old, new: (
         (fence(old), fence(new))
         if new != "\n" and (old.endswith("\n") == new.endswith("\n") or not new)

@@ -16,7 +16,7 @@ COMMAND = str(Path(sys.executable).parent / "agent-cli")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A process that ended: what it cost and what it wrote."""
+    """A process that ended: its cost and its output."""
 
     cpu_s: float
     wall_s: float

@@ -20,12 +20,12 @@ _LACKING_MAX = 3
 
 
 def readings(text: str, old: str, new: str) -> set[str]:
-    """Return the files that *old* and *new* can mean where *old* has one place in *text*."""
+    """Return the files that *old* and *new* can mean if *old* has one place in *text*."""
     return {*_shifted(text, old, new), *_surrounded(text, old, new)} - {text}
 
 
 def by_grammar(name: str, text: str, files: set[str]) -> set[str]:
-    """Return those of *files* that are sound; all, where the language is not Python."""
+    """Return those of *files* that parse; all, if the language is not Python."""
     is_python = name.endswith((".py", ".pyi")) and _parses(text)
     return set(filter(_parses, files)) if is_python else files
 
@@ -44,7 +44,7 @@ def _shifted(text: str, old: str, new: str) -> Iterator[str]:
             for instead in (_apply(shift, new), new):
                 if instead is None:
                     continue
-                # Without the blanks that a line has at its end in old alone.
+                # Without the trailing blanks that only old has.
                 known = {line.rstrip(): line for line in there}
                 body = instead.removesuffix("\n").split("\n") if instead else []
                 body = [known.get(line.rstrip(), line.rstrip()) for line in body]
@@ -90,7 +90,7 @@ def _apply(shift: Shift, text: str) -> str | None:
 
 
 def _surrounded(text: str, old: str, new: str) -> Iterator[str]:
-    """Take the blank lines at the ends for some around both, and for what is to be there."""
+    """Interpret the blank lines at the ends as surrounding both texts, and as intended."""
     if not old.strip() or text.count(old.strip("\n")) != 1:
         return
     place = text.index(old.strip("\n"))
@@ -105,7 +105,7 @@ def _surrounded(text: str, old: str, new: str) -> Iterator[str]:
 
 
 def _with_missing_lines(text: str, old: str, new: str) -> Iterator[str]:
-    """Take the blank lines at the ends for those of the file, with a few lines before missing."""
+    """Interpret the blank lines at the ends as the file's, with a few lines before missing."""
     quoted, ends = re.escape(old.strip("\n")), ("\n" * _head(old), "\n" * _tail(old))
     lacking = rf"(?:[^\n]+\n){{1,{_LACKING_MAX}}}"
     for pattern in (

@@ -55,7 +55,7 @@ def session(turns: int, agents: int) -> Finished:
 
 
 def turn_ms(agents: int) -> float:
-    """Return the CPU time of one more turn, the start of the program and the agents left out."""
+    """Return the CPU time of one more turn, without the start of the program and the agents."""
     times = max(agents, 1)
     few = min(session(TURNS * AGENTS // times, agents).cpu_s for _ in range(TIMES))
     many = min(session(3 * TURNS * AGENTS // times, agents).cpu_s for _ in range(TIMES))

@@ -42,7 +42,7 @@ TEXT: Final = "Some *text* with `code` in it, and a bit more.\n\n- one\n- two **
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One bar: what was measured, in the unit of its target."""
+    """One bar: the measured value, in the unit of its target."""
 
     name: str
     value: float
@@ -51,7 +51,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """`met`, `near` up to 20 % above the target, `MISSED` beyond."""
+        """Return `met`, `near` up to 20 % above the target, `MISSED` beyond."""
         if self.value <= self.target:
             return "met"
         return "near" if self.value <= self.target * OVER else "MISSED"
@@ -92,7 +92,7 @@ def one_shot(environment: dict[str, str]) -> Iterator[Row]:
 
 
 def turns(environment: dict[str, str]) -> Iterator[Row]:
-    """Measure what a read and a command cost from one request to the next."""
+    """Measure the cost of a read and a command from one request to the next."""
     Path(environment["HOME"], "a.txt").write_text("one line\n")
     bare_s = statistics.median(
         until_exit([sys.executable, "-c", "pass"], environment) for _ in range(ROUNDS)
@@ -148,7 +148,7 @@ def texts(_environment: dict[str, str]) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Print a row as soon as it is measured; return 1 where one is missed."""
+    """Print each row as soon as it is measured; return 1 if one is missed."""
     missed = 0
     print(f"{'row':<44} {'measured':>11} {'target':>11}  verdict")
     for measure in (starts, one_shot, turns, texts, paced):
@@ -188,7 +188,7 @@ def _turn_s(environment: dict[str, str], turn: Callable[[], Reply]) -> float:
 
 
 def _sandboxed_true_s(environment: dict[str, str]) -> float:
-    """Return the time of `/bin/true` in a bare bubblewrap; without one where none works."""
+    """Return the time of `/bin/true` in a bare bubblewrap; without it if none works."""
     state_dir = Path(environment["HOME"], "state")
     command = ["/bin/true"]
     for found in installed([], state_dir):

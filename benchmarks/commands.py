@@ -30,7 +30,7 @@ _HANG_S = 20.0
 
 
 def turn_ms(tool: str, given: dict[str, str]) -> float:
-    """Return the median from one request to the next, where each asks for *tool* once."""
+    """Return the median from one request to the next, if each reply calls *tool* once."""
     calls = [reply(tool_use(tool, dict(given))) for _ in range(TURNS)]
     with serve_in_thread(*calls, reply("done")) as api:
         _run(api)
@@ -39,7 +39,7 @@ def turn_ms(tool: str, given: dict[str, str]) -> float:
 
 
 def naps_s() -> float:
-    """Return how long four calls of one reply take that each sleep half a second."""
+    """Return the duration of four calls in one reply that each sleep half a second."""
     naps = [tool_use("bash", {"command": "sleep 0.5"}) for _ in range(4)]
     took = []
     for _ in range(3):
@@ -51,13 +51,13 @@ def naps_s() -> float:
 
 
 def bare_ms(root: Path, home: Path) -> tuple[float, list[str]]:
-    """Return the median of the sandbox alone, with the same arguments, and these."""
+    """Return the median of the sandbox alone, with the same arguments, and the arguments."""
     policy = Policy((root,), home=home, own=(home / "own",), is_secret=is_secret)
     sandbox = Sandbox(policy, mode="auto", state_dir=home / "own")
     confinement = asyncio.run(sandbox.confine(root))
     if confinement is None or not confinement.nested:
         raise SystemExit("bubblewrap does not hold here, so there is nothing to compare with")
-    # The filter comes through a descriptor, which is the launcher's business.
+    # The filter comes through a descriptor, which the launcher handles.
     words = list(confinement.prefix)
     at = words.index("--seccomp")
     del words[at : at + 2]
@@ -71,7 +71,7 @@ def bare_ms(root: Path, home: Path) -> tuple[float, list[str]]:
 
 
 def cpu_ms(prefix: list[str], command: list[str]) -> float:
-    """Return the CPU time of *command*, of all it starts and of the launcher's part in it."""
+    """Return the CPU time of *command*, of its children and of the launcher's part in it."""
     launcher, before = Launcher(), resource.getrusage(resource.RUSAGE_CHILDREN)
     for _ in range(TURNS):
         order = Order(arguments=[*prefix, *command], cwd="/", environment={}, nested=bool(prefix))
@@ -97,7 +97,7 @@ def finish(link: KeeperLink, reading: int) -> bool:
 
 
 def hangs() -> tuple[int, float]:
-    """Return how many of many starts did not end in time, and what one costs in ms."""
+    """Return how many of many starts did not end in time, and the cost of one in ms."""
     launcher, count = Launcher(), 0
     begun = time.perf_counter()
     for _ in range(STARTS):

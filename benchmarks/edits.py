@@ -42,7 +42,7 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One edit of a text, and what comes out."""
+    """One edit of a text, and its result."""
 
     name: str
     text: str
@@ -62,7 +62,7 @@ def recorded(path: Path) -> Iterator[Case]:
 
 
 def history(repository: Path) -> Iterator[Case]:
-    """Yield changes of any commits, one edit each, with as many lines around as are needed."""
+    """Yield changes of any commits, one edit each, with as much context as it needs."""
     chance = random.Random(1)
     commits = _git(repository, "rev-list", "--no-merges", "HEAD").split()
     changed = [entry for commit in commits for entry in _changed_files(repository, commit)]
@@ -123,7 +123,7 @@ def _blob(repository: Path, blob: str) -> bytes:
 
 
 def outcome(case: Case, distortion: Distortion) -> tuple[str, str]:
-    """Return right, refused, wrong or "", and why; open and one parses: refused, see above."""
+    """Return right, refused, wrong or "", with the reason; open and one parses: see above."""
     given = distortion.apply(case.edit.old, case.edit.new)
     exact = (case.edit.old, case.edit.new)
     same = given == exact if distortion.is_of_new else given and given[0] == exact[0]
@@ -148,7 +148,7 @@ def outcome(case: Case, distortion: Distortion) -> tuple[str, str]:
 
 
 def names_other_text(case: Case, old: str, *, is_guess: bool) -> bool:
-    """Whether the distorted *old* is an exact text of another place, or a shorter one."""
+    """Return whether the distorted *old* is an exact text of another place, or a shorter one."""
     place = case.text.find(old)
     return place >= 0 and (
         is_guess
@@ -159,7 +159,7 @@ def names_other_text(case: Case, old: str, *, is_guess: bool) -> bool:
 
 
 def is_open(case: Case) -> bool:
-    """Whether other lines of the file are the same but for indentation and blanks."""
+    """Return whether other lines of the file are equal except for indentation and blanks."""
     lines = [line.strip() for line in case.text.replace("\r\n", "\n").split("\n")]
     old = [line.strip() for line in case.edit.old.replace("\r\n", "\n").strip("\n").split("\n")]
     return "\n".join(["", *lines, ""]).count("\n".join(["", *old, ""])) != 1
@@ -215,7 +215,7 @@ def speed() -> None:
 
 
 def _timed(name: str, text: str, edits: list[Edit]) -> None:
-    """Print the shortest of some times, diff included; the machine may have other work."""
+    """Print the shortest of some times, diff included; the machine may be busy."""
     times_s: list[float] = []
     outcome = ""
     for _ in range(ROUNDS):

@@ -30,7 +30,7 @@ TEXT = "Some *text* with `code` in it, and a bit more of it to read.\n\n- one\n-
 
 
 def serve(pipe: Connection) -> None:
-    """Stream an endless answer; the gate is opened as the clock says."""
+    """Stream an endless answer; the clock opens the gate."""
     gate = Gate()
     length = DELTAS_PER_S * DELTA_CHARS * STREAM_S
     answer = (TEXT * (length // len(TEXT) + 1))[:length]
@@ -59,7 +59,7 @@ class Screen:
         os.write(self._child.child_fd, keys.encode())
 
     def until(self, seen: Callable[[], bool]) -> float:
-        """Return the time at which what made *seen* true had been read."""
+        """Return the time at which the output that made *seen* true had been read."""
         read_at_s = time.perf_counter()
         deadline_s = read_at_s + LIMIT_S
         while not seen():
@@ -87,7 +87,7 @@ class Screen:
 
 
 def latencies_ms(screen: Screen) -> list[float]:
-    """Type letters and take them back, at the pace of a quick typist."""
+    """Type letters and erase them, at the pace of a quick typist."""
     pause_s = random.Random(1)
     found = []
     end_s = time.perf_counter() + STREAM_S - 3

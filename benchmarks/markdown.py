@@ -29,10 +29,10 @@ def measure(text: str, width: int = WIDTH) -> tuple[float, int]:
 
 
 def growth(small: str, large: str, *, rounds: int = 3) -> tuple[float, float]:
-    """Return how much more CPU time *large* takes, and the seconds of it.
+    """Return the CPU time of *large* as a multiple of the small text's, and in seconds.
 
-    A machine that others use changes its speed from second to second: each large text is compared
-    with small ones right before and after it, and the middle one of some rounds is believed.
+    The speed of a shared machine changes from second to second: each large text is compared with
+    small ones right before and after it, and the median of some rounds is used.
     """
     ratios, seconds = [], []
     for _ in range(rounds):

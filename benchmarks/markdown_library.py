@@ -29,7 +29,7 @@ def ours(text: str) -> float:
 
 
 def library(text: str) -> float:
-    """Return the CPU seconds of parsing what is not finished yet, once a frame."""
+    """Return the CPU seconds of parsing the unfinished part, once a frame."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     open_text = ""
     begun = time.process_time()

@@ -18,7 +18,7 @@ MEMORY_TARGET_MB = 65
 
 
 def importing(environment: dict[str, str]) -> float:
-    """Return the seconds that a bare import of the HTTP library takes."""
+    """Return the seconds of a bare import of the HTTP library."""
     started_s = time.perf_counter()
     command = [sys.executable, "-c", "import httpx2"]
     subprocess.run(command, env=environment, check=True, timeout=60)
@@ -38,7 +38,7 @@ def main(rounds: int) -> None:
     """Measure both alternately and print medians; then the loop."""
     with empty_home() as environment:
         importing(environment)
-        first_byte(environment)  # compile what was not compiled yet
+        first_byte(environment)  # compile uncompiled modules
         pairs = [(importing(environment), first_byte(environment)) for _ in range(rounds)]
         bare_s = statistics.median(bare for bare, _ in pairs)
         first_s = statistics.median(first for _, (first, _) in pairs)

@@ -65,7 +65,7 @@ def session(working: Sequence[str], last: Sequence[str]) -> list[str]:
 async def questions(
     commands: Sequence[str], place: Place, mode: Mode, report: Report, *, always: bool
 ) -> int:
-    """Return how often the person is asked."""
+    """Return the number of questions to the user."""
 
     async def ready() -> Report:
         return report

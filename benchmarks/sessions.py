@@ -24,7 +24,7 @@ ROUNDS = 5
 
 
 def timed(label: str, action: Callable[[], T], *, limit_s: float | None = None) -> T:
-    """Print the least CPU time of a few rounds; wall time and the first round tell of others."""
+    """Print the least CPU time of a few rounds; wall time and the first round are distorted."""
     start = time.process_time()
     result = action()
     best = time.process_time() - start
@@ -65,7 +65,7 @@ def recorded(store: SessionStore, entries: int) -> tuple[Session, Conversation]:
 
 
 def appending(store: SessionStore, session: Session, conversation: Conversation) -> None:
-    """Append to an empty session and to a full one: the same, or it is not O(new)."""
+    """Append to an empty session and to a full one: equal, or it is not O(new)."""
     small = Conversation()
     fresh = store.create(small, Path.cwd())
     small.publish = fresh.record
@@ -79,7 +79,7 @@ def appending(store: SessionStore, session: Session, conversation: Conversation)
 
 
 def projecting(conversation: Conversation) -> None:
-    """Build what the next request is made of."""
+    """Build the input of the next request."""
 
     def project() -> list[Block]:
         return to_api([m for m in conversation.context() if not isinstance(m, CustomMessage)])

@@ -18,7 +18,7 @@ from benchmarks._program import COMMAND, empty_home
 
 PROMPT = b"you> "
 KEY = b"Q"
-# The editor switches paste marks on with its first frame; before, the terminal itself echoes.
+# The editor switches paste marks on with its first frame; before that, the terminal echoes.
 EDITOR = b"\x1b[?2004h"
 LIMIT_S = 60
 BARE = "python -c pass"
@@ -79,7 +79,7 @@ def main(rounds: int) -> None:
             "--help": lambda: until_exit([COMMAND, "--help"], environment),
         }
         for measure in cases.values():
-            measure()  # what was not compiled yet is compiled now
+            measure()  # compile uncompiled modules first
         measured = [{name: measure() for name, measure in cases.items()} for _ in range(rounds)]
     medians_s = {name: statistics.median(times[name] for times in measured) for name in cases}
     for name, median_s in medians_s.items():
