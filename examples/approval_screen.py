@@ -19,7 +19,7 @@ from agent_cli import (
 
 
 class Screen:
-    """What waits for an answer, as it was announced."""
+    """The calls that wait for an answer, as announced."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent

@@ -10,7 +10,7 @@ from agent_cli import Agent, CustomKind, CustomMessage, LoopConfig, Message, Use
 
 
 class Mail(BaseModel):
-    """What a mail message carries; a session keeps it as JSON."""
+    """The data of a mail message; a session keeps it as JSON."""
 
     sender: str
     text: str
@@ -32,7 +32,7 @@ def convert_to_llm(messages: Sequence[Message]) -> list[Message]:
 
 
 def print_roles(title: str, messages: Sequence[Message]) -> None:
-    """Print whose messages these are."""
+    """Print the roles of these messages."""
     print(f"{title}: {', '.join(message.role for message in messages)}")
 
 

@@ -41,7 +41,7 @@ COUNT = Tool(
 
 
 def show(event: Event) -> None:
-    """Print what the tools do."""
+    """Print the tools' progress."""
     match event:
         case ToolExecutionStart():
             print(f"{event.tool_name} {event.args}")

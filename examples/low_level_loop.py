@@ -19,7 +19,7 @@ from agent_cli import (
 
 
 async def echo(request: ModelRequest) -> AsyncIterator[StreamEvent]:
-    """A `stream_fn` is all a model has to be; a remote one would open its connection here."""
+    """Act as a model: a `stream_fn` is enough; a remote one would open its connection here."""
     last = request.messages[-1]
     text = f"You said: {last.text}"
     yield ReplyStart(request.model.id)

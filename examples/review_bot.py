@@ -15,7 +15,7 @@ LIMIT_S = 0.2
 
 @dataclass(frozen=True)
 class Review:
-    """What a review came to."""
+    """The outcome of a review."""
 
     path: str
     text: str
@@ -23,7 +23,7 @@ class Review:
 
 
 async def review(path: str, code: str, ask: StreamFn, places: asyncio.Semaphore) -> Review:
-    """Return the review of one file. Each has an agent of its own, so none reads the others."""
+    """Return the review of one file. Each has a separate agent, so none reads the others."""
     async with places:
         agent = Agent(LoopConfig(model=MODEL, system_prompt="Review this code.", stream_fn=ask))
         stop = asyncio.get_running_loop().call_later(LIMIT_S, agent.abort)
@@ -37,7 +37,7 @@ async def review(path: str, code: str, ask: StreamFn, places: asyncio.Semaphore)
 
 
 async def review_all(files: dict[str, str], models: dict[str, StreamFn]) -> list[Review]:
-    """Return the reviews in the order of *files*; leaving early cancels all that still run."""
+    """Return the reviews in the order of *files*; leaving early cancels the running ones."""
     places = asyncio.Semaphore(AT_ONCE)
     async with asyncio.TaskGroup() as group:
         running = [
@@ -54,7 +54,7 @@ async def never_answers(request: ModelRequest) -> AsyncIterator[StreamEvent]:
 
 
 async def main() -> None:
-    """Review three files, one of which no answer comes for."""
+    """Review three files, one of which never gets an answer."""
     files = {"a.py": "x = 1", "b.py": "def f(): pass", "c.py": "import os"}
     models: dict[str, StreamFn] = {
         "a.py": scripted(says("Fine.")),

@@ -55,7 +55,7 @@ DOWNLOAD = Tool(
 
 
 def piece(event: StreamEvent) -> str:
-    """Return what to print of a reply; a type checker finds the kind that was forgotten."""
+    """Return the text to print for a reply event; a type checker finds a missing kind."""
     match event:
         case TextDelta() | ThinkingDelta():
             return event.delta
@@ -70,7 +70,7 @@ def piece(event: StreamEvent) -> str:
 
 
 def show(event: Event) -> None:
-    """Print the reply, and what the tools do."""
+    """Print the reply, and the tools' progress."""
     if event.type == "message_update":
         print(piece(event.event), end="")
     elif event.type == "message_end" and event.message.role == "assistant":
@@ -86,7 +86,7 @@ def show(event: Event) -> None:
 
 
 async def main() -> None:
-    """Let two downloads run side by side."""
+    """Run two downloads concurrently."""
     script = scripted(
         calls(
             ("download", {"name": "a.bin", "parts": 2}), ("download", {"name": "b.bin", "parts": 3})
