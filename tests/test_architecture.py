@@ -41,6 +41,7 @@ OWNERS = {
     "tree_sitter": ("policies/",),
     "tree_sitter_bash": ("policies/",),
     "PIL": ("attachments/",),
+    "yaml": ("prompt_files/written_servers/",),
     "opentelemetry": ("telemetry/",),
     "requests": ("telemetry/otlp/",),  # the HTTP client of the exporter
     # The model's input; a server's declarations.

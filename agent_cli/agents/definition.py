@@ -5,12 +5,13 @@ The fields are those of Claude Code, plus `maxCost`.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.permissions import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files.written_servers import FIELD, written_servers
 
 DESCRIPTION_CHARS_MAX: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -44,6 +45,7 @@ class AgentDefinition:
         max_rounds: 0 means the limit of the settings.
         max_cost_usd: Its share of the cost limit; 0 sets none.
         servers: The MCP servers whose tools it may use; None allows all.
+        own_servers: The entries of those defined for this agent alone, by name.
         in_background: Whether it runs in the background, if possible.
         is_isolated: Whether it gets its own git worktree.
         has_instructions: Whether it gets the project's instructions.
@@ -63,6 +65,9 @@ class AgentDefinition:
     max_cost_usd: float = 0
     skills: tuple[str, ...] = ()
     servers: tuple[str, ...] | None = None
+    own_servers: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], hash=False
+    )
     in_background: bool = False
     is_isolated: bool = False
     has_instructions: bool = True
@@ -102,6 +107,9 @@ def parse_definition(
         if name in fields:
             values = read(fields.pop(name), our_tool_name)
             agent = replace(agent, **values)  # type: ignore[arg-type]  # by name
+    if servers := written_servers(text):
+        agent = replace(agent, servers=servers.names, own_servers=servers.entries)
+        fields.pop(FIELD.lower(), None)
     unknown = [each for each in written if each.strip().lower() in {*fields} - _SHOWN]
     return replace(agent, unknown=tuple(unknown))
 
@@ -165,10 +173,6 @@ def _skills(text: str, _name: object) -> _Values:
     return {"skills": _listed(text)}
 
 
-def _servers(text: str, _name: object) -> _Values:
-    return {"servers": _listed(text)}
-
-
 def _background(text: str, _name: object) -> _Values:
     return {"in_background": _is_true("background", text)}
 
@@ -203,7 +207,6 @@ _FIELDS: Final[Mapping[str, _Reader]] = {
     "maxturns": _rounds,
     "maxcost": _cost,
     "skills": _skills,
-    "mcpservers": _servers,
     "background": _background,
     "isolation": _isolation,
     "omitclaudemd": _omits_instructions,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.agents.children import Assignment
 from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.agent_places import AgentPlace
+from agent_cli.app.agent_servers import AgentServers
 from agent_cli.contracts.errors import ToolError
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
@@ -30,13 +31,15 @@ class AgentWorker:
         agent: Agent,
         jobs: AgentJobs,
         place: AgentPlace,
+        servers: AgentServers,
     ) -> None:
-        """Do nothing yet; *jobs* and *place* belong to the agent."""
+        """Do nothing yet; *jobs*, *place* and *servers* belong to the agent."""
         self.agent = agent
         self._bench = bench
         self._assignment = assignment
         self._jobs = jobs
         self._place = place
+        self._servers = servers
         self._sent_back = 0
         self._refusals = 0
 
@@ -70,5 +73,5 @@ class AgentWorker:
 
     async def end(self) -> str:
         """End the agent's jobs and close its place; return more text for the model."""
-        said = await self._jobs.end(), await self._place.close()
+        said = self._servers.problems(), await self._jobs.end(), await self._place.close()
         return "\n".join(filter(None, said))

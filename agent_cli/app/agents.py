@@ -15,6 +15,7 @@ from agent_cli.app.agent_catalogue import catalogue
 from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.agent_list import AgentList
 from agent_cli.app.agent_places import AgentPlace
+from agent_cli.app.agent_servers import AgentServers, server_of
 from agent_cli.app.agent_worker import AgentWorker
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
@@ -26,7 +27,6 @@ from agent_cli.core.batches import InOrder
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
-from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.trimming import Trimming
@@ -137,8 +137,9 @@ class AgentTree:
                 assignment,
             )
             jobs = AgentJobs(place.workspace, bench.announce, lambda: agent)
+            servers = await stack.enter_async_context(self._servers(definition, rank))
             config = bench.hooks.around_calls(
-                self._config(assignment, parent, rank, jobs), parts.place(place.startup)
+                self._config(assignment, parent, rank, jobs, servers), parts.place(place.startup)
             )
             agent = Agent(bench.telemetry.around_calls(config), conversation=Conversation())
             closing = bench.sessions.keep_agent(
@@ -155,10 +156,25 @@ class AgentTree:
                 prompt = "\n\n".join((agent.state.system_prompt, *contexts))
                 agent.set_system_prompt(prompt)
             stack.enter_context(self.list.working(assignment, agent))
-            yield AgentWorker(bench, assignment, agent, jobs, place)
+            yield AgentWorker(bench, assignment, agent, jobs, place, servers)
+
+    def _servers(self, definition: AgentDefinition, rank: _Rank) -> AgentServers:
+        directories, root = self._bench.directories, rank.where().workspace.root
+        return AgentServers(
+            self._startup,
+            definition,
+            self._bench.servers,
+            lambda: (root, *directories.all[1:]),
+            rank.allows,
+        )
 
     def _config(
-        self, assignment: Assignment, parent: _Rank, rank: _Rank, jobs: AgentJobs
+        self,
+        assignment: Assignment,
+        parent: _Rank,
+        rank: _Rank,
+        jobs: AgentJobs,
+        servers: AgentServers,
     ) -> LoopConfig:
         place = rank.where()
         workspace, startup, bench, definition = (
@@ -174,12 +190,6 @@ class AgentTree:
 
         async def authorize(call: ToolCall, tool: Tool, params: object) -> Verdict:
             return await place.authorize(call, tool, params, mode=rank.mode)
-
-        def offer_servers(turn: Turn) -> None:
-            tools = bench.servers.offered()
-            turn.tools += [
-                tool for tool in tools if rank.allows(tool.name) and tool.name != SEARCH_TOOL
-            ]
 
         return replace(
             options,
@@ -198,7 +208,7 @@ class AgentTree:
             prepare=(
                 WorkspaceDirectories(workspace.root, bench.directories.all[1:]),
                 *([agent_plugins(startup, bench.announce.warn)] * definition.has_instructions),
-                offer_servers,
+                servers,
                 jobs,
                 rank.ledger,
                 parts.compaction(startup, rank.ledger.stream, bench.hooks),
@@ -215,7 +225,7 @@ class AgentTree:
 
 def _allows(definition: AgentDefinition, name: str) -> bool:
     """Return whether *definition* allows its agent the tool *name*."""
-    server = name.split("__")[1] if name.startswith("mcp__") else ""
+    server = server_of(name)
     if server and definition.servers is not None and server not in definition.servers:
         return False
     if _is_named(name, definition.denied_tools):

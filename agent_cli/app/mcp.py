@@ -2,7 +2,8 @@
 
 import asyncio
 import html
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
@@ -95,6 +96,15 @@ class Servers:
         self._host.dialogs = dialogs
         dialogs.servers_changed()
 
+    def of_agent(self, roots: Callable[[], Sequence[Path]]) -> McpServers:
+        """Return a pool for a subagent's own servers, which are answered as these are.
+
+        Args:
+            roots: Returns the directories that the subagent works in.
+        """
+        host = replace(self._host.as_host(one_shot=self._one_shot), roots=roots)
+        return McpServers(inherited_environment(self._startup), host=host)
+
     def tell_roots(self, _added: Path) -> None:
         """Tell the servers that a directory was added to the workspace."""
         self.all.tell_roots()
@@ -111,7 +121,7 @@ class Servers:
             self._run_begins = False
             states = self.all.states()
             self._present = {s.name for s in states if s.phase is ServerPhase.READY or s.tools}
-            self._instructions = _marked(self.all.instructions())
+            self._instructions = marked_instructions(self.all.instructions())
         await self.all.wait_listed(_CHANGE_WAIT_S)
         self._tools = self.all.tools(self._present)
         self._offered = self._chosen(self._tools, turn.config.state)
@@ -182,7 +192,7 @@ class Servers:
         self._publish(Notice("warning", text))
 
 
-def _marked(said: Mapping[str, str]) -> str:
+def marked_instructions(said: Mapping[str, str]) -> str:
     """Return instructions as text for the model, marked with the server they come from."""
     if not said:
         return ""

@@ -133,6 +133,32 @@ def _files(startup: StartupContext) -> Iterator[Path]:
             yield path
 
 
+def servers_of_agent(
+    startup: StartupContext, entries: Mapping[str, object], source: Path, folder: Path
+) -> Iterator[ServerConfig | ServerProblem]:
+    """Yield the servers that the definition *source* of a subagent brings.
+
+    Args:
+        entries: The servers, in the format of `.mcp.json`.
+        folder: The directory that the subagent works in.
+    """
+    from agent_cli.mcp_client import server_config  # noqa: PLC0415 - few definitions bring any
+
+    mcp = startup.loaded.settings.mcp
+    for name, entry in entries.items():
+        server = server_config(
+            name,
+            entry,
+            _variables(startup, source),
+            source=str(source),
+            startup_timeout_s=mcp.startup_timeout_s,
+            call_timeout_s=mcp.call_timeout_s,
+        )
+        if isinstance(server, ServerConfig) and server.transport == "stdio":
+            server = replace(server, cwd=str(folder / Path(server.cwd).expanduser()))
+        yield server
+
+
 def _named(startup: StartupContext) -> Iterator[Path]:
     """Yield the files given with --mcp-config."""
     for option in startup.arguments.overrides:

@@ -1,10 +1,10 @@
 """Front matter, the lines between two `---` at the top of a Markdown file: name, description.
 
-Not full YAML: these files only need single values.
+Not full YAML: these files only need single values, but for a field that `field_block` returns.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
@@ -19,6 +19,16 @@ def split(text: str) -> tuple[dict[str, str] | None, str]:
     return (_fields(found[1] or ""), text[found.end() :]) if found else (None, text)
 
 
+def field_block(text: str, name: str) -> str:
+    """Return the lines of the field *name*, in any case, as they are written; "" without it."""
+    found = _FRONT_MATTER.match(text)
+    lines: list[str] = []
+    for key, line, is_first in _lines(found[1] or "" if found else ""):
+        if key.strip().lower() == name.lower():
+            lines = [line] if is_first else [*lines, line]
+    return "\n".join(lines)
+
+
 def model_name(text: str) -> str:
     """Return the alias or id of a `model:` field; "" for "inherit"."""
     lowered = text.strip().lower()
@@ -28,16 +38,22 @@ def model_name(text: str) -> str:
 def _fields(front_matter: str) -> dict[str, str]:
     """Read `key: value` lines; indented lines and items below belong to the value."""
     fields: dict[str, str] = {}
+    for key, line, is_first in _lines(front_matter):
+        value = line.partition(":")[2].strip() if is_first else f"{fields[key]} {line.strip()}"
+        # > and | only tell YAML how to join the indented lines below.
+        fields[key] = "" if is_first and value[:1] in (">", "|") else value.strip()
+    return {key: _unquoted(value) for key, value in fields.items()}
+
+
+def _lines(front_matter: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield each line with its field, and whether it is that field's first."""
     key = ""
     for line in front_matter.splitlines():
         if (line[:1].isspace() or line.startswith("- ")) and key:
-            fields[key] = f"{fields[key]} {line.strip()}".strip()
+            yield key, line, False
         elif ":" in line:
-            key, _, value = line.partition(":")
-            value = value.strip()
-            # > and | only tell YAML how to join the indented lines below.
-            fields[key] = "" if value[:1] in (">", "|") else value
-    return {key: _unquoted(value) for key, value in fields.items()}
+            key = line.partition(":")[0]
+            yield key, line, True
 
 
 def _unquoted(value: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.prompt_files.written_servers import written_servers
 from agent_cli.settings.env_file import read_env_file
 from agent_cli.settings.hook_files import (
     claude_hooks,
@@ -28,6 +29,7 @@ from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 from agent_cli.trust.store import AGENT_FOLDERS, STYLE_FOLDERS
 
 _SERVER_PREFIX = "mcp.servers."
+_ACTING = ("command", "url", "cwd", "args", "env")
 _VALUE_CHARS_MAX = 200
 
 
@@ -45,9 +47,7 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
                 "adds a command: its text is sent as yours when you type its name",
             )
         if str(path.parent.relative_to(workspace)) in AGENT_FOLDERS:
-            return (
-                _plain(f"tells an agent called {path.stem} what to do, when the model starts it"),
-            )
+            return tuple(_agent(path))
         if str(path.parent.relative_to(workspace)) in STYLE_FOLDERS:
             return (_plain(f"tells the model how to answer (output style {path.stem}) if chosen"),)
         if path.suffix == ".md":
@@ -122,14 +122,27 @@ def _mcp_json(path: Path) -> Iterator[str]:
         yield from map(_server, layers.settings().mcp.servers)
 
 
+def _agent(path: Path) -> Iterator[str]:
+    yield _plain(f"tells an agent called {path.stem} what to do, when the model starts it")
+    try:
+        servers = written_servers(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError) as error:
+        yield f"cannot be used as it is: {_plain(str(error))}"
+        return
+    for name, entry in servers.entries.items() if servers else ():
+        yield f"{_server(_as_written(name, entry))}, for that agent"
+
+
 def _as_written(name: str, entry: object) -> McpServer:
     """Return the acting parts of *entry*, ignoring invalid ones."""
     given = entry if isinstance(entry, dict) else {}
-    command, url, args = (given.get(key) for key in ("command", "url", "args"))
+    command, url, cwd, args, env = (given.get(key) for key in _ACTING)
     return McpServer(
         name,
         command=command if isinstance(command, str) else "",
         args=tuple(map(str, args)) if isinstance(args, list) else (),
+        env={str(key): "" for key in env} if isinstance(env, dict) else {},
+        cwd=cwd if isinstance(cwd, str) else "",
         url=url if isinstance(url, str) else "",
     )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from agent_cli.contracts.events import (
     ToolExecutionUpdate,
 )
 from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.declining import REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
 from agent_cli.session_store import SessionStore
@@ -32,6 +34,7 @@ from agent_cli.system import paths
 from tests.app.test_jobs import NoServers
 from tests.fakes import LIMIT_S
 from tests.hooks.test_scripts import command, hooks
+from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import (
     Gate,
     ReceivedRequest,
@@ -44,6 +47,7 @@ from tests.messages_api import (
 from tests.messages_api.script import Answer, Payload
 from tests.repl.test_model_dialogs import asked
 from tests.session_store.trajectories import trajectory_faults
+from tests.tools.calling import is_alive, until
 
 TASK = "explore the basket"
 
@@ -125,12 +129,13 @@ async def program(
     person: Person | None = None,
     mode: str = "yolo",
     attended: bool = False,
+    mcp: bool = False,
 ) -> AsyncGenerator[Program]:
     with serve_in_thread(answer=script) as api, pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         patch.setenv("ANTHROPIC_API_KEY", "k")
         patch.setenv("AGENT_CLI_RETRY__OTHER_BASE_S", "0.01")
-        given = ("--no-mcp", "--permission-mode", mode, *words)
+        given = (*([] if mcp else ["--no-mcp"]), "--permission-mode", mode, *words)
         app = App(start(parse_arguments(given), may_ask=False), one_shot=not attended)
         async with app, asyncio.timeout(6 * LIMIT_S):
             run = Program(app, script)
@@ -195,6 +200,85 @@ async def test_an_agent_of_a_plugin_is_offered_and_works(tmp_path: Path) -> None
     assert offered["description"].endswith(", helping:plan (Plans.)")
     assert run.answers(result) == ["Planned."]
     assert "Plan well." in json.dumps(script.bodies(TASK)[0]["system"])
+
+
+def with_servers(**servers: dict[str, Json]) -> None:
+    """Define an agent `helped` of the user's that brings *servers*."""
+    lines = "\n".join(f"  - {name}: {json.dumps(entry)}" for name, entry in servers.items())
+    folder = paths.config_dir() / "agents"
+    folder.mkdir(parents=True)
+    (folder / "helped.md").write_text(
+        f"---\nname: helped\ndescription: d\nmcpServers:\n{lines}\n---\nDo it."
+    )
+
+
+def raw(options: Json) -> dict[str, Json]:
+    """Return a server that puts its process id into the file `pid`."""
+    script = 'echo $$ > pid; exec "$0" "$@"'
+    arguments: list[Json] = ["-c", script, sys.executable, "-I", "-S", RAW_SERVER]
+    return {"command": "sh", "args": [*arguments, json.dumps(options)]}
+
+
+async def test_an_agent_has_servers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They start and end with it, their tools are its own, and its calls are asked about."""
+    monkeypatch.setenv("INSTRUCT", "instructions")
+    Path("instructions").write_text("Call it politely.")
+    with_servers(
+        raw=raw({"instruct": "${INSTRUCT}"}),
+        gone={"command": "there-is-no-such-server"},
+        unset={"command": "${NEVER_SET_ANYWHERE}"},
+    )
+    script = Script(
+        go=[started(TASK, agent="helped"), reply("Thanks.")],
+        explore_the_basket=[reply(tool_use("mcp__raw__reply", {})), reply("Done.")],
+    )
+    person = Person(Approved())
+    async with program(script, person=person, mode="ask", mcp=True) as run:
+        result = await run.prompt()
+        assert run.app.servers.states() == ()
+        assert not is_alive(int(Path("pid").read_text()))
+
+    offered = [tool for tool in script.tools(TASK) if tool.startswith("mcp__")]
+    assert offered == ["mcp__raw__raw", "mcp__raw__reply"]
+    assert not any(tool.startswith("mcp__") for tool in script.tools("go"))
+    assert "Call it politely." in json.dumps(script.bodies(TASK)[0]["system"])
+    assert person.asked == [(f"agent helped ({TASK})", "mcp__raw__reply")]
+    assert "answered" in json.dumps(script.bodies(TASK)[1]["messages"])
+    [answer] = run.answers(result)
+    said, _, problems = answer.partition("\n\n")
+    assert said == "Done."
+    gone, unset = problems.splitlines()
+    assert gone.startswith("[agent-cli: MCP server 'gone' ")
+    assert "there-is-no-such-server" in gone
+    assert "mcpServers.unset" in unset
+    assert "${NEVER_SET_ANYWHERE}, which is not set" in unset
+
+
+async def test_who_stops_an_agent_does_not_wait_for_its_servers() -> None:
+    """One that never answers is ended at once, long before its own limit."""
+    with_servers(raw=raw({"hang": True}))
+    script = Script(go=[started(TASK, agent="helped")])
+    async with program(script, mcp=True) as run:
+        async with asyncio.TaskGroup() as tasks:
+            prompt = tasks.create_task(run.prompt())
+            await until(lambda: Path("pid").exists() and Path("pid").read_text().strip() != "")
+            run.app.agent.abort()
+        assert prompt.result().stop_reason == "aborted"
+        assert not is_alive(int(Path("pid").read_text()))
+
+
+async def test_without_mcp_an_agent_does_without_its_servers() -> None:
+    with_servers(raw=raw({}))
+    script = Script(
+        go=[started(TASK, agent="helped"), reply("Thanks.")], explore_the_basket=[reply("Done.")]
+    )
+    async with program(script) as run:
+        result = await run.prompt()
+
+    assert run.answers(result) == [
+        "Done.\n\n[agent-cli: MCP is switched off here, so its servers were not started: raw]"
+    ]
+    assert not Path("pid").exists()
 
 
 async def test_agents_of_one_reply_run_beside_each_other() -> None:

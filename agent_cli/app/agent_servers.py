@@ -1,0 +1,128 @@
+"""The MCP servers of a subagent: those of the session, and those that its definition brings."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from agent_cli.agents.definition import AgentDefinition
+from agent_cli.app.mcp import Servers, marked_instructions
+from agent_cli.app.mcp_config import servers_of_agent
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.core.turn import Turn
+from agent_cli.mcp_client import ServerConfig, ServerProblem
+from agent_cli.mcp_client.deferral import SEARCH_TOOL
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+
+_CHANGE_WAIT_S: Final = 1.0
+_REASON_CHARS_MAX: Final = 400
+
+
+class AgentServers:
+    """A `prepare` contributor; `async with` starts the servers of the definition, and ends them.
+
+    Only this agent has their tools, and their set is fixed once they were waited for. One that does
+    not start leaves the agent without its tools, and `problems` says so. One that is called like a
+    server of the session takes its place.
+    """
+
+    def __init__(
+        self,
+        startup: StartupContext,
+        definition: AgentDefinition,
+        servers: Servers,
+        roots: Callable[[], Sequence[Path]],
+        allows: Callable[[str], bool],
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            startup: The settings, and the values of variables.
+            definition: Brings the servers.
+            servers: Those of the session.
+            roots: Returns the directories that the agent works in, the first one first.
+            allows: Returns whether the agent may have the tool of that name.
+        """
+        self._startup = startup
+        self._definition = definition
+        self._roots = roots
+        self._allows = allows
+        self._shared = servers
+        self._pool = servers.of_agent(roots)
+        self._present: set[str] = set()
+
+    async def __aenter__(self) -> "AgentServers":
+        await self._pool.__aenter__()
+        try:
+            await self._connect()
+        except BaseException:
+            await self._pool.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        await self._pool.__aexit__()
+
+    async def __call__(self, turn: Turn) -> None:
+        """Add tools to *turn*, and the instructions of the agent's own servers."""
+        await self._pool.wait_listed(_CHANGE_WAIT_S)
+        shared = [
+            tool
+            for tool in self._shared.offered()
+            if tool.name != SEARCH_TOOL and server_of(tool.name) not in self._definition.own_servers
+        ]
+        tools = [*shared, *self._pool.tools(self._present)]
+        turn.tools += [tool for tool in tools if self._allows(tool.name)]
+        if said := marked_instructions(self._pool.instructions()):
+            turn.system.append(said)
+
+    def problems(self) -> str:
+        """Return a sentence for the model about each server that did not serve, or ""."""
+        states = self._pool.states()
+        if self._definition.own_servers and not states:
+            names = ", ".join(self._definition.own_servers)
+            return _told(f"MCP is switched off here, so its servers were not started: {names}")
+        return "\n".join(_told(why) for state in states if (why := self._problem(state)))
+
+    async def _connect(self) -> None:
+        if not self._startup.loaded.settings.mcp.enabled:
+            return
+        configs: list[ServerConfig] = []
+        problems: list[ServerProblem] = []
+        source, folder = Path(self._definition.source), self._roots()[0]
+        entries = self._definition.own_servers
+        for server in servers_of_agent(self._startup, entries, source, folder):
+            if isinstance(server, ServerConfig):
+                configs.append(server)
+            else:
+                problems.append(server)
+        self._pool.start(configs)
+        for problem in problems:
+            self._pool.note_problem(problem)
+        # Each gives up by itself at its own limit.
+        await self._pool.wait_started(max((each.startup_timeout_s for each in configs), default=0))
+        states = self._pool.states()
+        self._present = {each.name for each in states if each.phase is ServerPhase.READY}
+
+    def _problem(self, state: ServerState) -> str:
+        if state.phase in (ServerPhase.FAILED, ServerPhase.MISCONFIGURED):
+            return state.reason
+        if state.changed:
+            return (
+                f"MCP server '{state.name}' changed since it was approved; not used for now:"
+                f" {', '.join(state.changed)}. The user can approve it as a server of the settings:"
+                f" agent-cli mcp approve {state.name}"
+            )
+        if state.phase is ServerPhase.DISABLED or state.name in self._present:
+            return ""
+        return f"MCP server '{state.name}' was not ready in time"
+
+
+def server_of(tool: str) -> str:
+    """Return the MCP server in the name of *tool*; "" if it is not one of a server."""
+    return tool.split("__")[1] if tool.startswith("mcp__") else ""
+
+
+def _told(text: str) -> str:
+    return f"[agent-cli: {one_line(reveal(text), _REASON_CHARS_MAX)}]"

@@ -1,0 +1,77 @@
+"""The field `mcpServers` of an agent's definition: names of servers, and servers defined there."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from agent_cli.prompt_files import front_matter
+
+FIELD: Final = "mcpServers"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenServers:
+    """The servers of a definition.
+
+    Attributes:
+        names: All of them, in order.
+        entries: Name -> entry, as in `.mcp.json`, of those that are defined there.
+    """
+
+    names: tuple[str, ...] = ()
+    entries: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], hash=False
+    )
+
+
+def written_servers(text: str) -> WrittenServers | None:
+    """Return the servers of the definition *text*; None without the field.
+
+    Raises:
+        ValueError: The field cannot be read; says why.
+    """
+    block = front_matter.field_block(text, FIELD)
+    if not block:
+        return None
+    given = [*_pairs(next(iter(_mapping(_loaded(block)).values()), ""))]
+    names = tuple(dict.fromkeys(name for name, _ in given))
+    return WrittenServers(names, {name: entry for name, entry in given if entry})
+
+
+def _loaded(block: str) -> object:
+    import yaml  # noqa: PLC0415 - few definitions have the field
+
+    try:
+        # An alias stands for a part written elsewhere, and a few lines of them for gigabytes.
+        if any(isinstance(event, yaml.events.AliasEvent) for event in yaml.parse(block)):
+            raise ValueError(f"its {FIELD} must not have aliases (*name)")
+        # Every scalar stays text: an argument 1.10 or `no` is what was written.
+        return yaml.load(block, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(getattr(error, "problem", None) or "a character").split())
+        raise ValueError(f"its {FIELD} cannot be read as YAML: {reason}") from error
+    except RecursionError as error:
+        raise ValueError(f"its {FIELD} is nested too deeply") from error
+
+
+def _pairs(value: object) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield each server with its entry, which is empty for a mere name."""
+    match value:
+        case str():
+            yield from ((name, {}) for name in _names(value.split(",")))
+        case list():
+            for item in value:
+                yield from _pairs(item)
+        case _:
+            for name, entry in _mapping(value).items():
+                yield name, _mapping(entry or {})
+
+
+def _names(items: Iterable[str]) -> Iterator[str]:
+    return filter(None, (item.strip() for item in items))
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if isinstance(value, dict):
+        return {str(name): each for name, each in value.items()}
+    raise ValueError(f"its {FIELD} must be names of servers, or names with a table each")

@@ -1,0 +1,102 @@
+"""The field `mcpServers` of an agent's definition, in the ways it may be written."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.prompt_files.written_servers import WrittenServers, written_servers
+from agent_cli.trust.effects import effects_of
+
+NPX = {"command": "npx", "args": ["-y", "x@1.10"]}
+BLOCK = """
+  - github
+  - web:
+      command: npx
+      args: [-y, "x@1.10"]
+"""
+
+
+def of(written: str, *, key: str = "mcpServers") -> WrittenServers | None:
+    text = f"---\nname: x\n{key}:{written}\ndescription: d\n---\nmcpServers: later"
+    return written_servers(text)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        BLOCK,
+        BLOCK.replace("\n  ", "\n").replace("\n-", "\n- ").replace("-  ", "- "),
+        ' [github, {web: {command: npx, args: ["-y", x@1.10]}}]',
+        ' [github, {"web": {"command": "npx", "args": ["-y", "x@1.10"]}}]',
+        "\n  github:\n  web:\n    command: npx\n    args:\n      - -y\n      - x@1.10",
+    ],
+)
+def test_names_and_tables_are_read_in_every_way_of_yaml(written: str) -> None:
+    assert of(written) == WrittenServers(("github", "web"), {"web": NPX})
+
+
+@pytest.mark.parametrize(
+    ("written", "names"), [(" a, b", ("a", "b")), (" [a, b]", ("a", "b")), ("", ()), (" []", ())]
+)
+def test_names_alone_need_no_list(written: str, names: tuple[str, ...]) -> None:
+    assert of(written) == WrittenServers(names)
+
+
+def test_a_definition_without_the_field_says_nothing_of_servers() -> None:
+    """Its text does not count; the field's name may be in any case, as other fields' may."""
+    assert written_servers("---\nname: x\n---\nmcpServers: a") is None
+    assert of(" a", key="McpServers") == WrittenServers(("a",))
+
+
+def test_a_value_stays_as_it_is_written() -> None:
+    """YAML would make 1.1, False and 8080 of these, which is not what a program is to get."""
+    servers = of("\n  a:\n    args: [1.10, no, 0o17]")
+
+    assert servers
+    assert servers.entries == {"a": {"args": ["1.10", "no", "0o17"]}}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (" {a: &x {b: c}, d: *x}", "its mcpServers must not have aliases (*name)"),
+        (" {a: b}", "its mcpServers must be names of servers, or names with a table each"),
+        (" [a", "its mcpServers cannot be read as YAML: "),
+        (" \x01", "its mcpServers cannot be read as YAML: "),
+        (f" {'[' * 5000}", "its mcpServers "),
+    ],
+)
+def test_what_cannot_be_read_is_named(written: str, said: str) -> None:
+    with pytest.raises(ValueError, match=r"^its mcpServers ") as wrong:
+        of(written)
+
+    assert str(wrong.value).startswith(said)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(st.text(alphabet="-: []{}&*#'\"\n\tab\\!|>", max_size=60))
+def test_any_text_is_servers_or_refused_with_a_sentence(written: str) -> None:
+    try:
+        servers = of(written)
+    except ValueError as error:
+        assert str(error).startswith("its mcpServers ")
+    else:
+        assert servers
+        assert {*servers.entries} <= {*servers.names}
+
+
+def test_before_it_is_trusted_a_person_reads_what_a_definition_starts() -> None:
+    """Trust is given to what acts; a server that is written in a definition acts."""
+    path = Path.cwd() / ".claude/agents/helped.md"
+    path.parent.mkdir(parents=True)
+    env = "      env: {LD_PRELOAD: ./x.so}\n"
+    path.write_text(f"---\nname: helped\ndescription: d\nmcpServers:{BLOCK}{env}---\nDo.")
+
+    assert effects_of(path, Path.cwd()) == (
+        "tells an agent called helped what to do, when the model starts it",
+        "starts npx -y x@1.10 with LD_PRELOAD set (MCP server web), for that agent",
+    )
+    path.write_text("---\nname: helped\ndescription: d\nmcpServers: [a\n---\nDo.")
+    assert effects_of(path, Path.cwd())[1].startswith("cannot be used as it is: its mcpServers ")
