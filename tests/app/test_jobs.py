@@ -1,8 +1,10 @@
 """Background commands in the assembled program: whom their end notifies, when it starts a run."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -13,6 +15,7 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import ServerDialogs
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import AgentStart, Event
+from agent_cli.contracts.messages import ToolResultMessage
 from tests.e2e.program import said_by_user
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Answer
@@ -64,12 +67,15 @@ class NoServers:
 
 @asynccontextmanager
 async def here(
-    monkeypatch: pytest.MonkeyPatch, *script: Answer, attended: bool = True
+    monkeypatch: pytest.MonkeyPatch,
+    *script: Answer,
+    attended: bool = True,
+    words: Sequence[str] = YOLO,
 ) -> AsyncGenerator[Here]:
     with serve_in_thread(*script) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-        app = App(start(parse_arguments(YOLO), may_ask=False), one_shot=False)
+        app = App(start(parse_arguments(words), may_ask=False), one_shot=False)
         async with app:
             if attended:
                 app.answer(cast("ServerDialogs", NoServers()), asked()[0])
@@ -166,6 +172,72 @@ async def test_another_conversation_neither_hears_nor_reads(
 
         assert now.runs == 2
         assert "job" not in now.told()
+
+
+async def test_an_end_is_told_once_after_a_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call that started the job is no longer sent, but the job is still the conversation's."""
+    monkeypatch.setenv("AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES", "1")
+    script = (reply(JOB), reply("Up."), reply("Two."), reply("Summary."), reply("Seen."))
+    async with here(monkeypatch, *script, reply("Done.")) as now:
+        await now.app.agent.prompt("go")
+        await now.app.agent.prompt("two")
+        await now.app.compact("")
+        assert [tool.name for tool in now.app.jobs.told.tools()] == ["job_output"]
+        now.go()
+        await now.until_run(3)
+        await now.app.agent.prompt("and now")
+
+        sent = [json.dumps(request.body["messages"]) for request in now.api.requests[-2:]]
+        assert not any('"tool_use"' in each for each in sent)
+        assert [each.count("ended with exit 3") for each in sent] == [1, 1]
+        assert [now.runs, len(now.api.requests)] == [4, 6]
+
+
+async def test_in_plan_mode_a_job_can_be_read_and_none_that_changes_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What runs goes on, and its end is told; plan mode is about what the model does next."""
+    read = tool_use("job_output", {"id": 1})
+    another = tool_use("bash", {"command": "touch made; sleep 60", "background": True})
+    script = (reply(JOB), reply("Up."), reply(read, another), reply("Planned."), reply("Seen."))
+    async with here(monkeypatch, *script) as now:
+        await now.app.agent.prompt("go")
+        now.app.permissions.mode = "plan"
+        result = await now.app.agent.prompt("look")
+
+        answers = [each for each in result.messages if isinstance(each, ToolResultMessage)]
+        assert [each.is_error for each in answers] == [False, True]
+        assert answers[1].text.startswith("Plan mode: only reading is allowed.")
+        assert [job.id for job in now.app.jobs.all()] == [1]
+        now.go()
+        await now.until_run(3)
+        assert "ended with exit 3" in now.told()
+        assert not Path("made").exists()
+
+
+async def test_a_job_approved_after_a_restart_is_one_of_the_new_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one that ran before is told as lost; the approved one starts under a new number."""
+    words = ("--no-mcp", "--permission-mode", "ask")
+    async with here(monkeypatch, reply(JOB), reply(JOB), words=words) as before:
+        before.app.permissions.mode = "yolo"
+        run = asyncio.ensure_future(before.app.agent.prompt("go"))
+        await until(lambda: len(before.app.jobs.all()) == 1)
+        before.app.permissions.mode = "ask"
+        result = await run
+        [call] = before.app.agent.conversation.questions()
+    assert result.stop_reason == "waiting_for_approval"
+    script = (reply("Up."), reply("Seen."))
+    async with here(monkeypatch, *script, words=("--continue", *words)) as after:
+        assert after.app.jobs.all() == []
+        await after.app.agent.approve(call.tool_call_id)
+
+        assert [job.is_own for job in after.app.jobs.all()] == [True]
+        assert "these jobs ended with the program that ran them: 1 `until" in after.told()
+        after.go()
+        await after.until_run(2)
+        assert after.told().count("ended with exit 3") == 1
 
 
 async def test_jobs_are_named_by_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,16 @@
 """/jobs: background commands, and stopping them."""
 
+import asyncio
+from io import StringIO
+from typing import cast
+
 import pytest
 
+from agent_cli.core.hook_values import settled
 from agent_cli.repl.commands.registry import find_command
-from tests.repl.conversation import said
+from agent_cli.repl.commands.spec import Context, Controls
+from agent_cli.terminal.writer import Writer
+from tests.repl.conversation import Nobody, said
 from tests.repl.scripted_app import Application
 
 
@@ -13,6 +20,28 @@ def test_jobs_are_listed_with_how_they_are() -> None:
         "1  running for 12 s  npm run \\x1b[31mdev",
         "2  exit 2 after 3 s, another conversation's  make",
     ]
+
+
+def test_on_a_narrow_screen_no_word_of_a_job_is_lost() -> None:
+    """At 32 columns cells wrap inside their column; the number and the state stand in front."""
+    rows = asyncio.run(_drawn(32)).splitlines()[2:]
+
+    assert max(map(len, rows)) <= 32
+    assert rows[0].split()[:3] == ["1", "running", "for"]
+    commands = "".join(row[18:].strip() for row in rows)
+    assert commands == "npm run\\x1b[31mdevmake"
+
+
+async def _drawn(columns: int) -> str:
+    app, err = Application(), StringIO()
+    writer = Writer(StringIO(), err, color=False)
+    controls = cast("Controls", object())  # a live screen
+    context = Context(app, writer, Nobody(), lambda: None, print, controls)
+    command, _ = find_command("/jobs", app)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        await settled(command.run(context, ""))
+    return err.getvalue()
 
 
 def test_the_end_of_the_output_is_shown() -> None:
