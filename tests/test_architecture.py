@@ -18,7 +18,7 @@ from anthropic.types import Model
 ROOT = Path(__file__).parents[1]
 
 # A folder ends in a slash; a module may have grown into a folder of its name.
-# Somebody's broken project, as the demo finds it.
+# The broken project of the demo.
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 OWNERS = {
     "anthropic": ("providers/",),

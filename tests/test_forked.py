@@ -61,7 +61,7 @@ def test_a_program_gets_what_it_was_started_with_and_nothing_else(
 
 
 def keep() -> dict[str, str]:
-    """Return what an interpreter reads when it starts: as it is here, or there would be no fork."""
+    """Return the interpreter's start variables unchanged, as a change would prevent the fork."""
     names = ("LANG", "LC_ALL", *(name for name in os.environ if name.startswith("PYTHON")))
     return {name: os.environ[name] for name in names if name in os.environ}
 

@@ -267,7 +267,7 @@ async def test_no_tool_starts_in_another_phase(monkeypatch: pytest.MonkeyPatch) 
     assert held.started == []
 
 
-# Whatever a tool does is a result.
+# Every effect of a tool is a result.
 
 
 async def test_a_tools_text_is_its_result() -> None:

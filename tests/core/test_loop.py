@@ -904,7 +904,7 @@ async def test_options_that_are_not_set_are_absent_from_the_request() -> None:
 
 
 async def test_each_call_gets_the_token_of_its_run() -> None:
-    """S0-25, S0-66: a stream function that blocks a thread looks at it."""
+    """S0-25, S0-66: a stream function that blocks a thread polls it."""
     agent, model, _ = scripted_agent(
         calls(tool_use("look")), says("ok"), says("again"), tools=[LOOK]
     )

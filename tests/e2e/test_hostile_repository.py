@@ -21,7 +21,7 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 @contextmanager
 def trap() -> Generator[socket.socket]:
-    """Yield a socket that nobody must ever connect to."""
+    """Yield a socket that must never get a connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.0)
         yield listener
@@ -107,7 +107,7 @@ def test_nothing_of_a_repository_acts_before_it_is_trusted() -> None:
 
 
 def test_what_is_unsafe_never_comes_from_a_project_not_even_a_trusted_one() -> None:
-    """Threat 10: where keys go, and which rules, mode and sandbox are in effect."""
+    """Threat 10: addresses for keys, allow rules, mode and sandbox."""
     with (
         trap() as listener,
         serve_in_thread(reply(tool_use("bash", {"command": "touch out"})), reply("Done.")) as api,

@@ -172,7 +172,7 @@ def test_context_for_a_prompt() -> None:
 
 
 def test_a_prompt_with_a_secret_is_never_sent() -> None:
-    """Blocked, and left out of what is sent."""
+    """Blocked, and left out of the request."""
     secrets = """
         #!/usr/bin/env python3
         import json, re, sys

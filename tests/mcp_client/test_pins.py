@@ -117,7 +117,7 @@ async def test_damaged_pins_stop_the_server_and_say_what_to_do(
 
 
 def test_another_program_of_the_same_name_is_another_server(tmp_path: Path) -> None:
-    """What one project's "db" was approved for says nothing about another's."""
+    """An approval of one project's "db" does not hold for another's."""
     pins = Pins(tmp_path / "pins.json")
     one = ServerConfig(name="db", command="one")
     pins.pin(one, {"query": "text"})

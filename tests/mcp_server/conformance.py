@@ -75,7 +75,7 @@ async def run_scenario(node: str, suite: str, url: str, scenario: str) -> dict[s
 
 @asynccontextmanager
 async def token_adding(server: HttpServer) -> AsyncGenerator[str]:
-    """Yield the address of a proxy that adds the token, and appears as the server."""
+    """Yield the address of a proxy that adds the token and rewrites its port to the server's."""
     writers: set[asyncio.StreamWriter] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

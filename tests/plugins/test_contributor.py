@@ -336,7 +336,7 @@ async def test_the_first_call_waits_for_plugins_that_are_being_imported() -> Non
 
 
 async def test_an_import_that_hangs_holds_no_reply_up_for_ever() -> None:
-    """The request is sent without the plugins, the user is told, and they are added later."""
+    """The request is sent without the plugins, the user gets a notice, and they are added later."""
     imported = threading.Event()
 
     def find() -> DiscoveredPlugins:

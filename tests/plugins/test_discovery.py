@@ -153,7 +153,7 @@ def test_the_start_list_names_what_plugins_offer(installed: Path) -> None:
 
 
 def test_doctor_says_why_a_plugin_is_off(installed: Path) -> None:
-    """S1-27, S1c-10: which variable is missing, by name."""
+    """S1-27, S1c-10: the message names the missing variable."""
     with serve_in_thread(reply("ok")) as api:
         run = agent_cli("doctor", api=api, PYTHONPATH=str(installed), GOOGLE_CLIENT_ID="me")
 

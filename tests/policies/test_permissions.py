@@ -73,7 +73,7 @@ def runs(
 def test_the_mode_decides_what_no_rule_decides(
     mode: Mode, bash: type[Verdict], edit: type[Verdict]
 ) -> None:
-    """C19: four modes; auto-edit covers tools that name what they write, not commands."""
+    """C19: four modes; auto-edit covers tools that declare their paths, not commands."""
     permissions = policy(mode=mode)
 
     assert runs(permissions, "npm test") is bash

@@ -92,7 +92,7 @@ def test_the_limit_counts_messages_and_0_is_none(limit: int, removed: int) -> No
 
 
 def test_notes_nobody_sends_do_not_count() -> None:
-    """S1-32: only what the model reads is measured against the limit."""
+    """S1-32: only messages for the model count against the limit."""
     conversation = conversation_with(["user", "note", "note", 0])
 
     assert trim_history(conversation, max_messages=3) == 0

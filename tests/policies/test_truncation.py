@@ -103,7 +103,7 @@ def test_a_result_that_fits_is_the_same_object(limit: int) -> None:
 
 
 async def test_in_a_run_history_and_model_see_the_cut_result() -> None:
-    """S1-34, S1-36: where results enter the history."""
+    """S1-34, S1-36: the cut is made before results enter the history."""
     listener = Listener()
     agent, model, _ = scripted_agent(
         calls(tool_use("look")),

@@ -17,7 +17,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def only_what_is_named(folder: Path, command: str) -> Generator[None]:
-    """Fail if an active file appears in *folder* that *command* does not name.
+    """Fail if a file that makes programs act appears in *folder* without *command* naming it.
 
     The sandbox once created empty mount points there. Editors, `git clone X .` and listings of the
     folder saw them; after a crash they stayed.

@@ -150,7 +150,7 @@ async def test_without_a_namespace_a_daemon_ends_with_its_command(in_landlock: W
 
 
 async def test_a_repository_is_cloned_into_an_empty_workspace(bash: Bash, tmp_path: Path) -> None:
-    """Scaffolders need an empty folder too; active files are moved away, the rest stays."""
+    """Scaffolders need an empty folder too; files that make programs act are moved away."""
     source = bash.place.base / "source"
     source.mkdir()
     git(source, "init", "--quiet")

@@ -128,7 +128,7 @@ def test_a_bubblewrap_in_the_workspace_is_not_run(
 
 
 def test_the_systems_bubblewrap_comes_before_the_bundled_one() -> None:
-    """Where AppArmor forbids namespaces, it allows them to the system's, by its path."""
+    """AppArmor may forbid namespaces except to the system's bubblewrap, known by its path."""
     bundled = ["_bin" in each.program.parts for each in bwrap.installed([], Path("/nowhere"))]
 
     assert bundled == sorted(bundled)
@@ -291,7 +291,7 @@ def test_a_secret_made_between_two_commands_is_hidden_from_the_second() -> None:
 
 
 def test_a_home_directory_as_workspace_stays_as_it_is() -> None:
-    """Threats 4 and 10: active files, and secrets below it; work remains possible."""
+    """Threats 4 and 10: files that make programs act, and secrets below it; work continues."""
     with world("bwrap") as place:
         (place.home / ".tool").mkdir()
         (place.home / ".config" / "gh").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Every setting, set through a file, changes what the running program does."""
+"""Every setting, set through a file, changes the behaviour of the running program."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The installed program with telemetry on, against a receiver that parses what it sends."""
+"""The installed program with telemetry on, against a receiver that parses the data."""
 
 import asyncio
 import json

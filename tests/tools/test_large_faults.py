@@ -83,7 +83,7 @@ async def test_a_line_of_300_mb_costs_less_than_30_mb(tools: Tools) -> None:
     ids=["sleeps", "ignores every request", "spins"],
 )
 async def test_a_hang_ends_soon_after_its_limit(tools: Tools, command: str) -> None:
-    """And nothing of it is left."""
+    """And no process of it is left."""
     started_s = time.monotonic()
 
     text = await tools.error("bash", command=command, timeout=1)

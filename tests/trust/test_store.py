@@ -202,7 +202,7 @@ def test_a_project_cannot_repaint_the_question() -> None:
 
 
 def test_an_ordinary_directory_has_nothing_to_ask_about() -> None:
-    """No question without active files; a folder named like a settings file is no file."""
+    """No question without files that make programs act; a folder is no settings file."""
     (WORKSPACE / "appsettings.toml").mkdir()
 
     assert what_would_act(WORKSPACE) == ()

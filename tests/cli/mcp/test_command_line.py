@@ -367,7 +367,7 @@ def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
 
 
 def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
-    """S1c-1: exit 0 means that it survived, although its end is noticed late. It may be off."""
+    """S1c-1: exit 0 means that it survived, so a late end must be noticed. It may be disabled."""
     configure(disabled=True, raw=["-I", "-S", RAW_SERVER, '{"stderr": "out of memory\\n"}'])
 
     code, said = mcp("exercise", "raw", "--call", 'reply={"reply": "die"}')

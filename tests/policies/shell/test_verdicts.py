@@ -62,7 +62,7 @@ def write(scripts: Sequence[str], workspace: Workspace) -> None:
 
 
 def test_each_known_command_is_judged_as_pinned(tmp_path: Path) -> None:
-    """Threats 1 to 13: what runs unasked, what asks and why, and what a yes may stand for."""
+    """Threats 1 to 13: which commands run unasked, which ask and why, and the rules offered."""
     workspace = make_workspace(tmp_path)
 
     changed = [

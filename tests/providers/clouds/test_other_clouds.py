@@ -146,7 +146,7 @@ async def test_foundry_gets_a_token_of_the_machines_identity(
 async def test_claude_platform_on_aws_is_signed_and_never_gets_anthropics_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In two ways, as the SDK's copy of its client would send ANTHROPIC_API_KEY as bearer."""
+    """Two requests, as the SDK's copy of its client would send ANTHROPIC_API_KEY as bearer."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", FOREIGN)
     keys = AwsKeys()
     door = claude_platform(keys, workspace="wrkspc_1")

@@ -417,7 +417,7 @@ def test_rewind_takes_back_runs_that_an_earlier_rewind_left_out(
 
 
 def test_the_mode_and_the_rules_in_force_are_shown() -> None:
-    """S4-26: a rule with where it stands."""
+    """S4-26: each rule is shown with its file and line."""
     assert said("/permissions", "/mode") == [
         "mode: ask, asks before every change",
         "deny  read(.env)  appsettings.toml:3",

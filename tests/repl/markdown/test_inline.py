@@ -100,7 +100,7 @@ def linked(text: str, width: int = 80) -> list[tuple[str, str]]:
 
 
 def test_only_an_address_that_is_shown_is_a_link() -> None:
-    """A text that looks like a different URL links to that one; so does the target."""
+    """Every link leads to a visible address: one shown in the text, or the target written out."""
     text = (
         "[docs](https://a.example/x) https://b.example. <mailto:me@c.example> "
         "[https://good.example](https://evil.example) [https://d.example](https://d.example)"
