@@ -118,7 +118,7 @@ class ServerHost:
         session_id = self._sessions().id
         if session_id is None:
             return paths.state_dir() / "mcp" / "files"
-        return paths.sessions_dir() / "files" / session_id
+        return paths.server_files_dir(session_id)
 
 
 def _form(question: Elicitation) -> Form:

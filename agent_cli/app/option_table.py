@@ -107,6 +107,7 @@ OPTIONS = {
     "--revoke": OptionEntry(Takes.NOTHING, "revoke"),
     "--json": OptionEntry(Takes.NOTHING, "json"),
     "--entries": OptionEntry(Takes.NOTHING, "entries"),
+    "--yes": OptionEntry(Takes.NOTHING, "yes"),
     "--model": OptionEntry(Takes.VALUE, setting="model", values=MODELS),
     "--effort": OptionEntry(
         Takes.VALUE, setting="effort", values="off minimal low medium high xhigh"
@@ -150,7 +151,8 @@ BATCH = (("--jobs", "jobs"), ("--budget", "budget_usd"))
 class CommandEntry(NamedTuple):
     """A command's operands, their minimum and maximum number, and its own switches.
 
-    `completes` is the completion of each operand, as in `OptionEntry.values`.
+    `completes` is the completion of each operand, as in `OptionEntry.values`; the last one holds
+    for all further operands if `operands` begins with a word and `...`.
     """
 
     operands: str
@@ -179,6 +181,9 @@ COMMANDS = {
     ),
     "sessions verify": CommandEntry(
         "[ID] [--json]", most=1, switches=("json",), completes=(SESSIONS,)
+    ),
+    "sessions delete": CommandEntry(
+        "ID... [--yes]", 1, 10_000, switches=("yes",), completes=(SESSIONS,)
     ),
     "sessions approve": CommandEntry("ID [CALL]", 1, 2, completes=(SESSIONS,)),
     "sessions reject": CommandEntry("ID [CALL] [REASON]", 1, 3, completes=(SESSIONS,)),

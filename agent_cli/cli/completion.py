@@ -134,6 +134,8 @@ def _operand_cases() -> Iterator[str]:
         for place, values in enumerate(command.completes):
             before = f'"{name}"' if place == 0 else f'"{name} "*'
             yield f"        {place + len(name.split())}:{before}) {_choosing(values)} ;;"
+        if command.completes and command.operands.partition(" ")[0].endswith("..."):
+            yield f'        *:"{name} "*) {_choosing(command.completes[-1])} ;;'
 
 
 def _next_words() -> Mapping[str, Sequence[str]]:

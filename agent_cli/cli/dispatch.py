@@ -113,7 +113,8 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "trust": _trust,
     "models": _models,
     **dict.fromkeys(
-        (f"sessions {verb}" for verb in ("list", "search", "show", "export", "verify")), _sessions
+        (f"sessions {verb}" for verb in ("list", "search", "show", "export", "verify", "delete")),
+        _sessions,
     ),
     **dict.fromkeys(("sessions approve", "sessions reject"), decide),
     "replay": _sessions,

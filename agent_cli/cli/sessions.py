@@ -1,4 +1,4 @@
-"""`agent-cli sessions ...` and `agent-cli replay`: read recorded sessions, without a model.
+"""`agent-cli sessions ...` and `agent-cli replay`: read and delete sessions, without a model.
 
 `sessions approve` and `reject` continue a run: this module records the decision, and
 conversations.py runs it.
@@ -13,6 +13,7 @@ from typing import Literal
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
+from agent_cli.cli.deletion import delete_sessions
 from agent_cli.contracts.errors import SessionError, UsageError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.sessions import SessionMatch
@@ -251,5 +252,6 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "sessions show": show,
     "sessions export": export_session,
     "sessions verify": verify_sessions,
+    "sessions delete": delete_sessions,
     "replay": replay,
 }

@@ -2,11 +2,21 @@
 
 The record then has `{"$blob": name}` in the string's place and `"packed": true`. Data that looks
 the same is escaped: keys that begin with "$" are written with one more "$".
+
+Sessions share these files. A lock keeps a file from being removed between the moment it is stored,
+or found to be there, and the moment the record that names it is written.
 """
 
+import errno
+import fcntl
 import hashlib
+import os
 import re
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.log_file import write_private
@@ -15,6 +25,10 @@ from agent_cli.system.paths import private_dir
 BLOB_CHARS_MIN = 32_768
 _KEY = "$blob"
 _NAME = re.compile(r"[0-9a-f]{64}")
+_REFERENCE: Final = re.compile(rb'"\$blob": ?"([0-9a-f]{64})"')
+_LOCK: Final = ".lock"
+_LOCK_LIMIT_S: Final = 10.0
+_POLL_S: Final = 0.01
 
 
 class Blobs:
@@ -32,6 +46,35 @@ class Blobs:
         if _is_plain(record):  # nearly all records: they need no copy, neither here nor when read
             return record
         return {"packed": True, **{key: self._out(value) for key, value in record.items()}}
+
+    @contextmanager
+    def moved_out(self, records: Sequence[JsonObject]) -> Generator[Sequence[JsonObject]]:
+        """Yield *records* without their long strings; write them in the body, under the lock.
+
+        Raises:
+            OSError: A file cannot be written, or the lock is held for too long.
+        """
+        if all(map(_is_plain, records)):
+            yield records
+            return
+        with self.locked(fcntl.LOCK_SH):
+            yield [self.move_out(record) for record in records]
+
+    @contextmanager
+    def locked(self, kind: int) -> Generator[None]:
+        """Hold the lock: LOCK_SH to write records that name files, LOCK_EX to remove files.
+
+        Raises:
+            OSError: It cannot be had within ten seconds.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        path = private_dir(self._folder) / _LOCK
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            _lock(descriptor, kind, path)
+            yield
+        finally:
+            os.close(descriptor)
 
     def bring_back(self, record: JsonObject) -> JsonObject:
         """Undo `move_out`; the text of a missing or damaged file becomes a note."""
@@ -80,6 +123,30 @@ class Blobs:
         if hashlib.sha256(data).hexdigest() != name:
             return None
         return data.decode("utf-8", "surrogatepass")
+
+
+def names_in(path: Path) -> frozenset[str]:
+    """Return the files that the session at *path* names, damaged records included.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return frozenset(name.decode() for line in file for name in _REFERENCE.findall(line))
+
+
+def _lock(descriptor: int, kind: int, path: Path) -> None:
+    deadline_s = time.monotonic() + _LOCK_LIMIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline_s:
+                held = "another agent-cli holds the lock"
+                raise BlockingIOError(errno.EAGAIN, held, str(path)) from None
+            time.sleep(_POLL_S)  # others hold it while they write one record, or remove files
+        else:
+            return
 
 
 def _is_plain(value: object) -> bool:

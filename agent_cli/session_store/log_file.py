@@ -9,7 +9,8 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,12 +78,12 @@ class LogFile:
         """Open an existing file to append to it.
 
         Raises:
-            SessionError: Another process has it open, or a record in it is damaged.
+            SessionError: Another process has it open or deleted it, or a record in it is damaged.
             OSError: The disk does not let us.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
-            _lock(descriptor, path)
+            _lock(descriptor, path, f", or go on with a copy (--fork {path.stem})")
             log = read_log(path)  # under the lock: another process may have appended
             if log.damage:
                 raise SessionError(
@@ -117,6 +118,22 @@ class LogFile:
     def close(self) -> None:
         """Close the file and release its lock."""
         os.close(self._descriptor)
+
+
+@contextmanager
+def held(path: Path) -> Generator[None]:
+    """Hold the lock of the file at *path*, damaged or not: nothing appends to it meanwhile.
+
+    Raises:
+        SessionError: Another process has it open, or deleted it.
+        OSError: The disk does not let us.
+    """
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        _lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_log(path: Path) -> Log:
@@ -175,14 +192,15 @@ def _sum(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:_SUM_CHARS]
 
 
-def _lock(descriptor: int, path: Path) -> None:
+def _lock(descriptor: int, path: Path, otherwise: str = "") -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise SessionError(
-            f"session {path.stem} is open in another agent-cli: close it there first, or go on"
-            f" with a copy (--fork {path.stem})"
+            f"session {path.stem} is open in another agent-cli: close it there first{otherwise}"
         ) from None
+    if os.fstat(descriptor).st_nlink == 0:  # after we opened the file, before we had the lock
+        raise SessionError(f"session {path.stem} was deleted a moment ago")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

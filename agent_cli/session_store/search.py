@@ -49,10 +49,10 @@ def search(
             if candidates is not None and path not in candidates:
                 continue
             try:
-                history = store.read_file(path)
-            except SessionError:
-                continue  # `sessions verify` reports the damage
-            if match := _match(history, store.describe(path), patterns, redact):
+                history, info = store.read_file(path), store.describe(path)
+            except (SessionError, FileNotFoundError):
+                continue  # `sessions verify` reports the damage; another program deletes sessions
+            if match := _match(history, info, patterns, redact):
                 yield match
 
 

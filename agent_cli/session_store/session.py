@@ -136,6 +136,6 @@ class Session:
         if self._log is None:
             private_dir(self.path.parent)
             self._log = LogFile.create(self.path)
-        packed = [self._blobs.move_out(record) for record in self._unsaved]
-        self._log.append(packed, sync=sync)
+        with self._blobs.moved_out(self._unsaved) as packed:
+            self._log.append(packed, sync=sync)
         self._unsaved = []

@@ -1,6 +1,7 @@
 """The folder of all sessions: create, resume, fork, find and list them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError, SessionNotFound
@@ -166,7 +167,8 @@ class SessionStore:
         Raises:
             SessionNotFound: No session has, or more than one.
         """
-        known = [*self._paths(), *self.folder.glob(f"{_AGENTS}/*/*.jsonl")]
+        of_agents = filter(_is_session, self.folder.glob(f"{_AGENTS}/*/*.jsonl"))
+        known = [*self._paths(), *of_agents]
         found = [path for path in known if id and path.stem.startswith(id)]
         exact = [path for path in found if path.stem == id]
         if len(exact or found) != 1:
@@ -189,15 +191,28 @@ class SessionStore:
 
     def list(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
         """Return the sessions, last used first; at most *limit*."""
-        return [self.describe(path) for path in self.files()[:limit]]
+        found: list[SessionInfo] = []
+        for path in self.files()[:limit]:
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                found.append(self.describe(path))
+        return found
 
     def tree(self, path: Path) -> Sequence[Path]:
-        """Return the file *path* of a session and those of all its subagents."""
-        return [path, *self.of_agents(path.stem).files()]
+        """Return the file *path* of a session and, behind it, those of all its subagents."""
+        found, ids = [path], {path.stem}
+        for each in found:  # grows: a subagent's session that was resumed has subagents of its own
+            files = [file for file in self.of_agents(each.stem).files() if file.stem not in ids]
+            ids |= {file.stem for file in files}
+            found += files
+        return found
 
     def files(self) -> Sequence[Path]:
         """Return the sessions' files, last used first."""
-        return sorted(self._paths(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        used_at_ns: dict[Path, int] = {}
+        for path in self._paths():
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                used_at_ns[path] = path.stat().st_mtime_ns
+        return sorted(used_at_ns, key=used_at_ns.__getitem__, reverse=True)
 
     def describe(self, path: Path) -> SessionInfo:
         """Return the list entry of the session in the file *path*."""
@@ -207,7 +222,12 @@ class SessionStore:
         return known[1]
 
     def _paths(self) -> Iterator[Path]:
-        return filter(Path.is_file, self.folder.glob("*.jsonl"))
+        return filter(_is_session, self.folder.glob("*.jsonl"))
 
     def _path(self, id: str) -> Path:
         return self.folder / f"{id}.jsonl"
+
+
+def _is_session(path: Path) -> bool:
+    # An id of dots, as the name of a folder, would be another folder.
+    return path.is_file() and path.stem.strip(".") != ""

@@ -64,6 +64,11 @@ def sessions_dir() -> Path:
     return state_dir() / "sessions"
 
 
+def server_files_dir(session_id: str) -> Path:
+    """Return the folder of files that MCP servers sent in a session."""
+    return sessions_dir() / "files" / session_id
+
+
 def changes_dir() -> Path:
     """Return the folder of the changes that the agent made to files, by session."""
     return state_dir() / "changes"

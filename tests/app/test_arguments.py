@@ -125,6 +125,7 @@ def test_resume_takes_an_id_or_lets_the_user_choose(words: list[str], resume: st
         ("sessions show 1", Arguments("sessions show", ("1",))),
         ("sessions export 1", Arguments("sessions export", ("1",))),
         ("sessions verify", Arguments("sessions verify")),
+        ("sessions delete 1 2 --yes", Arguments("sessions delete", ("1", "2"), yes=True)),
         ("permissions explain bash -- -x", Arguments("permissions explain", ("bash", "-x"))),
         ("--verbose replay f", Arguments("replay", ("f",), verbose=True)),
         ("--fork 3", Arguments(fork="3")),
@@ -148,7 +149,7 @@ def test_every_command_is_understood(line: str, expected: Arguments) -> None:
     assert parse_arguments(line.split()) == expected
 
 
-SESSIONS = "list, search, show, export, verify, approve, reject"
+SESSIONS = "list, search, show, export, verify, delete, approve, reject"
 
 
 @pytest.mark.parametrize(

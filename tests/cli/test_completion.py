@@ -128,6 +128,8 @@ def test_bash_completes_the_sessions_there_are_now(script: str) -> None:
 
     assert completed(script, "-r", session.id[:4]) == [session.id]
     assert completed(script, "sessions", "show", "") == [session.id]
+    assert completed(script, "sessions", "delete", "x", "y", session.id[:4]) == [session.id]
+    assert completed(script, "sessions", "delete", "x", "--y") == ["--yes"]
     assert completed(script, "--resume", "--vi", "sessions", "show", "") == [session.id]
     assert "opus" in " ".join(completed(script, "--model", ""))
 

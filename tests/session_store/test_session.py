@@ -153,7 +153,7 @@ def test_long_strings_are_kept_beside_the_record(tmp_path: Path) -> None:
     session.close()
 
     assert session.path.stat().st_size < 1000
-    [blob] = (tmp_path / "blobs").iterdir()
+    [blob] = (tmp_path / "blobs").glob("[!.]*")
     assert (blob.stat().st_size, blob.stat().st_mode & 0o777) == (80_000, 0o600)
     assert resumed(session).prompts[0].input == conversation.prompts[0].input
     blob.unlink()

@@ -1,0 +1,135 @@
+"""Delete sessions with everything that is kept for them, and the long strings that only they name.
+
+Strings are shared (blobs.py). One that a deleted session names goes as soon as no other session
+names it; one that no session names, which a killed program left, goes when it is an hour old.
+"""
+
+import fcntl
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from agent_cli.contracts.errors import SessionError
+from agent_cli.session_store.blobs import Blobs, names_in
+from agent_cli.session_store.history import BLOBS_DIR
+from agent_cli.session_store.log_file import held
+from agent_cli.session_store.store import SessionStore
+from agent_cli.system.paths import stamp
+
+_KEPT_S: Final = 3_600
+_BLOB: Final = re.compile(r"([0-9a-f]{64})|\.[0-9a-f]{64}\.\d+")  # or the draft of one
+
+
+def delete(
+    store: SessionStore, ids: Iterable[str], *, folders_of: Callable[[str], Iterable[Path]]
+) -> int:
+    """Delete sessions with those of their subagents; nothing if one of them is open or unknown.
+
+    Args:
+        store: The store of all sessions.
+        ids: Ids, or prefixes of them.
+        folders_of: Returns the folders that others keep for the session with an id.
+
+    Returns:
+        The number of *ids*, each session counted once.
+
+    Raises:
+        SessionNotFound: There is no such session; nothing is deleted.
+        SessionError: One is open in a program, and nothing is deleted; or something cannot be
+            removed, and the message says what.
+    """
+    paths = list(dict.fromkeys(store.find(id) for id in ids))
+    folders: dict[Path, set[str]] = {}
+    try:
+        for path in paths:
+            _require_closed(store, path)
+        for path in paths:
+            if path.exists():  # else it went with the session that started it
+                folders.setdefault(path.parent, set()).update(_remove(store, path, folders_of))
+    except OSError as error:
+        raise SessionError(f"{error.filename} cannot be removed: {error.strerror}") from error
+    finally:
+        for folder, named in folders.items():
+            _clean(folder, named)
+    return len(paths)
+
+
+def _require_closed(store: SessionStore, path: Path) -> None:
+    for each in store.tree(path):
+        with held(each):  # one at a time: there may be more than a process can open
+            pass
+
+
+def _remove(
+    store: SessionStore, path: Path, folders_of: Callable[[str], Iterable[Path]]
+) -> frozenset[str]:
+    """Remove a session and return the names of its long strings.
+
+    Its own file goes last: until then it can be named to be deleted again.
+    """
+    with held(path):
+        named = names_in(path)
+        _itself, *of_agents = store.tree(path)
+        for each in reversed(of_agents):
+            with held(each):
+                _remove_one(store, each, folders_of)
+        _remove_one(store, path, folders_of)
+    return named
+
+
+def _remove_one(
+    store: SessionStore, path: Path, folders_of: Callable[[str], Iterable[Path]]
+) -> None:
+    for folder in (*folders_of(path.stem), store.of_agents(path.stem).folder):
+        if folder.is_symlink():
+            folder.unlink()
+        while folder.is_dir():
+            with suppress(FileNotFoundError):  # another program forgets old changes meanwhile
+                shutil.rmtree(folder)
+    path.unlink()
+
+
+def _clean(folder: Path, deleted: AbstractSet[str]) -> None:
+    try:
+        _sweep(folder, deleted)
+    except OSError as error:
+        raise SessionError(
+            f"{error.filename}: {error.strerror}; long outputs of deleted sessions may still be in"
+            f" {folder / BLOBS_DIR}"
+        ) from error
+
+
+def _sweep(folder: Path, deleted: AbstractSet[str]) -> None:
+    """Remove the long strings in *folder* that no session in it names."""
+    stored = folder / BLOBS_DIR
+    if not stored.is_dir():
+        return
+    # Reading all sessions may take long, and those that write wait for the lock: read before, and
+    # under the lock only what was written meanwhile.
+    store = SessionStore(folder)
+    known = {path: (stamp(path), _named(path)) for path in store.files()}
+    with Blobs(stored).locked(fcntl.LOCK_EX):
+        named: set[str] = set()
+        for path in store.files():
+            before, names = known.get(path, (None, frozenset[str]()))
+            named |= names if before == stamp(path) else _named(path)
+        for file in stored.iterdir():
+            found = _BLOB.fullmatch(file.name)
+            if found and file.name not in named and (file.name in deleted or _is_old(file)):
+                file.unlink()
+
+
+def _named(path: Path) -> frozenset[str]:
+    try:
+        return names_in(path)
+    except FileNotFoundError:  # another program is deleting it
+        return frozenset()
+
+
+def _is_old(file: Path) -> bool:
+    return time.time() - file.stat().st_mtime > _KEPT_S

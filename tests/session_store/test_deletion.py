@@ -1,0 +1,313 @@
+"""Deleted sessions, and the sessions that share files with them."""
+
+import errno
+import fcntl
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.contracts.errors import SessionError, SessionNotFound
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.conversation import Conversation
+from agent_cli.session_store import Session, SessionStore, blobs, export, verify
+from agent_cli.session_store.blobs import BLOB_CHARS_MIN, names_in
+from agent_cli.session_store.deletion import delete
+from agent_cli.session_store.log_file import LogFile
+from tests.fakes import LIMIT_S, says
+from tests.session_store.recordings import WORKSPACE
+
+LONG = [letter * BLOB_CHARS_MIN for letter in "xyz"]
+HOUR_S = 3_600
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "sessions")
+
+
+def keep(store: SessionStore, *texts: str) -> Session:
+    """Return a closed session with a prompt for each text."""
+    conversation = Conversation()
+    session = store.create(conversation, WORKSPACE)
+    conversation.publish = session.record
+    for text in texts or ("hello",):
+        conversation.begin(UserMessage.of(text))
+        conversation.add_reply(says("ok"))
+        conversation.complete()
+    session.close()
+    return session
+
+
+def none(_id: str) -> Sequence[Path]:
+    return ()
+
+
+def blobs_in(folder: Path) -> set[str]:
+    """Return the names of the stored strings."""
+    return {file.name for file in (folder / "blobs").glob("[!.]*")}
+
+
+def named_by(paths: Iterator[Path]) -> set[str]:
+    return {name for path in paths for name in names_in(path)}
+
+
+@st.composite
+def _plans(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], set[int]]:
+    """Return the texts of sessions, of their agents, and which sessions are deleted."""
+    texts = st.lists(st.integers(0, len(LONG)), min_size=1, max_size=3)
+    sessions = draw(st.lists(texts, min_size=1, max_size=4))
+    agents = [draw(st.one_of(st.just([]), texts)) for _ in sessions]
+    return sessions, agents, draw(st.sets(st.integers(0, len(sessions) - 1), min_size=1))
+
+
+@settings(deadline=None, derandomize=True, max_examples=20)
+@given(_plans())
+def test_whatever_is_deleted_the_rest_is_whole(
+    plan: tuple[list[list[int]], list[list[int]], set[int]],
+) -> None:
+    """S2-43: strings are shared; each goes with the last session that names it, and not before."""
+    texts = [*LONG, "a short one"]
+    sessions, agents, doomed = plan
+    with TemporaryDirectory() as folder:
+        store = SessionStore(Path(folder))
+        kept = [keep(store, *(texts[each] for each in session)) for session in sessions]
+        fork, _ = store.fork(kept[0].id)
+        fork.close()
+        for session, chosen in zip(kept, agents, strict=True):
+            if chosen:
+                keep(store.of_agents(session.id), *(texts[each] for each in chosen))
+        deleted = [kept[each] for each in sorted(doomed)]
+
+        assert delete(store, [session.id for session in deleted], folders_of=none) == len(doomed)
+
+        for session in deleted:
+            assert not store.of_agents(session.id).folder.exists()
+            with pytest.raises(SessionNotFound):
+                store.find(session.id)
+        left = {session.id for session in (*kept, fork)} - {session.id for session in deleted}
+        assert {path.stem for path in store.files()} == left
+        for id in left:
+            for path in store.tree(store.find(id)):
+                assert verify(path) == []
+            assert "lost:" not in export(store.read(id), "md", redact=str)
+            opened, _ = store.resume(id)
+            opened.close()
+        assert blobs_in(store.folder) == named_by(iter(store.files()))
+
+
+def test_what_others_keep_for_a_session_and_its_agents_goes_too(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    """An agent's session that was resumed has agents of its own."""
+    session, other = keep(store), keep(store)
+    agent = keep(store.of_agents(session.id), "look for it")
+    nested = keep(store.of_agents(agent.id), "look there")
+    for each in (session, other, agent, nested):
+        (tmp_path / "changes" / each.id / "before").mkdir(parents=True)
+
+    delete(store, [session.id], folders_of=lambda id: [tmp_path / "changes" / id])
+
+    assert [path.name for path in (tmp_path / "changes").iterdir()] == [other.id]
+    assert [*(store.folder / "agents").iterdir()] == []
+    assert [path.stem for path in store.files()] == [other.id]
+
+
+def test_an_agents_session_can_be_deleted_alone_or_named_twice(store: SessionStore) -> None:
+    session = keep(store)
+    one, two = (keep(store.of_agents(session.id), LONG[0], text) for text in (LONG[1], LONG[2]))
+
+    assert delete(store, [one.id[:-1], one.id], folders_of=none) == 1
+
+    assert store.tree(session.path) == [session.path, two.path]
+    assert verify(two.path) == []
+    assert len(blobs_in(two.path.parent)) == 2
+    assert delete(store, [session.id, two.id], folders_of=none) == 2
+    assert not two.path.parent.exists()
+
+
+def test_an_open_session_or_agent_keeps_everything_named_with_it(store: SessionStore) -> None:
+    closed, parent = keep(store), keep(store)
+    agent = keep(store.of_agents(parent.id), "look")
+    opened, _ = store.resume(agent.id)
+
+    with pytest.raises(SessionError, match=f"session {agent.id} is open in another agent-cli: "):
+        delete(store, [closed.id, parent.id], folders_of=none)
+
+    assert {path.stem for path in store.files()} == {closed.id, parent.id}
+    opened.close()
+    assert delete(store, [closed.id, parent.id], folders_of=none) == 2
+
+
+def test_an_unknown_session_keeps_the_others(store: SessionStore) -> None:
+    session = keep(store)
+
+    with pytest.raises(SessionNotFound):
+        delete(store, [session.id, "unknown"], folders_of=none)
+
+    assert session.path.exists()
+
+
+def test_a_damaged_session_can_be_deleted(store: SessionStore) -> None:
+    """Its strings go as well, those named behind the damage included."""
+    session = keep(store, LONG[0])
+    data = session.path.read_bytes()
+    session.path.write_bytes(b"rubbish\n" + data)
+
+    delete(store, [session.id], folders_of=none)
+
+    assert [*store.files()] == []
+    assert blobs_in(store.folder) == set()
+
+
+@pytest.mark.parametrize("place", ["", "agents/{}/"])
+def test_a_name_that_is_another_folder_is_no_session(store: SessionStore, place: str) -> None:
+    """`agents/..` is the folder of all sessions."""
+    session, other = keep(store), keep(store)
+    keep(store.of_agents(session.id), "look")
+    odd = store.folder / place.format(session.id) / "...jsonl"
+    odd.write_bytes(session.path.read_bytes())
+
+    with pytest.raises(SessionNotFound):
+        delete(store, ["."], folders_of=none)
+    delete(store, [session.id], folders_of=none)
+
+    assert [path.stem for path in store.files()] == [other.id]
+
+
+def test_a_string_that_is_being_named_is_not_removed(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program found it there, and writes the record that names it after all were read."""
+    doomed, other = keep(store, LONG[0]), keep(store)
+    [name] = blobs_in(store.folder)
+    stored = blobs.Blobs(store.folder / "blobs")
+    log, _ = LogFile.open(other.path)
+    lock, has_to_wait = blobs._lock, threading.Event()
+
+    def tell(descriptor: int, kind: int, path: Path) -> None:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            has_to_wait.set()
+        lock(descriptor, kind, path)
+
+    monkeypatch.setattr(blobs, "_lock", tell)
+    deleting = threading.Thread(target=lambda: delete(store, [doomed.id], folders_of=none))
+    with stored.moved_out([{"kind": "x", "text": LONG[0]}]) as packed:
+        deleting.start()
+        assert has_to_wait.wait(LIMIT_S)
+        log.append(packed, sync=False)
+    deleting.join()
+    log.close()
+
+    assert not doomed.path.exists()
+    assert verify(other.path) == []
+    assert blobs_in(store.folder) == {name}
+
+
+def test_strings_without_a_session_go_when_they_are_old(store: SessionStore) -> None:
+    """What a killed program left, drafts included; nothing else in the folder."""
+    session = keep(store, LONG[0])
+    folder = store.folder / "blobs"
+    old, young = folder / ("a" * 64), folder / ("b" * 64)
+    draft, foreign = folder / f".{'c' * 64}.123", folder / "notes.txt"
+    for file in (old, young, draft, foreign):
+        file.touch()
+    long_ago_s = time.time() - 2 * HOUR_S
+    for file in (old, draft, foreign):
+        os.utime(file, (long_ago_s, long_ago_s))
+
+    delete(store, [session.id], folders_of=none)
+
+    assert {file.name for file in folder.iterdir()} == {young.name, foreign.name, ".lock"}
+
+
+def test_a_lock_that_is_never_released_is_told(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped program holds it: every wait has a limit, and a session saves again later."""
+    monkeypatch.setattr(blobs, "_LOCK_LIMIT_S", 0.0)
+    doomed, told = keep(store, LONG[0]), list[str]()
+    writing = SessionStore(store.folder, tell=told.append)
+    session = writing.create(conversation := Conversation(), WORKSPACE)
+    conversation.publish = session.record
+
+    with blobs.Blobs(store.folder / "blobs").locked(fcntl.LOCK_EX):
+        conversation.begin(UserMessage.of(LONG[1]))
+        with pytest.raises(SessionError, match=r"\.lock: another agent-cli holds the lock; long"):
+            delete(store, [doomed.id], folders_of=none)
+    session.close()
+
+    assert [text.partition(":")[0] for text in told] == [
+        "the session is no longer being saved",
+        "the session is being saved again, with all that was missing",
+    ]
+    assert verify(session.path) == []
+    assert not doomed.path.exists()
+
+
+def test_what_cannot_be_removed_is_named_and_stays_to_be_deleted(
+    store: SessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, gone = keep(store), keep(store, LONG[0])
+
+    def refuse(folder: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    with pytest.raises(SessionError, match=f"^{tmp_path} cannot be removed: Permission denied$"):
+        delete(
+            store,
+            [gone.id, session.id],
+            folders_of=lambda id: [tmp_path] if id == session.id else [],
+        )
+
+    assert [path.stem for path in store.files()] == [session.id]
+    assert blobs_in(store.folder) == set()
+
+
+def test_a_link_in_place_of_a_folder_is_removed_and_not_followed(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    session = keep(store)
+    (tmp_path / "notes.txt").touch()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+
+    delete(store, [session.id], folders_of=lambda _id: [link])
+
+    assert not link.is_symlink()
+    assert (tmp_path / "notes.txt").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no way to open a deleted file")
+def test_a_session_deleted_while_it_is_opened_is_not_gone_on_with(store: SessionStore) -> None:
+    """What it recorded would be nowhere."""
+    session = keep(store)
+    descriptor = os.open(session.path, os.O_RDWR)
+    delete(store, [session.id], folders_of=none)
+
+    with pytest.raises(SessionError, match="was deleted a moment ago"):
+        LogFile.open(Path(f"/proc/self/fd/{descriptor}"))
+
+    os.close(descriptor)
+
+
+def test_a_list_passes_over_what_is_deleted_meanwhile(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = keep(store)
+    gone = session.path.with_name("gone.jsonl")
+    monkeypatch.setattr(SessionStore, "_paths", lambda _self: iter([gone, session.path]))
+
+    assert store.files() == [session.path]
+    monkeypatch.setattr(SessionStore, "files", lambda _self: [gone, session.path])
+    assert [info.id for info in store.list()] == [session.id]
