@@ -18,6 +18,7 @@ INITIALIZED: Final[dict[str, Json]] = {
             "resume": {},
             "fork": {},
             "close": {},
+            "delete": {},
             "additionalDirectories": {},
         },
     },

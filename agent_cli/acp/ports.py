@@ -81,6 +81,14 @@ class SessionBuilder(Protocol):
         """Return the saved sessions, the most recently used first; blocks."""
         ...
 
+    def delete(self, id: str) -> None:
+        """Delete the saved session *id*, if there is one; blocks.
+
+        Raises:
+            SessionError: It is open in another program, or cannot be removed.
+        """
+        ...
+
     def check_credentials(self) -> None:
         """Raise NoCredentials unless the environment or the user's files hold a key."""
         ...

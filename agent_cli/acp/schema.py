@@ -106,7 +106,7 @@ class SavedSessionParams(NewSessionParams):
 
 
 class SessionParams(_Incoming):
-    """An open session."""
+    """A session by its id."""
 
     session_id: str
 

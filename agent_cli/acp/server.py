@@ -74,6 +74,7 @@ class AcpServer:
             "fork": self._fork,
             "list": self._list,
             "close": self._close,
+            "delete": self._delete,
             "prompt": self._prompt,
             "set_mode": self._set_mode,
             "set_config_option": self._set_option,
@@ -164,6 +165,15 @@ class AcpServer:
         await self._end(session.id)
         return Answer({})
 
+    async def _delete(self, params: Params) -> Answer:
+        id = checked(SessionParams, params).session_id
+        await self._end(id)
+        try:
+            await in_background(lambda: self._program.delete(id))
+        except SessionError as error:
+            raise RpcFault(INVALID_REQUEST, str(error)) from error
+        return Answer({})
+
     async def _prompt(self, params: Params) -> Answer:
         given = checked(PromptParams, params)
         session = self._session(given.session_id)
@@ -237,7 +247,8 @@ class AcpServer:
             session.cancel()
             await session.app.agent.wait_for_idle()
             session.closed.set()
-            await asyncio.wait([self._ended.pop(session)])
+            await asyncio.wait([self._ended[session]])
+            self._ended.pop(session, None)  # another request may have waited for it too
 
 
 async def _until_closed(session: OpenSession) -> None:

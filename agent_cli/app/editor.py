@@ -6,7 +6,7 @@ that.
 """
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,6 +74,18 @@ class EditorProgram:
         """Return the saved sessions, the most recently used first."""
         return self._store.list()
 
+    def delete(self, id: str) -> None:
+        """Delete the saved session *id*, if there is one.
+
+        Raises:
+            SessionError: It is open in another program, or cannot be removed.
+        """
+        from agent_cli.app.deletion import delete_sessions  # noqa: PLC0415 - rare
+
+        if _is_saved(id):
+            with suppress(SessionNotFound):  # another program was faster
+                delete_sessions(self._store, [id])
+
     @cached_property
     def _store(self) -> "SessionStore":
         """The store, shared by all lists: it reads only changed sessions again."""
@@ -121,8 +133,12 @@ class EditorProgram:
 
 def _require_session(id: str) -> None:
     """Reject a prefix of an id, which a terminal accepts: a client knows the whole id."""
-    if "/" in id or not (paths.sessions_dir() / f"{id}.jsonl").is_file():
+    if not _is_saved(id):
         raise SessionNotFound(f"there is no session {id!r}")
+
+
+def _is_saved(id: str) -> bool:
+    return "/" not in id and (paths.sessions_dir() / f"{id}.jsonl").is_file()
 
 
 def _server(given: McpServer, mcp: "McpSettings") -> "ServerConfig":

@@ -36,6 +36,7 @@ _RESPONSES: Final[dict[str, type[BaseModel]]] = {
     "session/fork": schema.ForkSessionResponse,
     "session/list": schema.ListSessionsResponse,
     "session/close": schema.CloseSessionResponse,
+    "session/delete": schema.DeleteSessionResponse,
     "session/prompt": schema.PromptResponse,
     "session/set_mode": schema.SetSessionModeResponse,
     "session/set_config_option": schema.SetSessionConfigOptionResponse,
@@ -185,6 +186,12 @@ class Editor:
         """Shake hands and open a session in the current folder; return its id."""
         await self.agent.initialize(protocol_version=1, **options)
         return (await self.agent.new_session(cwd=str(Path.cwd()))).session_id
+
+    async def delete(self, session_id: str) -> object:
+        """Delete a session; the library's client has no method for it."""
+        async with asyncio.timeout(LIMIT_S):
+            connection = self.agent._conn  # pyright: ignore[reportPrivateUsage]
+            return await connection.send_request("session/delete", {"sessionId": session_id})
 
     async def say(self, session_id: str, *blocks: Any) -> schema.PromptResponse:
         """Send a prompt and wait for its end."""

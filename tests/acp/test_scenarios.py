@@ -12,6 +12,8 @@ import acp
 import pytest
 from acp import schema
 
+from agent_cli.session_store import SessionStore
+from agent_cli.system.paths import sessions_dir
 from tests.acp.editor import LIMIT_S, editor
 from tests.e2e.program import results_in, said_by_user, text_of, until
 from tests.mcp_client.conftest import SDK_SERVER
@@ -68,6 +70,7 @@ async def test_the_handshake_says_what_there_is() -> None:
         assert capabilities.load_session
         assert capabilities.session_capabilities is not None
         assert capabilities.session_capabilities.fork is not None
+        assert capabilities.session_capabilities.delete is not None
 
 
 async def test_a_prompt_is_answered_piece_by_piece() -> None:
@@ -511,6 +514,44 @@ async def test_a_forked_session_leaves_the_other_one_alone() -> None:
         assert fork.session_id != id
         assert "in the fork" not in json.dumps(api.requests[2].body)
         assert len(api.requests[1].body["messages"]) == 3
+
+
+async def test_a_deleted_session_is_closed_and_listed_no_more() -> None:
+    """Its own client asks, so a running prompt ends; what never existed is deleted already."""
+    async with (
+        FakeMessagesApi(reply("First."), reply(WRITE)) as api,
+        editor(api) as (client, _),
+    ):
+        id = await client.open()
+        await client.say(id, "one")
+        asked = client.never_answers()
+        prompt = asyncio.create_task(client.say(id, "write it"))
+        await asked.wait()
+
+        assert await client.delete(id) == {}
+
+        assert (await prompt).stop_reason == "cancelled"
+        assert (await client.agent.list_sessions()).sessions == []
+        assert not list(sessions_dir().glob("*.jsonl"))
+        for gone in (id, "0123456789ab", "../../etc/passwd", ""):
+            assert await client.delete(gone) == {}
+        with pytest.raises(acp.RequestError, match="there is no session"):
+            await client.agent.load_session(cwd=str(Path.cwd()), session_id=id)
+
+
+async def test_a_session_that_is_open_elsewhere_is_not_deleted() -> None:
+    async with FakeMessagesApi(reply("First.")) as api, editor(api) as (client, _):
+        id = await client.open()
+        await client.say(id, "one")
+        await client.agent.close_session(session_id=id)
+        session, _conversation = SessionStore(sessions_dir()).resume(id)
+
+        with pytest.raises(acp.RequestError, match="open in another agent-cli") as refused:
+            await client.delete(id)
+
+        session.close()
+        assert refused.value.code == -32600
+        assert session.path.exists()
 
 
 @pytest.mark.parametrize("id", ["0123456789ab", "../../etc/passwd", ""])

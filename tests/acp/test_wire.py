@@ -257,7 +257,18 @@ def test_no_message_breaks_the_connection() -> None:
         *(None, True, -1, 1e300, "", "\x00", "/", "../..", [], {}, [None], [[]], {"type": "text"}),
         *([{"type": "text"}], [{"type": "image", "data": "x"}], [{"name": "x", "command": 5}]),
     )
-    methods = ("new", "load", "resume", "fork", "list", "close", "prompt", "set_mode", "cancel")
+    methods = (
+        "new",
+        "load",
+        "resume",
+        "fork",
+        "list",
+        "close",
+        "delete",
+        "prompt",
+        "set_mode",
+        "cancel",
+    )
     chooser = random.Random(7)
     with started(ANTHROPIC_API_KEY=None) as program:
         tell(program, INITIALIZE)
