@@ -352,7 +352,7 @@ async def test_an_agent_that_asks_for_ever_without_a_person_is_stopped() -> None
 
 
 async def test_an_agent_hears_of_its_background_commands_and_they_end_with_it() -> None:
-    """As in a run without a person; its parent, who did not start them, reads which were ended."""
+    """As in a run without a person; its parent, which did not start them, reads which ended."""
     waits = "until test -e go; do sleep 0.02; done; exit 3"
     script = Script(
         go=[started("serve", agent="general"), reply("Done.")],

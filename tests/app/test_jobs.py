@@ -1,4 +1,4 @@
-"""Background commands in the assembled program: whom their end notifies, when it starts a run."""
+"""Background commands in the assembled program: who is notified, and when a run starts."""
 
 import asyncio
 import json
@@ -196,7 +196,7 @@ async def test_an_end_is_told_once_after_a_compaction(monkeypatch: pytest.Monkey
 async def test_in_plan_mode_a_job_can_be_read_and_none_that_changes_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What runs goes on, and its end is told; plan mode is about what the model does next."""
+    """A running job continues, and its end is reported; plan mode limits later calls."""
     read = tool_use("job_output", {"id": 1})
     another = tool_use("bash", {"command": "touch made; sleep 60", "background": True})
     script = (reply(JOB), reply("Up."), reply(read, another), reply("Planned."), reply("Seen."))

@@ -51,7 +51,7 @@ def test_a_definition_without_the_field_says_nothing_of_servers() -> None:
 
 
 def test_a_value_stays_as_it_is_written() -> None:
-    """YAML would make 1.1, False and 8080 of these, which is not what a program is to get."""
+    """YAML would turn these into 1.1, False and 15, but a program needs the text as written."""
     servers = of("\n  a:\n    args: [1.10, no, 0o17]")
 
     assert servers
@@ -88,7 +88,7 @@ def test_any_text_is_servers_or_refused_with_a_sentence(written: str) -> None:
 
 
 def test_before_it_is_trusted_a_person_reads_what_a_definition_starts() -> None:
-    """Trust is given to what acts; a server that is written in a definition acts."""
+    """A server in a definition starts a program, so the question about trust must show it."""
     path = Path.cwd() / ".claude/agents/helped.md"
     path.parent.mkdir(parents=True)
     env = "      env: {LD_PRELOAD: ./x.so}\n"

@@ -255,7 +255,7 @@ async def test_a_flood_is_killed(place: World) -> None:
 
 
 async def test_modules_of_the_workspace_are_not_loaded_by_us(bash: Bash) -> None:
-    """Threat 12: no helper of a command is Python, or starts before the sandbox."""
+    """Threat 12: no helper of a command is a Python process, which would import them."""
     (bash.place.root / "json.py").write_text("open('CANARY', 'w')")
     (bash.place.root / "sitecustomize.py").write_text("open('CANARY', 'w')")
 
