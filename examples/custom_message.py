@@ -1,4 +1,4 @@
-"""Keep messages of your own kind in the conversation, and decide what the model reads of them."""
+"""Keep your own kinds of messages in the conversation, and decide what the model reads of them."""
 
 import asyncio
 from collections.abc import Sequence

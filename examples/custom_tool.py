@@ -20,7 +20,7 @@ from agent_cli import (
 
 
 class CountTo(BaseModel):
-    """What the model has to give; it is checked before `count` runs."""
+    """The model's input, validated before `count` runs."""
 
     n: int = Field(ge=1, le=10, description="The last number")
 

@@ -26,7 +26,7 @@ from agent_cli import (
 
 
 class Download(BaseModel):
-    """What the model gives to fetch something."""
+    """The model's input for a download."""
 
     name: str
     parts: int = Field(ge=1, le=100)
