@@ -2,8 +2,11 @@
 
 import asyncio
 import secrets
+import shlex
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +19,7 @@ from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.git import GitError
+from agent_cli.system.worktree_marks import WorktreeMark, take_left_worktrees
 from agent_cli.system.worktrees import (
     Worktree,
     add_worktree,
@@ -27,6 +31,8 @@ from agent_cli.system.worktrees import (
     repository_of,
     worktree_folder,
 )
+from agent_cli.terminal.background import in_background
+from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -41,6 +47,12 @@ _NO_WORKTREE: Final = (
 )
 
 
+_LEFT: Final = (
+    "agents of a program that was killed left git worktrees; look for changes you need, then remove"
+    " them"
+)
+
+
 @dataclass(slots=True, eq=False)
 class AgentPlace:
     """A workspace with its sandbox and permissions.
@@ -48,6 +60,7 @@ class AgentPlace:
     Attributes:
         startup: The session's startup, with the workspace of this place.
         worktree: None in the session's workspace.
+        mark: Tells other programs that its worktree is in use.
         is_owned: Whether the worktree belongs to this agent, not to its parent.
     """
 
@@ -58,6 +71,7 @@ class AgentPlace:
     permissions: Permissions
     worktree: Worktree | None = None
     is_owned: bool = False
+    mark: WorktreeMark | None = None
 
     @classmethod
     def of_session(cls, bench: "Workbench", startup: StartupContext) -> "AgentPlace":
@@ -77,7 +91,7 @@ class AgentPlace:
         Raises:
             ToolError: The worktree cannot be made; says why.
         """
-        made = await _made(self.startup.workspace)
+        made, mark = await _made(self.startup.workspace)
         repository = made.repository
         below = self.workspace.root.relative_to(repository.resolve())
         extra = self.bench.directories.all[1:]
@@ -88,7 +102,9 @@ class AgentPlace:
         sandbox = parts.sandbox(startup, self.bench.announce.warn)
         permissions = parts.permissions(startup, sandbox)
         permissions.mode = "yolo"  # each call also respects the session's mode, which may change
-        return AgentPlace(self.bench, startup, workspace, sandbox, permissions, made, is_owned=True)
+        return AgentPlace(
+            *(self.bench, startup, workspace, sandbox, permissions, made), is_owned=True, mark=mark
+        )
 
     @property
     def note(self) -> str:
@@ -110,7 +126,11 @@ class AgentPlace:
             return ""
         self.is_owned = False
         self.sandbox.close()
-        return await asyncio.to_thread(self._ended, self.worktree)
+        try:
+            return await asyncio.to_thread(self._ended, self.worktree)
+        finally:
+            if self.mark:
+                self.mark.release()
 
     async def leave(self) -> None:
         """Close the place, unless it is closed, and tell the user how to merge changes."""
@@ -136,7 +156,22 @@ class AgentPlace:
         )
 
 
-async def _made(workspace: Path) -> Worktree:
+def tell_left_worktrees(workspace: Path, warn: Callable[[str], None]) -> None:
+    """Name the worktrees that agents of a killed program left, once, in the background."""
+
+    def tell(found: asyncio.Future[list[Path]]) -> None:
+        if found.cancelled() or found.exception() or not found.result():
+            return
+        commands = (
+            f"`git worktree remove --force {shlex.quote(reveal(str(path)))}`"
+            for path in found.result()
+        )
+        warn(f"{_LEFT}: {'; '.join(commands)}")
+
+    in_background(partial(take_left_worktrees, workspace)).add_done_callback(tell)
+
+
+async def _made(workspace: Path) -> tuple[Worktree, WorktreeMark | None]:
     """Return a new worktree; a cancelled call leaves none behind."""
     making = _Making(workspace)
     try:
@@ -154,23 +189,37 @@ class _Making:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._lock = threading.Lock()
-        self._made: Worktree | None = None
+        self._made: tuple[Worktree, WorktreeMark | None] | None = None
         self._is_abandoned = False
 
-    def run(self) -> Worktree:
+    def run(self) -> tuple[Worktree, WorktreeMark | None]:
         repository = repository_of(self._workspace)
         commit = commit_of(self._workspace, "HEAD")
         name = f"agent-{secrets.token_hex(4)}"
         path = worktree_folder(main_repository_of(self._workspace), name)
-        made = add_worktree(repository, path, commit)
+        tree = add_worktree(repository, path, commit)
+        made = tree, _marked(tree)
         with self._lock:
             self._made, abandoned = made, self._is_abandoned
         if abandoned:
-            remove_worktree(made)
+            _remove(*made)
         return made
 
     def abandon(self) -> None:
         with self._lock:
             self._is_abandoned, made = True, self._made
         if made:
-            remove_worktree(made)
+            _remove(*made)
+
+
+def _remove(worktree: Worktree, mark: WorktreeMark | None) -> None:
+    remove_worktree(worktree)
+    if mark:
+        mark.release()
+
+
+def _marked(worktree: Worktree) -> WorktreeMark | None:
+    try:
+        return WorktreeMark(worktree)
+    except (GitError, OSError):  # it only matters if this program is killed
+        return None

@@ -18,6 +18,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from agent_cli.app import logs, parts
+from agent_cli.app.agent_places import tell_left_worktrees
 from agent_cli.app.agents import AgentTree
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.context_window import ContextWindow
@@ -190,6 +191,7 @@ class Workbench:
         self._preparations.started()
         for text in self._startup.notices:
             self.announce.warn(text)
+        tell_left_worktrees(self.workspace.root, self.announce.warn)
         self.servers.start()
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)

@@ -4,14 +4,16 @@ import asyncio
 import json
 import shlex
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.dialogs import Approved, Decision
-from agent_cli.contracts.events import ToolCall
-from agent_cli.system.worktrees import worktree_folder
+from agent_cli.contracts.events import Notice, ToolCall
+from agent_cli.system.worktree_marks import WorktreeMark
+from agent_cli.system.worktrees import add_worktree, worktree_folder
 from tests.app.test_agents import Person, Program, Script, program, started
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, Reply, reply, tool_use
@@ -153,6 +155,57 @@ async def test_a_stopped_agent_leaves_its_changes_and_the_person_is_told(
     _main, tree = trees(repository)
     assert f"its changes are in the git worktree {tree}" in told
     assert (Path(tree) / "src" / "a.txt").read_text() == "two\n"
+
+
+def kill_at_work_in(worktree: Path) -> None:
+    """Let a program mark *worktree* as in use, and kill it."""
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from agent_cli.system.worktrees import Worktree\n"
+        "from agent_cli.system.worktree_marks import WorktreeMark\n"
+        "mark = WorktreeMark(Worktree(Path(sys.argv[1]), Path.cwd(), ''))\n"
+        "print('marked', flush=True); time.sleep(600)"
+    )
+    arguments = [sys.executable, "-c", code, str(worktree)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as program:
+        assert program.stdout
+        assert program.stdout.readline() == b"marked\n"
+        program.kill()
+
+
+def removals(run: Program) -> list[str]:
+    texts = [event.text for event in run.events if isinstance(event, Notice)]
+    return [text for text in texts if "git worktree remove" in text]
+
+
+async def test_what_a_killed_program_left_is_named_once_at_the_next_start(
+    repository: Path,
+) -> None:
+    """Nobody removed it; where another program's agent works, nothing is said."""
+    left, used = (worktree_folder(repository, name) for name in ("agent-1", "agent-2"))
+    trees = [add_worktree(repository, path, "HEAD") for path in (left, used)]
+    kill_at_work_in(left)
+    mark = WorktreeMark(trees[1])
+    said: list[list[str]] = []
+    for place in (used, repository):  # from another worktree of the repository, too
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(place)
+            async with program(Script(go=[reply("Hi.")])) as run:
+                await run.prompt()
+                if place == used:
+                    await until(lambda: removals(run) != [])
+                said.append(removals(run))
+    mark.release()
+
+    assert said == [
+        [
+            "agents of a program that was killed left git worktrees; look for changes you need,"
+            f" then remove them: `git worktree remove --force {left}`"
+        ],
+        [],
+    ]
+    merge(said[0][0], repository)
+    assert not left.exists()
 
 
 async def test_guards_see_the_paths_of_the_worktree(repository: Path) -> None:

@@ -1,0 +1,55 @@
+"""Marks of killed programs: which worktrees they may name."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.worktree_marks import WorktreeMark, take_left_worktrees
+from agent_cli.system.worktrees import add_worktree, worktree_folder
+from tests.system.test_worktrees import git
+
+MARK = "agent-cli.at-work"
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    """The git folder of a worktree of the repository in *tmp_path*."""
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "first")
+    add_worktree(tmp_path, worktree_folder(tmp_path, "agent-1"), "HEAD")
+    return tmp_path / ".git" / "worktrees" / "agent-1"
+
+
+def test_a_released_mark_leaves_nothing_behind(marks: Path, tmp_path: Path) -> None:
+    worktree = worktree_folder(tmp_path, "agent-1")
+    before = {*marks.iterdir()}
+    made = add_worktree(tmp_path, worktree_folder(tmp_path, "agent-2"), "HEAD")
+    mark = WorktreeMark(made)
+    assert take_left_worktrees(tmp_path) == []
+    mark.release()
+
+    assert take_left_worktrees(tmp_path) == []
+    assert {*marks.iterdir()} == before
+    (marks / MARK).touch()
+    assert take_left_worktrees(worktree) == [worktree]
+    assert take_left_worktrees(tmp_path) == []
+
+
+def test_a_repository_of_others_names_no_folder_elsewhere(marks: Path, tmp_path: Path) -> None:
+    """Nor does a link in place of a mark lead anywhere."""
+    elsewhere = tmp_path / "precious"
+    elsewhere.mkdir()
+    (marks / "gitdir").write_text(f"{elsewhere / '.git'}\n")
+    (marks / MARK).touch()
+
+    assert take_left_worktrees(tmp_path) == []
+
+    (marks / MARK).symlink_to(elsewhere / "file")
+    assert take_left_worktrees(tmp_path) == []
+    assert not (elsewhere / "file").exists()
+
+
+def test_outside_a_repository_nothing_is_left(tmp_path: Path) -> None:
+    assert take_left_worktrees(tmp_path) == []
+    (tmp_path / ".git").write_text("gitdir: nowhere\n")
+    assert take_left_worktrees(tmp_path) == []
