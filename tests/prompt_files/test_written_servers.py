@@ -51,7 +51,7 @@ def test_a_definition_without_the_field_says_nothing_of_servers() -> None:
 
 
 def test_a_value_stays_as_it_is_written() -> None:
-    """YAML would turn these into 1.1, False and 15, but a program needs the text as written."""
+    """YAML would read numbers and booleans here, but a program needs the text as written."""
     servers = of("\n  a:\n    args: [1.10, no, 0o17]")
 
     assert servers
