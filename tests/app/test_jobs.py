@@ -54,7 +54,7 @@ class Here:
         await self.app.agent.wait_for_idle()
 
     def told(self) -> str:
-        """Return the last user text of the model's last request."""
+        """Return the user's texts in the model's last request."""
         return "\n".join(said_by_user(self.api.requests[-1].body))
 
 

@@ -471,7 +471,7 @@ def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
 
 
 def test_a_held_display_shows_nothing_and_then_everything_while_the_run_goes_on() -> None:
-    """S4-29: the run continues meanwhile."""
+    """S4-29: the stream is still read meanwhile."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()

@@ -124,7 +124,7 @@ def test_a_server_is_added_tested_listed_and_removed() -> None:
     ],
 )
 def test_options_of_a_command_are_its_own(words: str, entry: dict[str, object]) -> None:
-    """As users copy it from a server's page; our options come before the command."""
+    """As users copy it from a server's page; after a URL, options are ours."""
     assert agent_cli("mcp", "add", "new", *words.split()).code == 0
 
     assert json.loads(user_file().read_text())["mcpServers"]["new"] == entry
