@@ -12,6 +12,7 @@ from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
+from agent_cli.mcp_client.names import is_of_server
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
@@ -70,7 +71,8 @@ class AgentServers:
         shared = [
             tool
             for tool in self._shared.offered()
-            if tool.name != SEARCH_TOOL and server_of(tool.name) not in self._definition.own_servers
+            if tool.name != SEARCH_TOOL
+            and not any(is_of_server(tool.name, own) for own in self._definition.own_servers)
         ]
         tools = [*shared, *self._pool.tools(self._present)]
         turn.tools += [tool for tool in tools if self._allows(tool.name)]
@@ -117,11 +119,6 @@ class AgentServers:
         if state.phase is ServerPhase.DISABLED or state.name in self._present:
             return ""
         return f"MCP server '{state.name}' was not ready in time"
-
-
-def server_of(tool: str) -> str:
-    """Return the MCP server in the name of *tool*; "" if it is not one of a server."""
-    return tool.split("__")[1] if tool.startswith("mcp__") else ""
 
 
 def _told(text: str) -> str:

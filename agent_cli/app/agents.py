@@ -15,7 +15,7 @@ from agent_cli.app.agent_catalogue import catalogue
 from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.agent_list import AgentList
 from agent_cli.app.agent_places import AgentPlace
-from agent_cli.app.agent_servers import AgentServers, server_of
+from agent_cli.app.agent_servers import AgentServers
 from agent_cli.app.agent_worker import AgentWorker
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
@@ -27,6 +27,7 @@ from agent_cli.core.batches import InOrder
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
+from agent_cli.mcp_client.names import is_of_server
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.trimming import Trimming
@@ -225,8 +226,8 @@ class AgentTree:
 
 def _allows(definition: AgentDefinition, name: str) -> bool:
     """Return whether *definition* allows its agent the tool *name*."""
-    server = server_of(name)
-    if server and definition.servers is not None and server not in definition.servers:
+    servers = definition.servers if name.startswith("mcp__") else None
+    if servers is not None and not any(is_of_server(name, server) for server in servers):
         return False
     if _is_named(name, definition.denied_tools):
         return False

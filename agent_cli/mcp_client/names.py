@@ -23,3 +23,13 @@ def public_name(server: str, tool: str) -> str:
         return name
     digest = sha256(f"{server}\0{tool}".encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{name[: _LONGEST - 9]}_{digest}"
+
+
+def is_of_server(name: str, server: str) -> bool:
+    """Return whether the public *name* may be that of a tool of *server*.
+
+    True also for a few tools of other servers: those called like this one with `__` behind.
+    """
+    prefix = f"mcp__{_INVALID.sub('_', server)}__"
+    is_cut = len(name) == _LONGEST and prefix.startswith(name[: _LONGEST - 9])
+    return name.startswith(prefix) or is_cut

@@ -29,6 +29,7 @@ from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.declining import REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
+from agent_cli.mcp_client.names import public_name
 from agent_cli.session_store import SessionStore
 from agent_cli.system import paths
 from tests.app.test_jobs import NoServers
@@ -224,13 +225,14 @@ async def test_an_agent_has_servers_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("INSTRUCT", "instructions")
     Path("instructions").write_text("Call it politely.")
     with_servers(
-        raw=raw({"instruct": "${INSTRUCT}"}),
+        **{"raw.one": raw({"instruct": "${INSTRUCT}"})},
         gone={"command": "there-is-no-such-server"},
         unset={"command": "${NEVER_SET_ANYWHERE}"},
     )
+    tools = [public_name("raw.one", tool) for tool in ("raw", "reply")]
     script = Script(
         go=[started(TASK, agent="helped"), reply("Thanks.")],
-        explore_the_basket=[reply(tool_use("mcp__raw__reply", {})), reply("Done.")],
+        explore_the_basket=[reply(tool_use(tools[1], {})), reply("Done.")],
     )
     person = Person(Approved())
     async with program(script, person=person, mode="ask", mcp=True) as run:
@@ -239,10 +241,10 @@ async def test_an_agent_has_servers_of_its_own(monkeypatch: pytest.MonkeyPatch) 
         assert not is_alive(int(Path("pid").read_text()))
 
     offered = [tool for tool in script.tools(TASK) if tool.startswith("mcp__")]
-    assert offered == ["mcp__raw__raw", "mcp__raw__reply"]
+    assert offered == tools
     assert not any(tool.startswith("mcp__") for tool in script.tools("go"))
     assert "Call it politely." in json.dumps(script.bodies(TASK)[0]["system"])
-    assert person.asked == [(f"agent helped ({TASK})", "mcp__raw__reply")]
+    assert person.asked == [(f"agent helped ({TASK})", tools[1])]
     assert "answered" in json.dumps(script.bodies(TASK)[1]["messages"])
     [answer] = run.answers(result)
     said, _, problems = answer.partition("\n\n")

@@ -1,10 +1,11 @@
 import re
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.mcp_client.names import public_name
+from agent_cli.mcp_client.names import is_of_server, public_name
 
 ANY_NAME = st.text(max_size=90)
 
@@ -38,3 +39,14 @@ def test_underscores_never_make_two_tools_one() -> None:
     pairs = list(product(parts, parts))
 
     assert len({public_name(*pair) for pair in pairs}) == len(pairs)
+
+
+@given(ANY_NAME, ANY_NAME)
+def test_a_public_name_tells_whether_a_server_may_have_the_tool(server: str, tool: str) -> None:
+    """A definition names servers as the user wrote them, however long and in any characters."""
+    assert is_of_server(public_name(server, tool), server)
+
+
+@pytest.mark.parametrize("server", ["git", "github2", "hub", ""])
+def test_a_public_name_is_not_of_another_server(server: str) -> None:
+    assert not is_of_server("mcp__github__issues", server)
