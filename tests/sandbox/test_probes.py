@@ -140,13 +140,13 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def bubblewrap() -> Iterator[Bench]:
-    with world("bwrap") as place, machine(place.home) as around:
+    with world("bwrap") as place, machine() as around:
         yield Bench(place, around)
 
 
 @pytest.fixture(scope="module")
 def landlock() -> Iterator[Bench]:
-    with world("landlock") as place, machine(place.home) as around:
+    with world("landlock") as place, machine() as around:
         yield Bench(place, around)
 
 

@@ -337,7 +337,7 @@ def test_repositories_inside_the_workspace_keep_their_hooks() -> None:
 
 
 def test_network_can_be_allowed() -> None:
-    with world("bwrap", network=True) as place, machine(place.home) as around:
+    with world("bwrap", network=True) as place, machine() as around:
         connect = "exec 3<>/dev/tcp/127.0.0.1/$TCP && echo connected"
 
         assert "connected" in place.run(connect, **around.variables()).stdout
