@@ -69,6 +69,7 @@ def test_ctrl_c_while_the_program_loads_gives_the_prompt_back() -> None:
         terminal.send("early\r")
         terminal.until("still starting")
         terminal.send(CTRL_C)
+        terminal.until(lambda: "still starting" not in terminal.text)
         terminal.until_prompt()
         Path("built").touch()
         terminal.until("logs: agent.log")
