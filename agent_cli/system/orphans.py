@@ -21,13 +21,17 @@ def status(child: int) -> int | None:
     """
     if not _IS_LINUX:
         pid, status = os.waitpid(child, os.WNOHANG)
-        code = os.waitstatus_to_exitcode(status)
-        return None if pid == 0 else code if code >= 0 else 128 - code
+        return None if pid == 0 else shell_code(os.waitstatus_to_exitcode(status))
     while state := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG):
         if state.si_pid == child:
             return state.si_status if state.si_code == os.CLD_EXITED else 128 + state.si_status
         os.waitpid(state.si_pid, 0)
     return None
+
+
+def shell_code(code: int) -> int:
+    """Return the exit code that a shell reports for *code*, which is -N after signal N: 128 + N."""
+    return code if code >= 0 else 128 - code
 
 
 def kill_strangers(group: int) -> bool:

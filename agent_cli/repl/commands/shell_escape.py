@@ -19,6 +19,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
 from agent_cli.repl.commands.full_screen import needs_terminal
+from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.writer import OutputLines
 
@@ -148,7 +149,7 @@ async def _on_terminal(command: str, cancel: CancelToken) -> int:
     process = await _started(command, own_session=False)
     try:
         async with cancel.scope():
-            return _as_shells_count(await process.wait())
+            return shell_code(await process.wait())
     finally:
         if process.returncode is None:
             process.kill()
@@ -179,18 +180,13 @@ async def _exit_code(process: Process, output: _Output, cancel: CancelToken) -> 
         async with cancel.scope():
             while chunk := await process.stdout.read(_CHUNK_BYTES):
                 output.add(chunk)
-            return _as_shells_count(await process.wait())
+            return shell_code(await process.wait())
     except BaseException:
         # The shell may have ended, but not the processes it left in its group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
-
-
-def _as_shells_count(code: int) -> int:
-    """Return the exit code as shells do: 128 + N after signal N."""
-    return code if code >= 0 else 128 - code
 
 
 def _as_context(command: str, output: str, ending: str) -> str:
