@@ -93,8 +93,10 @@ class AgentCatalogue:
     def _read(self, folder: AgentFolder) -> Sequence[AgentDefinition]:
         paths = sorted(path for path in folder.path.glob("*.md") if path.is_file())
         if len(paths) > AGENTS_MAX:
-            more = len(paths) - AGENTS_MAX
-            self._warn(f"{folder.path}: {more} agents beyond {AGENTS_MAX} are not used")
+            self._warn(
+                f"{folder.path} holds {len(paths):,} agents; the first {AGENTS_MAX} are used:"
+                " move the others away"
+            )
         agents = [agent for path in paths[:AGENTS_MAX] if (agent := self._one(path, folder))]
         if agents and folder.inside and (why := self._objection()):
             self._warn(f"agents of {folder.path} are not used: {why}")

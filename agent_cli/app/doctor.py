@@ -25,6 +25,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import NO_USAGE
+from agent_cli.contracts.wording import counted
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.trial import connected
 from agent_cli.providers.anthropic_messages import AnthropicMessages
@@ -287,5 +288,5 @@ def _of_server(state: ServerState) -> Check:
         state.phase is ServerPhase.READY,
         state.phase in (ServerPhase.DISABLED, ServerPhase.CONNECTING),
     )
-    text = f"{state.tools} tools" if good else state.reason or str(state.phase)
+    text = counted(state.tools, "tool") if good else state.reason or str(state.phase)
     return Check(f"mcp {state.name}", None if waits else good, text)

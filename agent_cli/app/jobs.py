@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import AgentCliError, ConversationError, ToolErr
 from agent_cli.contracts.events import AgentEnd, Event
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
 from agent_cli_tools.command_answers import started_agent
 from agent_cli_tools.job import Job
@@ -73,7 +74,7 @@ class JobHost:
     def badges(self) -> Sequence[str]:
         """Return the number of running jobs for the status line."""
         count = len(self._jobs.running)
-        return [f"{count} job{'' if count == 1 else 's'}"] if count else []
+        return [counted(count, "job")] if count else []
 
     def all(self) -> Sequence[JobInfo]:
         """Return all jobs, including those of this program's other conversations."""

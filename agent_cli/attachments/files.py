@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.attachments.images import is_image
 from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.wording import counted
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -100,8 +101,8 @@ def _folder(name: str, path: Path) -> Attached:
     entries = sorted(f"{each.name}/" if each.is_dir() else each.name for each in path.iterdir())
     shown = [one_line(reveal(each), _NAME_CHARS_MAX) for each in entries[:_ENTRIES_MAX]]
     if left_out := len(entries) - len(shown):
-        shown.append(f"[{left_out:,} more entries]")
-    count = f"{len(entries):,} entr{'y' if len(entries) == 1 else 'ies'}"
+        shown.append(f"[{counted(left_out, 'more entry', 'more entries')}]")
+    count = counted(len(entries), "entry", "entries")
     text = "\n".join([f"[The user attached the names in the folder {name}]", *shown])
     return Attached(text_block(f"{text}\n"), f"attached @{name}: the names of {count}")
 
@@ -121,7 +122,7 @@ def _file(name: str, path: Path) -> Attached:
     if is_whole and len(text) <= FILE_CHARS_MAX:
         whole = path, data
         lines = len(list(StringIO(text, newline="")))
-        measure = f"{lines:,} line{'' if lines == 1 else 's'}"
+        measure = counted(lines, "line")
     else:
         text = text[:FILE_CHARS_MAX]
         measure = f"the first {len(text):,} characters of {size_bytes:,} bytes"

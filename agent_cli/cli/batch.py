@@ -19,6 +19,7 @@ from agent_cli.cli.conversations import ready
 from agent_cli.cli.one_run import run_options
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.paths import shown
@@ -121,7 +122,7 @@ class _Tally:
         failed = f", {self.failed} not done" if self.failed else ""
         limit = f" of ${self.budget.limit / MICRODOLLARS:.2f}" if self.budget.limit else ""
         spent = f"${self.budget.spent / MICRODOLLARS:.2f}{limit}"
-        return f"{self.ended} of {self.total} tasks{failed}, {spent}"
+        return f"{self.ended:,} of {counted(self.total, 'task')}{failed}, {spent}"
 
 
 @contextmanager
@@ -153,7 +154,7 @@ def _line(result: dict[str, Json]) -> str:
 def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
     """Print a summary, and how to continue if tasks are left; return the exit code."""
     pending = len(batch.state.pending)
-    left = f"{pending} task{'' if pending == 1 else 's'}"
+    left = counted(pending, "task")
     print(f"{tally}; results: {shown((folder.path / RESULTS).resolve())}")
     number = batch.state.stopped
     if number:

@@ -8,6 +8,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.wording import counted
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.listing import last_used
 from agent_cli.system import paths
@@ -31,7 +32,7 @@ def delete_sessions(arguments: Arguments) -> int:
         return 1
     with working("deleting", sys.stderr):
         count = deletion.delete_sessions(store, [path.stem for path in found])
-    print(f"{_counted(count)} deleted")
+    print(f"{counted(count, 'session')} deleted")
     return 0
 
 
@@ -46,14 +47,10 @@ def _agreed(infos: Sequence[SessionInfo], arguments: Arguments) -> bool:
     rows = [(info.id, last_used(info), redact(info.title)) for info in infos]
     columns = [Column("id", whole=True), Column("last used"), Column("title")]
     show(Table(columns, rows, empty=""), sys.stderr)
-    question = f"Delete {_counted(len(infos))} for good? [y/N] "
+    question = f"Delete {counted(len(infos), 'session')} for good? [y/N] "
     print(question, end="", file=sys.stderr, flush=True)
     try:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
     except KeyboardInterrupt:
         print(file=sys.stderr)
         raise
-
-
-def _counted(count: int) -> str:
-    return f"{count} session{'' if count == 1 else 's'}"

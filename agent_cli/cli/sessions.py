@@ -18,6 +18,7 @@ from agent_cli.contracts.errors import SessionError, UsageError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.sessions import SessionMatch
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
 from agent_cli.core.branching import places
 from agent_cli.core.run_result import RunResult
@@ -186,7 +187,7 @@ def verify_sessions(arguments: Arguments) -> int:
     for path, findings in checked.items():
         for finding in findings:
             print(f"{path.name}: {finding}", file=sys.stderr)
-    print(f"{len(found)} session{'' if len(found) == 1 else 's'} checked, {damaged} damaged")
+    print(f"{counted(len(found), 'session')} checked, {damaged} damaged")
     return 1 if damaged else 0
 
 

@@ -16,6 +16,7 @@ from typing import IO, Final
 from agent_cli.app.arguments import Arguments
 from agent_cli.cli.place import SessionPlace
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.wording import counted
 from agent_cli.system.git import GitError
 from agent_cli.system.worktrees import (
     Work,
@@ -148,9 +149,7 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
 
 
 def _told(work: Work) -> str:
-    commits = f"{work.commits} commit{'' if work.commits == 1 else 's'}"
-    files = f"{work.files} file{'' if work.files == 1 else 's'}"
-    return f"{commits}, {files} not committed"
+    return f"{counted(work.commits, 'commit')}, {counted(work.files, 'file')} not committed"
 
 
 def _with_absolute_paths(arguments: Arguments, here: Path) -> Arguments:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.wording import counted
 
 FieldKind: TypeAlias = Literal["text", "number", "integer", "boolean", "choice", "choices"]
 
@@ -60,7 +61,7 @@ class ServerState:
     @property
     def offer(self) -> str:
         """The number of its tools and their tokens, in words."""
-        return f"{self.tools} tool{'' if self.tools == 1 else 's'}, about {self.tokens:,} tokens"
+        return f"{counted(self.tools, 'tool')}, about {counted(self.tokens, 'token')}"
 
     @property
     def unquoted(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.contracts.wording import counted
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
@@ -241,7 +242,8 @@ class ServerConnection:
 
     def _give_up(self, reason: str) -> None:
         if self._restarts:
-            reason = f"{reason}; it was restarted {self._restarts} times and is now left alone"
+            times = counted(self._restarts, "time")
+            reason = f"{reason}; it was restarted {times} and is now left alone"
         self._show(ServerPhase.FAILED, reason)
 
     async def tell_roots(self) -> None:

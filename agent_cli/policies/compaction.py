@@ -15,6 +15,7 @@ from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
@@ -205,7 +206,7 @@ def _trim(turn: Turn, plan: _Plan) -> None:
     cut = next((i for i in cuts if plan.tokens - saved[i] <= plan.target), plan.cut)
     removed = len(plan.history.before(cut))
     turn.conversation.trim(plan.history.cut_id(cut), removed_messages=removed)
-    turn.emit(Notice("warning", f"dropped the oldest {removed} messages to make room"))
+    turn.emit(Notice("warning", f"dropped the oldest {counted(removed, 'message')} to make room"))
 
 
 def _estimate(turn: Turn) -> int:

@@ -3,6 +3,7 @@
 from itertools import accumulate
 
 from agent_cli.contracts.events import Notice
+from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.rounds import history_of
@@ -23,7 +24,7 @@ class Trimming:
             turn.emit(
                 Notice(
                     "warning",
-                    f"dropped the oldest {removed} messages: the conversation exceeded"
+                    f"dropped the oldest {counted(removed, 'message')}: the conversation exceeded"
                     f" max_conversation_messages = {self._max_messages}",
                 )
             )

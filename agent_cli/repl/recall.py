@@ -12,6 +12,7 @@ from agent_cli.contracts.timeline import (
     WidgetOutput,
     typed_in,
 )
+from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
 from agent_cli.terminal.narration import one_line, side_output
 
@@ -30,7 +31,7 @@ class Exchange(NamedTuple):
     @property
     def called(self) -> str:
         """The number of tool calls in words; "" for none."""
-        return f"{self.calls} tool call{'' if self.calls == 1 else 's'}" if self.calls else ""
+        return counted(self.calls, "tool call") if self.calls else ""
 
 
 class Earlier(NamedTuple):
@@ -54,7 +55,7 @@ def earlier_in(conversation: Conversation) -> Earlier | None:
         return None
     before = prompts[:-1][-_EXCHANGES_MAX:]
     return Earlier(
-        f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} so far:",
+        f"{counted(len(prompts), 'prompt')} so far:",
         len(prompts) - 1 - len(before),
         [_exchange(prompt) for prompt in before],
         said_in(prompts[-1]),
@@ -78,7 +79,7 @@ def recalled(conversation: Conversation) -> str:
     rows = [earlier.about, *left_out_row(earlier)]
     for exchange in earlier.before:
         first, *more = exchange.answer.split("\n")
-        folded = f" … {len(more)} more line{'' if len(more) == 1 else 's'}" if more else ""
+        folded = f" … {counted(len(more), 'more line')}" if more else ""
         rows.append(f"you> {exchange.said}")
         rows += [f"  {row}" for row in (exchange.called, f"{first}{folded}") if row]
     side = [row for out in earlier.handed_over for row in side_output(out).split("\n")]

@@ -10,6 +10,7 @@ from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
+from agent_cli.contracts.wording import counted
 from agent_cli.core.branching import BranchPoint
 from agent_cli.core.run_result import RunResult
 from agent_cli.terminal.sanitize import clean
@@ -39,7 +40,7 @@ def narrate(event: events.Event) -> Sentence | None:
         case events.Compacted():
             return Sentence(
                 "dim",
-                f"compacted {event.removed_messages} messages: about "
+                f"compacted {counted(event.removed_messages, 'message')}: about "
                 f"{event.tokens_before:,} → {event.tokens_after:,} tokens",
             )
         case AgentEvent(agent=name, event=inner):
@@ -129,7 +130,7 @@ def ago(elapsed_s: float) -> str:
     minutes = max(0, int(elapsed_s / 60))
     hours, days = minutes // 60, minutes // (24 * 60)
     if days:
-        return f"{days} day{'' if days == 1 else 's'} ago"
+        return f"{counted(days, 'day')} ago"
     if hours:
         return f"{hours} h ago"
     return f"{minutes} min ago" if minutes else "just now"

@@ -96,7 +96,7 @@ def test_a_run_that_is_killed_is_done_again_on_a_clean_worktree(repository: Path
 
     (result,) = results().values()
     assert (run.code, run.stderr) == (0, "")
-    assert run.stdout.startswith(f"a: done, ${result['cost_usd']:.4f}\n1 of 1 tasks, $")
+    assert run.stdout.startswith(f"a: done, ${result['cost_usd']:.4f}\n1 of 1 task, $")
     assert (result["status"], result["attempts"], result["text"]) == ("done", 2, "Written.")
     tree = Path(result["worktree"])
     assert (tree / "sub" / "new.txt").read_text() == "new\n"

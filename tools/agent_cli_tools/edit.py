@@ -11,6 +11,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.wording import counted
 from agent_cli_tools.diffs import Diff, diff
 from agent_cli_tools.stoppable import Claim, in_thread
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
@@ -142,5 +143,6 @@ def _summary(shown: str, count: int, changes: Diff) -> str:
     lines = f"line {changes.first}"
     if changes.last > changes.first:
         lines = f"lines {changes.first}–{changes.last}"
-    edits = "1 edit" if count == 1 else f"{count} edits"
-    return f"{shown}: {edits}, {lines} changed (+{changes.added} −{changes.removed})."
+    return (
+        f"{shown}: {counted(count, 'edit')}, {lines} changed (+{changes.added} −{changes.removed})."
+    )

@@ -15,6 +15,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.timeline import image_block, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.wording import counted
 from agent_cli_tools.excerpts import Excerpt, excerpt
 from agent_cli_tools.fixed_paths import directory_at, names_in
 from agent_cli_tools.seen import Lines
@@ -124,8 +125,9 @@ def _numbered(part: Excerpt) -> list[str]:
 
 def _text(shown: str, part: Excerpt, numbered: Sequence[str], offset: int) -> ToolResult:
     if not part.lines and part.total:
+        where = "" if part.complete else " in its first 64 MB"
         raise ToolError(
-            f"{shown} has {part.total:,} lines{'' if part.complete else ' in its first 64 MB'},"
+            f"{shown} has {counted(part.total, 'line')}{where},"
             f" so there is no line {offset}. Use a smaller offset, or a negative one for the end."
         )
     return ToolResult.of(
@@ -166,7 +168,7 @@ def _directory(workspace: Workspace, path: Path) -> ToolResult:
     shown = entries[:LINES_MAX]
     while sum(len(name.encode(errors="replace")) + 1 for name in shown) > RESULT_BYTES_MAX - 512:
         shown = shown[: len(shown) // 2]
-    note = f"[{len(entries):,} entries"
+    note = f"[{counted(len(entries), 'entry', 'entries')}"
     if len(shown) < len(entries):
         note += f"; the first {len(shown):,} are shown, use glob for others"
     text = "\n".join([*shown, f"{note}]"]).encode(errors="replace").decode()

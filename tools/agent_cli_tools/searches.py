@@ -13,6 +13,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import IO
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.wording import counted
 from agent_cli.system.programs import find_program
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.workspace import Workspace
@@ -150,8 +151,7 @@ def footer(notes: Sequence[str]) -> list[str]:
 
 def left_out(secrets: int) -> list[str]:
     """Return the note on files that were not searched, so that the model does not assume "none"."""
-    files = "1 file" if secrets == 1 else f"{secrets} files"
-    return [f"{files} left out that may hold secrets"] if secrets else []
+    return [f"{counted(secrets, 'file')} left out that may hold secrets"] if secrets else []
 
 
 def displayed(raw: bytes) -> str:

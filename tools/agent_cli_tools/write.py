@@ -7,6 +7,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.wording import counted
 from agent_cli_tools.diffs import diff, lines_of
 from agent_cli_tools.stoppable import Claim, in_thread
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
@@ -63,14 +64,10 @@ def _write(workspace: Workspace, params: WriteParameters, claim: Claim) -> ToolR
     workspace.seen.all_of(path, data)
     shown = workspace.shown(path)
     lines = len(lines_of(params.content))
-    size = f"{_counted(lines, 'line')}, {_counted(len(data), 'byte')}"
+    size = f"{counted(lines, 'line')}, {counted(len(data), 'byte')}"
     verb = "created" if raw is None else "replaced"
     after, _ = decode(data)
     return ToolResult.of(f"{shown} {verb} ({size}).{note}", diff(before, after).details(shown))
-
-
-def _counted(count: int, unit: str) -> str:
-    return f"{count:,} {unit if count == 1 else f'{unit}s'}"
 
 
 def _old_content(workspace: Workspace, path: Path) -> bytes | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.file_changes import Difference, TakenBack
+from agent_cli.contracts.wording import counted
 from agent_cli.repl.commands.spec import Command, Context, Said
 from agent_cli.repl.recall import said_in
 from agent_cli.terminal.narration import one_line
@@ -59,7 +60,7 @@ async def _diff(context: Context, which: str) -> None:
         return
     for difference in found:
         _show(context, difference)
-    count = "1 file" if len(found) == 1 else f"{len(found)} files"
+    count = counted(len(found), "file")
     added, removed = sum(each.added for each in found), sum(each.removed for each in found)
     context.writer.aside(f"{count}, +{added} −{removed}", "dim")
     if commands:

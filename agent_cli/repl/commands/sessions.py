@@ -8,6 +8,7 @@ from typing import Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import typed_in
+from agent_cli.contracts.wording import counted
 from agent_cli.core.branching import BranchPoint, places
 from agent_cli.repl.commands.files import undo
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
@@ -94,7 +95,7 @@ def _about(session: SessionInfo) -> str:
     parts = [
         one_line(session.title, _TITLE_CHARS_MAX) or "-",
         ago(time.time() - session.updated_at_ms / 1000),
-        f"{session.prompts} prompt{'' if session.prompts == 1 else 's'}",
+        counted(session.prompts, "prompt"),
         *(["waits for a decision"] if session.waiting else []),
     ]
     return " · ".join(parts)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
+from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.cells import row_width, rows_taken, shortened
 from agent_cli.repl.live.layout import CONTINUATION
 from agent_cli.repl.live.paint import Paint
@@ -31,7 +32,7 @@ def _folded(lines: Sequence[str], heights: Sequence[int], width: int) -> list[st
     first = lines[:head] if head else [shortened(lines[0], _HEAD_ROWS * width)]
     last = lines[max(len(lines) - tail, len(first)) :]
     left_out = len(lines) - len(first) - len(last)
-    more = f"{left_out:,} more line{'' if left_out == 1 else 's'}" if left_out else ""
+    more = counted(left_out, "more line") if left_out else ""
     if not head:
         more = more or f"{len(lines[0]):,} characters in this line"
     return [*first, *([f"… {more}"] if more else []), *last]

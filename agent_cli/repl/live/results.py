@@ -7,6 +7,7 @@ from typing import Final
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.cells import cut, row_width, rows_taken
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.terminal.sanitize import clean
@@ -95,9 +96,7 @@ class Results:
         self._kept[self._count] = text
         self._kept.pop(self._count - _KEPT_MAX, None)
         left_out = len(rows) - len(shown)
-        more = (
-            f"{left_out} more line{'' if left_out == 1 else 's'}" if left_out else "a longer line"
-        )
+        more = counted(left_out, "more line") if left_out else "a longer line"
         note = self._paint.text(f"{MARGIN}… {more}: Ctrl-O, /output {self._count}", "dim")
         return [note, *shown] if last else [*shown, note]
 
@@ -125,11 +124,12 @@ def outcome_of(details: Json) -> str:
         case {"kind": "command", "exit_code": None, "job": int(id)}:
             return f"job {id}, in the background"
         case {"kind": "read", "lines": int(lines), "total": int(total)}:
-            return f"{lines} lines" if lines == total else f"{lines} of {total} lines"
+            shown = "" if lines == total else f"{lines:,} of "
+            return f"{shown}{counted(total, 'line')}"
         case {"kind": "search", "matches": int(matches)}:
-            return "1 match" if matches == 1 else f"{matches} matches"
+            return counted(matches, "match", "matches")
         case {"kind": "directory", "entries": int(entries)}:
-            return "1 entry" if entries == 1 else f"{entries} entries"
+            return counted(entries, "entry", "entries")
         case _:
             return ""
 

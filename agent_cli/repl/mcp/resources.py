@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.servers import ServerResource
 from agent_cli.contracts.timeline import Block, text_block, text_of
+from agent_cli.contracts.wording import counted
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.terminal.references import references
 from agent_cli.terminal.writer import Lines
@@ -71,9 +72,9 @@ async def with_resources(text: str, servers: ServersPort, lines: Lines) -> UserM
 
 def _measured(blocks: Sequence[Block]) -> str:
     images = sum(block["type"] == "image" for block in blocks)
-    parts = [f"{len(text_of(tuple(blocks))):,} characters"]
+    parts = [counted(len(text_of(tuple(blocks))), "character")]
     if images:
-        parts.append(f"{images} image{'' if images == 1 else 's'}")
+        parts.append(counted(images, "image"))
     return ", ".join(parts)
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
+from agent_cli.contracts.wording import counted
 from agent_cli_tools.matching.frames import Pairs, Quoted
 from agent_cli_tools.matching.lines import Line, Unclear
 
@@ -213,4 +214,4 @@ def _counted(indent: str) -> str:
     kind = {" ": "space", "\t": "tab"}.get(indent[0], "blank")
     if indent.strip(indent[0]):
         kind = "blank"
-    return f"{len(indent)} {kind}{'' if len(indent) == 1 else 's'}"
+    return counted(len(indent), kind)

@@ -1,0 +1,20 @@
+"""Counts in words."""
+
+import pytest
+
+from agent_cli.contracts.wording import counted
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (counted(0, "file"), "0 files"),
+        (counted(1, "file"), "1 file"),
+        (counted(2, "file"), "2 files"),
+        (counted(1234, "more line"), "1,234 more lines"),
+        (counted(1, "entry", "entries"), "1 entry"),
+        (counted(3, "entry", "entries"), "3 entries"),
+    ],
+)
+def test_a_count_takes_the_noun_that_fits(words: str, shown: str) -> None:
+    assert words == shown
