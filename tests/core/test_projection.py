@@ -255,3 +255,15 @@ def test_a_prompt_without_input_goes_on_from_results_whatever_the_stop_reason(
         "assistant",
         "toolResult",
     ]
+
+
+def test_a_cut_at_the_first_prompt_leaves_nothing_out() -> None:
+    """S2-05: the first prompt is always sent; a cut right before it must not send it twice."""
+    conversation = looked()
+    before = sent(conversation)
+    first = conversation.prompts[0].input
+    assert first is not None
+
+    conversation.trim(first.id, removed_messages=0)
+
+    assert sent(conversation) == before

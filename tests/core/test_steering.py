@@ -6,16 +6,21 @@ from typing import Literal
 
 import pytest
 
+from agent_cli import AgentContext, agent_loop, agent_loop_continue
+from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.tooling import Approval, ToolContext
+from agent_cli.contracts.tooling import Allow, Approval, ToolContext
+from agent_cli.core.event_stream import EventStream
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
     Gate,
     Held,
+    ScriptedModel,
     answered,
     calls,
     check_run,
+    config,
     does,
     returns,
     says,
@@ -256,3 +261,43 @@ def _once(event: asyncio.Event) -> bool:
     was_set = event.is_set()
     event.clear()
     return was_set
+
+
+async def _events_of(stream: EventStream) -> list[Event]:
+    return [event async for event in stream]
+
+
+async def test_an_approved_call_runs_although_a_message_skips_the_question_before_it() -> None:
+    """S0-45, S2-32: only the undecided calls are skipped; a person's decision holds."""
+    held, queue = Held(), list[UserMessage]()
+    danger = replace(tool("danger", held), require_approval=Approval(required=True, reason="?"))
+    asks = calls(
+        *(tool_use(name, {}, f"t{n}") for n, name in enumerate(["held", "danger", "danger"]))
+    )
+
+    async def steered() -> list[UserMessage]:
+        return [queue.pop()] if queue else []
+
+    model = ScriptedModel(asks, says("ok"))
+    context = AgentContext(tools=[tool("held", held), danger])
+    options = replace(config(model), approval="batch", get_steering_messages=steered)
+    stream = agent_loop([UserMessage.of("go")], context, options)
+    await _events_of(stream)
+    assert stream.result().stop_reason == "waiting_for_approval"
+
+    resumed = agent_loop_continue(
+        replace(context, messages=stream.result().messages),
+        replace(options, approval="defer"),
+        decisions={"t2": Allow()},
+    )
+    running = asyncio.ensure_future(_events_of(resumed))
+    await asyncio.wait_for(held.gate("t0").reached.wait(), LIMIT_S)
+    queue.append(UserMessage.of("leave the first"))
+    held.gate("t0").open()
+    held.gate("t2").open()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    assert held.ended == ["t0", "t2"]
+    answers = texts(resumed.result().messages)
+    assert answers["t1"].startswith("Skipped")
+    assert answers["t2"] == "t2 is done"

@@ -79,6 +79,7 @@ async def test_a_dated_model_is_named_as_vertex_does() -> None:
 
     assert (asked.text, api.refusals) == ("hi", [])
     assert "claude-haiku-4-5@20251001:" in api.requests[0].path.replace("%40", "@")
+    assert "cache_control" not in api.requests[0].body
 
 
 async def test_a_google_sign_in_that_is_missing_names_the_command(
@@ -120,6 +121,7 @@ async def test_foundry_gets_its_key_and_not_anthropics(monkeypatch: pytest.Monke
 
     assert (asked.text, api.refusals) == ("hi", [])
     assert FOREIGN not in str(api.requests[0].headers)
+    assert "cache_control" not in api.requests[0].body
 
 
 async def test_foundry_gets_a_token_of_the_machines_identity(
