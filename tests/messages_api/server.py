@@ -86,6 +86,11 @@ class FakeMessagesApi:
 
     async def __aexit__(self, *_exc: object) -> None:
         assert self._server is not None
+        # A connection that is accepted when the server closes would never be ours to close.
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in ("its transport is made", "its protocol is told"):
+            await asyncio.sleep(0)
         self._server.close()
         for connection in tuple(self._connections):
             await connection.close()

@@ -1,10 +1,12 @@
 """The server's own parts: pacing, faults, the cache simulation, the thread and the command."""
 
 import asyncio
+import gc
 import json
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,22 @@ def test_the_cache_misses_what_is_more_than_20_blocks_away_or_was_changed() -> N
     assert near["cache_read_input_tokens"] > 0
     assert changed["cache_read_input_tokens"] == 0
     assert missed["cache_read_input_tokens"] == 0
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_connection_that_is_just_being_accepted_is_closed_too(turns: int) -> None:
+    """Or the garbage collector would report it in a later test."""
+    async with FakeMessagesApi() as api:
+        client = socket.create_connection(("127.0.0.1", api.port), timeout=20)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    with client:
+        client.setblocking(False)
+        answer = asyncio.get_running_loop().sock_recv(client, 1)
+        with suppress(ConnectionResetError):
+            assert await asyncio.wait_for(answer, 20) == b""
+    gc.collect()
 
 
 def test_the_command_serves_a_script_to_another_process(tmp_path: Path) -> None:
