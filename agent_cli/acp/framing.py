@@ -10,6 +10,7 @@ from typing import Final
 
 from agent_cli.acp.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.shapes import is_object
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 """The longest line to read; an image of 5 MB is 7 MB of base64."""
@@ -59,7 +60,7 @@ def decode(line: bytes) -> dict[str, Json]:
             message = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError) as error:
         raise RpcFault(PARSE_ERROR, f"the line is not JSON: {_reason(error)}") from error
-    if not isinstance(message, dict):
+    if not is_object(message):
         raise RpcFault(INVALID_REQUEST, "a message is one JSON object on a line of its own")
     return message
 

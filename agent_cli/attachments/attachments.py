@@ -81,7 +81,8 @@ class Attachments:
         Raises:
             UsageError: One of them cannot be read or sent.
         """
-        parts, at = [], 0
+        parts: list[str] = []
+        at = 0
         for reference in references(text):
             if reference.start >= at and (mark := self.add_file(reference.path)):
                 parts += [text[at : reference.start], mark]

@@ -21,6 +21,7 @@ from agent_cli.batch.ports import RESULT
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.shapes import is_object
 
 RESULTS: Final = "RESULTS.jsonl"
 _ATTEMPTS: Final = "attempts.jsonl"
@@ -132,7 +133,7 @@ class BatchFolder:
             found = json.loads((self.files_of(attempt) / RESULT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, dict) else None
+        return found if is_object(found) else None
 
     def add_result(self, result: dict[str, Json]) -> None:
         """Append the result of a task that has none."""

@@ -23,6 +23,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.paths import shown
+from agent_cli.system.shapes import is_sequence
 from agent_cli.system.stop_signals import exit_code_of
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled
@@ -83,7 +84,7 @@ def worker_options(arguments: Arguments) -> Iterator[str]:
         if value is True:
             yield name
         elif value:
-            for each in value if isinstance(value, tuple) else (value,):
+            for each in value if is_sequence(value) else (value,):
                 yield f"{name}={each.absolute() if isinstance(each, Path) else each}"
     for override in arguments.overrides:
         yield from _as_option(override)

@@ -19,6 +19,7 @@ from agent_cli.hooks.runs import HookRuns
 from agent_cli.settings.hook_files import claude_hooks
 from agent_cli.settings.sources import CLAUDE_FILES
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.shapes import is_mapping, is_object, is_sequence
 from agent_cli.terminal.sanitize import reveal
 
 _USAGE = "write agent-cli hooks list, test EVENT [--input FILE], or import"
@@ -109,7 +110,7 @@ def _read(file: Path) -> dict[str, Json]:
         given = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"--input: {file} cannot be read as JSON: {error}") from error
-    if not isinstance(given, dict):
+    if not is_object(given):
         raise UsageError(f"--input: {file} must hold one JSON object")
     return given
 
@@ -127,7 +128,7 @@ def _import(startup: StartupContext) -> int:
         if written:
             print(f"# from {ascii(str(path))[1:-1]}")
         for group in written:
-            fields = group.group if isinstance(group.group, Mapping) else {}
+            fields: Mapping[str, object] = group.group if is_mapping(group.group) else {}
             print(f"[[hooks.{_key(group.event)}]]")
             for name, value in fields.items():
                 print(f"{_key(name)} = {_toml(value)}")
@@ -143,10 +144,10 @@ def _key(name: str) -> str:
 
 
 def _toml(value: object) -> str:
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         kept = {name: part for name, part in value.items() if part is not None}
         pairs = (f"{_key(str(name))} = {_toml(part)}" for name, part in kept.items())
         return "{ " + ", ".join(pairs) + " }"
-    if isinstance(value, list | tuple):
+    if is_sequence(value):
         return "[" + ", ".join(_toml(part) for part in value if part is not None) + "]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

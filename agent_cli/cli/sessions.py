@@ -28,6 +28,7 @@ from agent_cli.session_store.history import History
 from agent_cli.session_store.listing import COLUMNS, as_json, last_used, row
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
+from agent_cli.system.shapes import is_object
 from agent_cli.terminal.narration import describe_place
 
 _NUMBERS = ("prompts", "cost")
@@ -136,7 +137,7 @@ def _is_recording(path: Path) -> bool:
             first = json.loads(file.readline())
     except (OSError, ValueError):
         return False  # reading it as a session reports the fault
-    return isinstance(first, dict) and first.get("type") == "response"
+    return is_object(first) and first.get("type") == "response"
 
 
 def export_session(arguments: Arguments) -> int:

@@ -6,7 +6,7 @@ that would change them in place raise. A deep copy is plain and may be changed.
 
 import operator
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 if TYPE_CHECKING:
     from agent_cli.contracts.timeline import Json
@@ -72,8 +72,9 @@ class Frozen:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if isinstance(value, dict | list):
-                object.__setattr__(self, name, frozen(value))
+                object.__setattr__(self, name, frozen(cast("Json", value)))
             elif isinstance(value, tuple):
-                kept = tuple(map(frozen, value))
-                if any(map(operator.is_not, kept, value)):  # unchanged, keep the same tuple
+                before = cast("tuple[Json, ...]", value)
+                kept = tuple(map(frozen, before))
+                if any(map(operator.is_not, kept, before)):  # unchanged, keep the same tuple
                     object.__setattr__(self, name, kept)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
-from jsonschema import Draft202012Validator, SchemaError, ValidationError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError, validators
 from jsonschema.protocols import Validator
-from jsonschema.validators import extend, validator_for
+from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
@@ -93,8 +93,8 @@ def _checker_of(base: type[Validator]) -> type[Validator]:
     checks |= dict.fromkeys(_NOT_CHECKED, _no_check)
     if "additionalProperties" in checks:
         checks["additionalProperties"] = _without_patterns(checks["additionalProperties"])
-    checker: type[Validator] = extend(base, checks)
-    return checker
+    extend: Callable[..., type[Validator]] = cast("Any", validators).extend  # it has no types
+    return extend(base, checks)
 
 
 def _keywords(base: type[Validator]) -> Iterator[tuple[str, Check]]:

@@ -1,7 +1,7 @@
 """Normalise the values hooks return: plain or awaitable, messages or none."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from agent_cli.contracts.messages import UserMessage
 
@@ -14,8 +14,7 @@ Maybe: TypeAlias = T | Awaitable[T]
 async def settled(value: "Maybe[T]") -> T:
     """Return *value*, awaited if it must be."""
     if isinstance(value, Awaitable):
-        awaited: T = await value
-        return awaited
+        return await cast("Awaitable[T]", value)
     return value
 
 

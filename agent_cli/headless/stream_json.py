@@ -6,11 +6,11 @@ the new piece is written, because repeating the whole would be quadratic.
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from typing import Final
 
 from agent_cli.contracts.events import Event, MessageUpdate
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.shapes import is_mapping, is_sequence
 
 _NAMES: Final = ("type", "kind", "role", "state")
 
@@ -35,9 +35,9 @@ def to_line(shown: dict[str, Json]) -> str:
 def _value(value: object) -> Json:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return {str(key): _value(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
+    if is_sequence(value):
         return [_value(part) for part in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [name for name in _NAMES if hasattr(value, name)]

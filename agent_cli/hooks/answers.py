@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import HookOutcome
+from agent_cli.system.shapes import is_object
 
 Decision: TypeAlias = Literal["deny", "ask", "allow"]
 _WORDS: Final[Mapping[str, Decision]] = {
@@ -110,7 +111,7 @@ def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     except (ValueError, RecursionError) as error:
         raise _Faulty(f"it printed bad JSON ({error})") from error
     specific = said.get("hookSpecificOutput", {})
-    if not isinstance(specific, dict):
+    if not is_object(specific):
         raise _Faulty("hookSpecificOutput must be an object")
     named = specific.get("hookEventName", hook.event)
     if named != hook.event:

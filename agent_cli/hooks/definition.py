@@ -7,11 +7,13 @@ leaving it out would remove the protection.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agent_cli.system.shapes import is_mapping, is_sequence
 
 EVENTS: Final = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"),
@@ -149,7 +151,7 @@ def parse_hooks(groups: Sequence[HookGroup]) -> tuple[list[Hook], list[str]]:
 
 def _hooks_of(group: HookGroup) -> Iterator[Hook]:
     base = Hook(event=group.event, origin=group.origin, is_project=group.is_project)
-    if not isinstance(group.written, Mapping):
+    if not is_mapping(group.written):
         yield replace(base, fault="it is no table; write a matcher and hooks")
         return
     matcher, hooks = group.written.get("matcher"), group.written.get("hooks")
@@ -157,7 +159,7 @@ def _hooks_of(group: HookGroup) -> Iterator[Hook]:
         yield replace(base, fault=fault)
         return
     base = replace(base, matcher=str(matcher or ""))
-    if not isinstance(hooks, list | tuple) or not hooks:
+    if not is_sequence(hooks) or not hooks:
         yield replace(base, fault="it has no list named hooks; add one")
         return
     for each in hooks:
@@ -177,7 +179,7 @@ def _matcher_fault(matcher: object) -> str:
 
 
 def _hook(base: Hook, each: object) -> Hook:
-    if not isinstance(each, Mapping):
+    if not is_mapping(each):
         return replace(base, fault="it is no table; write type and command")
     folded = {str(key).replace("_", "").lower(): value for key, value in each.items()}
     kept = replace(

@@ -29,6 +29,7 @@ from agent_cli.mcp_client.reasons import (
     one_line,
 )
 from agent_cli.mcp_client.silence_limits import SilenceLimits
+from agent_cli.system.shapes import is_object
 
 _INVALID_REQUEST = -32600
 _MISSING_CAPABILITY = -32021
@@ -232,7 +233,7 @@ def _protocol_error(server: Server, error: MCPError) -> str:
 
 def _after_refusal(name: str, error: MCPError) -> str:
     """Return the advice for an HTTP error status."""
-    match error.data.get("status") if isinstance(error.data, dict) else None:
+    match error.data.get("status") if is_object(error.data) else None:
         case 401:
             return f"It asks for a sign-in: the user can run /mcp login {name}."
         case 403:

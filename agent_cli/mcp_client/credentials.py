@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -152,15 +153,12 @@ class UserCredentials:
     @cached_property
     def _place(self) -> Credentials:
         try:
-            import keyring  # type: ignore[import-not-found]  # noqa: PLC0415 - optional, slow to load
-            from keyring.errors import (  # type: ignore[import-not-found]  # noqa: PLC0415
-                KeyringError,
-            )
-
+            keyring = import_module("keyring")  # optional, slow to load, and it may ship no types
+            failure = import_module("keyring.errors").KeyringError
             backend = keyring.get_keyring()
             # A back end without a working service has a priority of 0 or less.
             if backend.priority > 0:
-                return KeyringCredentials(backend, KeyringError)
+                return KeyringCredentials(backend, failure)
         except (ImportError, RuntimeError):
             pass
         return FileCredentials(self._folder)

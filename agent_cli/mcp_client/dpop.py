@@ -18,6 +18,8 @@ import httpx2
 from mcp.client.auth import OAuthFlowError
 from mcp.shared._httpx_utils import RedirectAwareAuth
 
+from agent_cli.system.shapes import is_object
+
 _ALGORITHM = "ES256"
 _FORM = "application/x-www-form-urlencoded"
 _METADATA = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
@@ -151,7 +153,7 @@ def _object(data: bytes) -> dict[str, object]:
         value = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
 
 
 def _origin(url: httpx2.URL) -> str:

@@ -24,6 +24,7 @@ from agent_cli.mcp_client.config import (
     TransportName,
 )
 from agent_cli.mcp_client.variables import Expansion
+from agent_cli.system.shapes import is_array, is_object
 
 _SHORTEST_TIMEOUT_MS = 1000
 # These grants also need the issuer: the MCP server must not choose who gets the assertion.
@@ -54,7 +55,7 @@ def _texts(given: object) -> object:
     """Accept null for an empty table, and numbers and booleans for strings."""
     if given is None:
         return {}
-    if isinstance(given, dict):
+    if is_object(given):
         return {name: _text(value) for name, value in given.items() if value is not None}
     return given
 
@@ -62,7 +63,7 @@ def _texts(given: object) -> object:
 def _listed(given: object) -> object:
     if given is None:
         return ()
-    return [_text(each) for each in given] if isinstance(given, list) else given
+    return [_text(each) for each in given] if is_array(given) else given
 
 
 class _OAuthEntry(BaseModel):
@@ -166,8 +167,8 @@ def _entries(path: Path) -> dict[str, object]:
         raise SettingsError(f"{where}: this is not JSON ({error.msg}); correct it") from error
     except RecursionError as error:
         raise SettingsError(f"{path} is nested too deeply") from error
-    entries = content.get("mcpServers", {}) if isinstance(content, dict) else None
-    if not isinstance(entries, dict):
+    entries = content.get("mcpServers", {}) if is_object(content) else None
+    if not is_object(entries):
         raise SettingsError(f'{path} must hold {{"mcpServers": {{name: {{...}}, ...}}}}')
     return entries
 
@@ -183,7 +184,7 @@ def server_config(
 ) -> ServerConfig | ServerProblem:
     """Return the server that *entry* describes, or why it cannot be used."""
     try:
-        if not isinstance(entry, dict):
+        if not is_object(entry):
             raise SettingsError("a server is an object, {...}")
         given = _Entry.model_validate(entry)
         text = Expansion(environment)
@@ -211,7 +212,7 @@ def server_config(
         return ServerProblem(name, f"{_place(source, name)}: {_first_fault(error)}")
     except SettingsError as error:
         reason = f"{_place(source, name)}: {error}"
-        if isinstance(entry, dict) and (entry.get("disabled") or entry.get("enabled") is False):
+        if is_object(entry) and (entry.get("disabled") or entry.get("enabled") is False):
             # A disabled server may lack its variables until the user enables it.
             return ServerConfig(name=name, enabled=False, source=source, problem=reason)
         return ServerProblem(name, reason)

@@ -18,6 +18,7 @@ from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.reasons import SignInUnavailable
 from agent_cli.mcp_client.token_storage import Storage
+from agent_cli.system.shapes import is_object
 
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
@@ -170,7 +171,7 @@ def _object(response: httpx2.Response) -> dict[str, object]:
         value = response.json()
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
 
 
 def _text_of(file: str, setting: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.commented_json import load_commented
+from agent_cli.system.shapes import is_object
 
 # A default, ${NAME:-...}, is also valid in our format.
 _FOREIGN_VARIABLE = re.compile(r"\$\{(\w+:(?!-)[^}]*|workspace\w*)\}")
@@ -90,16 +91,16 @@ def read_foreign(path: Path, *, workspace: Path) -> ForeignServers:
 
 def _servers(content: object, workspace: Path) -> Mapping[str, Json]:
     """Return the entries of a file, the workspace's own before the user's."""
-    if not isinstance(content, dict):
+    if not is_object(content):
         return {}
     keys = ("mcpServers", "servers", "mcp_servers")
     nested = content.get("mcp")  # settings of older VS Code versions
-    holder = nested if isinstance(nested, dict) and "servers" in nested else content
-    servers: object = next((holder[key] for key in keys if key in holder), {})
+    holder = nested if is_object(nested) and "servers" in nested else content
+    servers: object = next((holder[key] for key in keys if key in holder), None)
     # Claude Code keeps servers of the "local" scope per project directory.
     projects = content.get("projects")
-    project = projects.get(str(workspace)) if isinstance(projects, dict) else None
-    local = project.get("mcpServers") if isinstance(project, dict) else None
+    project = projects.get(str(workspace)) if is_object(projects) else None
+    local = project.get("mcpServers") if is_object(project) else None
     return {
         **(servers if isinstance(servers, dict) else {}),
         **(local if isinstance(local, dict) else {}),

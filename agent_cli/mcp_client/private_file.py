@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.system import paths
+from agent_cli.system.shapes import is_object
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -57,6 +58,6 @@ def read_private_object(path: Path, *, remedy: str) -> dict[str, Any]:
         stored = json.loads(data)
     except ValueError:
         stored = None
-    if not isinstance(stored, dict):
+    if not is_object(stored):
         raise SettingsError(f"{path} is damaged; {remedy}")
     return stored

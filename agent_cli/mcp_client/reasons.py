@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.system.shapes import is_group
 
 CONNECTION_CLOSED = -32000
 REQUEST_TIMEOUT = -32001
@@ -57,7 +58,7 @@ CONNECTION_ERRORS = (
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """Yield the exceptions inside *error*, which may be a group of groups."""
-    if isinstance(error, BaseExceptionGroup):
+    if is_group(error):
         for part in error.exceptions:
             yield from leaves(part)
     else:

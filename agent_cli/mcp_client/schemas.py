@@ -17,6 +17,7 @@ from referencing.jsonschema import DRAFT202012, specification_with
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.system.shapes import is_object
 
 _DESCRIPTION_BYTES_MAX = 2048
 _FAULT_CHARS_MAX = 200
@@ -118,7 +119,8 @@ def _check_references(schema: dict[str, Json]) -> None:
     """
     dialect = specification_with(str(schema.get("$schema")), default=DRAFT202012)
     resource = dialect.create_resource(schema)
-    resolver = Registry().with_resource("", resource).resolver()
+    registry: Registry[Json] = Registry()
+    resolver = registry.with_resource("", resource).resolver()
     for reference in set(_references(schema)):
         # Resolving it would take a network request whenever a call's input is checked.
         if not reference.startswith("#"):
@@ -135,7 +137,7 @@ def _check_references(schema: dict[str, Json]) -> None:
                 raise UnusableSchema(
                     f"its input schema refers to {step}, which is not there"
                 ) from None
-            step = target.get("$ref") if isinstance(target, dict) else None
+            step = target.get("$ref") if is_object(target) else None
 
 
 def description(text: str) -> str:

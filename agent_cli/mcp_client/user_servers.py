@@ -8,6 +8,7 @@ from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.private_file import read_private, write_private
 from agent_cli.system import paths
+from agent_cli.system.shapes import is_object
 
 _SERVERS = "mcpServers"
 
@@ -60,10 +61,10 @@ class UserServers:
     def _read(self) -> dict[str, Json]:
         data = read_private(self.path)
         try:
-            content = {} if data is None else json.loads(data)
+            content: object = json.loads("{}" if data is None else data)
         except ValueError as error:
             raise SettingsError(f"{self.path} is not JSON ({error}); correct it") from error
-        if not isinstance(content, dict):
+        if not is_object(content):
             raise SettingsError(f'{self.path} must hold {{"{_SERVERS}": {{name: {{...}}}}}}')
         return content
 

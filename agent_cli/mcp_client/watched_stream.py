@@ -12,6 +12,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import TypeAdapter, ValidationError
 
 from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.system.shapes import is_array, is_object
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
@@ -94,14 +95,14 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return item
     result = item.message.result
-    if isinstance(tools := result.get("tools"), list):
+    if is_array(tools := result.get("tools")):
         mended = [_mended(tool) for tool in tools]
         result["tools"] = [tool for tool in mended if _is_valid(tool, on_note)]
-    if isinstance(content := result.get("content"), list):
+    if is_array(content := result.get("content")):
         result["content"] = [_known_block(block) for block in content]
-    if isinstance(messages := result.get("messages"), list):
+    if is_array(messages := result.get("messages")):
         for message in messages:
-            if isinstance(message, dict) and isinstance(message.get("content"), dict):
+            if is_object(message) and is_object(message.get("content")):
                 message["content"] = _known_block(message["content"])
     return item
 
@@ -111,7 +112,7 @@ def _known_block(block: object) -> object:
     try:
         _BLOCKS.validate_python(block, by_name=False)
     except (ValueError, RecursionError):
-        kind = block.get("type") if isinstance(block, dict) else None
+        kind = block.get("type") if is_object(block) else None
         named = f' of type "{printable(kind)[:_KIND_CHARS]}"' if isinstance(kind, str) else ""
         return {"type": "text", "text": f"(content{named}, which this program cannot read)"}
     return block
@@ -119,20 +120,20 @@ def _known_block(block: object) -> object:
 
 def _mended(tool: object) -> object:
     """Return *tool* without parts that only the strict rules of the newest revision reject."""
-    if not isinstance(tool, dict):
+    if not is_object(tool):
         return tool
     mended = dict(tool)
-    if isinstance(schema := tool.get("inputSchema"), dict):
+    if is_object(schema := tool.get("inputSchema")):
         mended["inputSchema"] = {"type": "object"} | schema
     # The SDK would fetch references and match patterns without limit, so we check results.
     output, meta = mended.pop("outputSchema", None), tool.get("_meta")
-    if isinstance(output, dict):
-        mended["_meta"] = {**(meta if isinstance(meta, dict) else {}), OUTPUT_SCHEMA: output}
+    if is_object(output):
+        mended["_meta"] = {**(meta if is_object(meta) else {}), OUTPUT_SCHEMA: output}
     return mended
 
 
 def _is_valid(tool: object, on_note: Callable[[str], None]) -> bool:
-    if not isinstance(tool, dict):
+    if not is_object(tool):
         on_note("a tool is left out: it is not an object")
         return False
     name = tool.get("name", "without a name")

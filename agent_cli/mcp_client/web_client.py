@@ -25,6 +25,7 @@ from agent_cli.mcp_client.reasons import (
 )
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.surrogates import SurrogateMender, mend_surrogates
+from agent_cli.system.shapes import is_object
 
 if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported
@@ -194,8 +195,8 @@ def _rpc_error(body: bytes) -> Mapping[str, object] | None:
         value = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    error = value.get("error") if isinstance(value, dict) else None
-    return error if isinstance(error, dict) else None
+    error = value.get("error") if is_object(value) else None
+    return error if is_object(error) else None
 
 
 def _reason(response: httpx2.Response, error: Mapping[str, object] | None, body: bytes) -> str:

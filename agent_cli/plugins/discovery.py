@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import cast
 
 from agent_cli.contracts.tooling import Tool
 from agent_cli.plugins.api import Plugin
@@ -62,7 +63,8 @@ def _plugin(entry: EntryPoint, workspace: Path) -> Plugin:
             raise TypeError(f"it offers {type(offered).__name__}, not a Plugin")
         _check_agents(offered.agents)
         return offered
-    several: Sequence[object] = offered if isinstance(offered, Sequence) else [offered]
+    is_one = not isinstance(offered, Sequence)
+    several = [offered] if is_one else cast("Sequence[object]", offered)
     tools = tuple(each for each in several if isinstance(each, Tool))
     if len(tools) < len(several):
         raise TypeError(f"it offers {type(offered).__name__}, not tools")

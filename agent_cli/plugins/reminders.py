@@ -41,7 +41,7 @@ class Reminder(BaseModel):
 class PendingReminders(BaseModel):
     """The reminders not delivered yet."""
 
-    waiting: list[Reminder] = Field(default_factory=list)
+    waiting: list[Reminder] = Field(default_factory=list[Reminder])
 
 
 WAITING = PluginState("reminders", PendingReminders)

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
@@ -131,9 +131,11 @@ class FileCalls:
             rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
         ):
             return None
-        place = replace(
-            self.place, is_secret=lambda path: rules.hides(path, root, kinds=("deny", "ask"))
-        )
+
+        def is_secret(path: PurePath) -> bool:
+            return rules.hides(path, root, kinds=("deny", "ask"))
+
+        place = replace(self.place, is_secret=is_secret)
         try:
             for path in paths or [str(root)]:
                 if self._holds(path):

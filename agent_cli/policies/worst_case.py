@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Usage
+from agent_cli.system.shapes import is_object
 
 Price: TypeAlias = Callable[[str, Usage], int | None]
 """Returns the cost of a model's usage in micro-dollars, or None if no price is known."""
@@ -90,7 +91,7 @@ def _block_tokens(block: object) -> int:
 
 
 def _is_image(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "image"
+    return is_object(block) and block.get("type") == "image"
 
 
 def _bytes(value: object) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent_cli.prompt_files import front_matter
+from agent_cli.system.shapes import is_array, is_object
 
 FIELD: Final = "mcpServers"
 
@@ -56,15 +57,14 @@ def _loaded(block: str) -> object:
 
 def _pairs(value: object) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield each server with its entry, which is empty for a mere name."""
-    match value:
-        case str():
-            yield from ((name, {}) for name in _names(value.split(",")))
-        case list():
-            for item in value:
-                yield from _pairs(item)
-        case _:
-            for name, entry in _mapping(value).items():
-                yield name, _mapping(entry or {})
+    if isinstance(value, str):
+        yield from ((name, {}) for name in _names(value.split(",")))
+    elif is_array(value):
+        for item in value:
+            yield from _pairs(item)
+    else:
+        for name, entry in _mapping(value).items():
+            yield name, _mapping(entry or {})
 
 
 def _names(items: Iterable[str]) -> Iterator[str]:
@@ -72,6 +72,6 @@ def _names(items: Iterable[str]) -> Iterator[str]:
 
 
 def _mapping(value: object) -> Mapping[str, object]:
-    if isinstance(value, dict):
+    if is_object(value):
         return {str(name): each for name, each in value.items()}
     raise ValueError(f"its {FIELD} must be names of servers, or names with a table each")

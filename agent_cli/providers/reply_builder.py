@@ -151,7 +151,7 @@ class ReplyBuilder:
 
     def _take_usage(self, usage: Json) -> None:
         """Keep the latest figures, because they are cumulative."""
-        given = _mapping(usage) if usage is not None else {}
+        given: Mapping[str, Json] = _mapping(usage) if usage is not None else {}
         self._usage.update({name: value for name, value in given.items() if value is not None})
 
     def _usage_of(self, model: str) -> Usage:

@@ -25,6 +25,7 @@ from agent_cli.providers.transport import (
     connection_failure,
     http_client,
 )
+from agent_cli.system.shapes import is_array
 from agent_cli.version import __version__
 
 Sdk: TypeAlias = anthropic.AsyncAnthropic | AsyncAnthropicBedrockMantle | AsyncAnthropicVertex
@@ -161,8 +162,8 @@ def _status_failure(
 
 def _message_in(body: object) -> str | None:
     """Return the message of an error not in the API's form: AWS's, or Google's in a list."""
-    match body:
-        case [{"error": {"message": str() as message}}, *_]:
+    match body[:1] if is_array(body) else body:
+        case [{"error": {"message": str() as message}}]:
             return message
         case {"message": str() as message} | {"Message": str() as message}:
             return message

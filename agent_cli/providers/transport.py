@@ -16,6 +16,7 @@ from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed, broken_off
 from agent_cli.providers.platforms import ANTHROPIC
+from agent_cli.system.shapes import is_group
 
 CONNECT_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0
@@ -126,7 +127,7 @@ def connection_failure(
 
     The advice names *variable*, which holds the address.
     """
-    while isinstance(error, BaseExceptionGroup):  # parallel connection attempts: report one of them
+    while is_group(error):  # parallel connection attempts: report one of them
         error = error.exceptions[0]
     if isinstance(error, ModelError):
         return CallFailed(error, retryable=False)
@@ -160,7 +161,7 @@ def _reason(error: BaseException | None) -> BaseException | None:
     chain = [error] if error else []
     while chain and (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         # Several addresses were tried: report one of them.
-        chain.append(cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause)
+        chain.append(cause.exceptions[0] if is_group(cause) else cause)
     of_tls = [each for each in chain if isinstance(each, ssl.SSLError)]
     of_system = [each for each in chain if _of_system(each)]
     return next((each for each in (*of_tls, *of_system, *chain) if str(each)), error)

@@ -15,6 +15,10 @@ _FILE_BYTES_MAX = 1_000_000
 _ENTRIES_MAX = 2_000
 
 
+def _no_entries() -> "dict[str, _Kept]":
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """The previous content of a path: nothing, a symlink, a file, a directory, or "other"."""
@@ -22,7 +26,7 @@ class _Kept:
     kind: str
     content: bytes = b""
     mode: int = 0
-    entries: "dict[str, _Kept]" = field(default_factory=dict)
+    entries: "dict[str, _Kept]" = field(default_factory=_no_entries)
 
 
 class Tripwire:

@@ -21,6 +21,7 @@ from typing import Final
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.log_file import write_private
 from agent_cli.system.paths import private_dir
+from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 BLOB_CHARS_MIN = 32_768
 _KEY = "$blob"
@@ -90,14 +91,14 @@ class Blobs:
     def _out(self, value: object) -> object:
         if isinstance(value, str):
             return {_KEY: self._put(value)} if len(value) >= BLOB_CHARS_MIN else value
-        if isinstance(value, dict):
+        if is_object(value):
             return {_escaped(str(key)): self._out(part) for key, part in value.items()}
-        return [self._out(part) for part in value] if isinstance(value, list | tuple) else value
+        return [self._out(part) for part in value] if is_sequence(value) else value
 
     def _back(self, value: object) -> object:
-        if isinstance(value, list):
+        if is_array(value):
             return [self._back(part) for part in value]
-        if not isinstance(value, dict):
+        if not is_object(value):
             return value
         if _KEY in value:
             name = str(value[_KEY])
@@ -153,11 +154,11 @@ def _is_plain(value: object) -> bool:
     """Return whether *value* can be stored in a record unchanged."""
     if isinstance(value, str):
         return len(value) < BLOB_CHARS_MIN
-    if isinstance(value, dict):
+    if is_object(value):
         # A plugin may use dict keys that JSON does not have.
         plain = all(isinstance(key, str) and not key.startswith("$") for key in value)
         return plain and all(map(_is_plain, value.values()))
-    return not isinstance(value, list | tuple) or all(map(_is_plain, value))
+    return not is_sequence(value) or all(map(_is_plain, value))
 
 
 def _escaped(key: str) -> str:
@@ -165,12 +166,10 @@ def _escaped(key: str) -> str:
 
 
 def _names(value: object) -> list[str]:
-    match value:
-        case {"$blob": str(name)}:
-            return [name]
-        case list():
-            return [name for part in value for name in _names(part)]
-        case dict():
-            return [name for part in value.values() for name in _names(part)]
-        case _:
-            return []
+    if is_array(value):
+        return [name for part in value for name in _names(part)]
+    if not is_object(value):
+        return []
+    if isinstance(name := value.get(_KEY), str):
+        return [name]
+    return [name for part in value.values() for name in _names(part)]

@@ -23,6 +23,7 @@ from agent_cli.session_store.transcript import (
     result_line,
     result_text,
 )
+from agent_cli.system.shapes import is_object, is_sequence
 from agent_cli.terminal.sanitize import clean
 
 Format: TypeAlias = Literal["md", "html", "json", "atif"]
@@ -82,15 +83,13 @@ def _document(history: History) -> dict[str, object]:
 
 
 def _redacted(value: object, redact: Redact) -> object:
-    match value:
-        case str():
-            return redact(value)
-        case list() | tuple():
-            return [_redacted(part, redact) for part in value]
-        case dict():
-            return {key: _redacted(part, redact) for key, part in value.items()}
-        case _:
-            return value
+    if isinstance(value, str):
+        return redact(value)
+    if is_sequence(value):
+        return [_redacted(part, redact) for part in value]
+    if is_object(value):
+        return {key: _redacted(part, redact) for key, part in value.items()}
+    return value
 
 
 def _visible(history: History) -> Iterator[Output]:

@@ -68,7 +68,8 @@ class History:
 
     def _put(self, record: JsonObject) -> None:
         outputs = self._prompt(record["prompt"]).output
-        index, output = record["index"], self._codec.output(record["output"])
+        index: int = record["index"]
+        output = self._codec.output(record["output"])
         if not record.get("replaced"):
             outputs.insert(index, output)
         elif outputs[index].id == output.id:

@@ -101,7 +101,8 @@ class LogFile:
         Raises:
             OSError: They are not written, or with *sync* may not be on the disk.
         """
-        previous, lines = self._last_sum, []
+        previous = self._last_sum
+        lines: list[bytes] = []
         for record in records:
             line, previous = _line(record, previous)
             lines.append(line)

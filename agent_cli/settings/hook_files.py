@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.rules import fold
 from agent_cli.settings.sources import CLAUDE_FILES, WrittenHooks, text_of
 from agent_cli.settings.toml_json import file_entries
+from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 
 PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 _OWN_FILES = ("appsettings.json", "appsettings.toml")
@@ -31,13 +32,13 @@ def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
             f"{path} is not valid JSON, so its hooks cannot be read: correct it, or set"
             " hooks.claude_files = false"
         ) from error
-    hooks = document.get("hooks") if isinstance(document, dict) else None
+    hooks = document.get("hooks") if is_object(document) else None
     if not hooks or document.get("disableAllHooks") is True:
         return
-    if not isinstance(hooks, dict):
+    if not is_object(hooks):
         hooks = {"PreToolUse": ["hooks"]}  # not a table: a hook that blocks with an error
     for event, groups in hooks.items():
-        for group in groups if isinstance(groups, list) else [groups]:
+        for group in groups if is_array(groups) else [groups]:
             yield WrittenHooks(event, group, str(path), from_project)
 
 
@@ -68,17 +69,17 @@ def project_hooks(workspace: Path) -> list[WrittenHooks]:
 
 def _own_hooks(path: Path) -> Iterator[WrittenHooks]:
     for entry in file_entries(path, from_project=True):
-        if fold(entry.path[0]) == "hooks" and isinstance(entry.value, list):
+        if fold(entry.path[0]) == "hooks" and is_array(entry.value):
             for group in entry.value:
                 yield WrittenHooks(entry.path[-1], group, entry.origin, from_project=True)
 
 
 def entries_of(written: WrittenHooks) -> Iterator[Mapping[str, object]]:
     """Yield the tables of the hooks in a group, ignoring invalid parts."""
-    group = written.group if isinstance(written.group, Mapping) else {}
+    group: Mapping[str, object] = written.group if is_mapping(written.group) else {}
     hooks = group.get("hooks")
-    for hook in hooks if isinstance(hooks, list | tuple) else ():
-        if isinstance(hook, Mapping):
+    for hook in hooks if is_sequence(hooks) else ():
+        if is_mapping(hook):
             yield hook
 
 
@@ -87,7 +88,7 @@ def words_of(hook: Mapping[str, object]) -> list[str]:
     command, args = hook.get("command"), hook.get("args")
     if not isinstance(command, str):
         return []
-    if isinstance(args, list | tuple):
+    if is_sequence(args):
         return [command, *map(str, args)]
     try:
         return shlex.split(command)

@@ -20,7 +20,8 @@ def all_rules() -> dict[str, SettingRule]:
     """Return every setting's rule by its dotted key, in the order of the schema."""
     rules = rules_of(Settings)
     for section in sections():
-        inner = rules_of(type(getattr(Settings(), section)))
+        values: object = getattr(Settings(), section)
+        inner = rules_of(type(values))
         rules |= {f"{section}.{name}": rule for name, rule in inner.items()}
     return rules
 

@@ -5,7 +5,7 @@ It knows the schema but no source: values of files, variables and options arrive
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.keys import all_rules, rules_of, sections, value_of
@@ -13,6 +13,7 @@ from agent_cli.settings.rules import SettingRule, fold
 from agent_cli.settings.schema import Settings
 from agent_cli.settings.sources import Entry, KeyPath
 from agent_cli.system import paths
+from agent_cli.system.shapes import is_array, is_mapping, is_sequence
 
 # Top-level keys in the settings files of older programs.
 OLD_NAMES = {
@@ -94,15 +95,16 @@ class Layers:
         rule = self._rules[key]
         value = _checked(key, rule, entry, entry.value)
         before = self._values.get(key, value_of(Settings(), key))
-        if rule.item and isinstance(value, list):
+        if rule.item and is_array(value):
             self._put_records(key, [self._record(key, rule, entry, raw) for raw in value], entry)
-        elif isinstance(value, Mapping) and isinstance(before, Mapping):
+        elif is_mapping(value) and is_mapping(before):
             named = {name.lower(): part for name, part in value.items()}
             self.origins |= {f"{key}.{name}": entry.origin for name in named}
             self._values[key] = MappingProxyType({**before, **named})
         elif isinstance(value, tuple) and isinstance(before, tuple) and (rule.append or entry.adds):
-            self._values[key] = before + value
-            self.added.setdefault(key, []).extend(entry._replace(value=item) for item in value)
+            items = cast("tuple[object, ...]", value)
+            self._values[key] = before + items
+            self.added.setdefault(key, []).extend(entry._replace(value=item) for item in items)
             earlier = self.origins.get(key)
             self.origins[key] = f"{earlier}, {entry.origin}" if earlier else entry.origin
         else:
@@ -114,7 +116,7 @@ class Layers:
         rule = self._rules[key]
         if rule.item and "name" in rules_of(rule.item):
             before = self._values.get(key, ())
-            assert isinstance(before, tuple)
+            assert is_sequence(before)
             by_name = {record[0]: record for record in (*before, *records)}
             self._values[key] = tuple(by_name.values())
             self.origins |= {f"{key}.{record[0]}": entry.origin for record in records}

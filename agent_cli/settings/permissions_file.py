@@ -19,6 +19,7 @@ from pathlib import Path
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.sources import RULE_KINDS, WrittenRule, text_of
 from agent_cli.system import paths
+from agent_cli.system.shapes import is_array, is_object
 
 _PROJECTS = "projects"
 
@@ -71,8 +72,8 @@ def _rules(path: Path, document: Mapping[str, object]) -> Iterator[tuple[str | N
         if key != _PROJECTS:
             yield from _listed(path, None, key, value)
             continue
-        for table in value if isinstance(value, list) else [value]:
-            if not isinstance(table, dict) or not isinstance(project := table.get("path"), str):
+        for table in value if is_array(value) else [value]:
+            if not is_object(table) or not isinstance(project := table.get("path"), str):
                 raise SettingsError(f'{path}: each [[{_PROJECTS}]] must have a path = "/..."')
             for kind, rules in table.items():
                 if kind != "path":
@@ -87,7 +88,7 @@ def _listed(
             f"{path}: unknown key {kind}; rules go under {', '.join(RULE_KINDS)},"
             f" or below [[{_PROJECTS}]]"
         )
-    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+    if not is_array(rules) or not all(isinstance(rule, str) for rule in rules):
         raise SettingsError(f"{path}: {kind} must be a list of strings")
     for rule in rules:
         yield project, kind, rule

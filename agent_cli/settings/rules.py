@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from agent_cli.system.shapes import is_array, is_object, is_sequence
+
 Parse: TypeAlias = Callable[[object], object]
 
 
@@ -104,7 +106,7 @@ def choices(*names: str) -> SettingRule:
     one = choice(*names)
 
     def parse(value: object) -> object:
-        if isinstance(value, list | tuple):
+        if is_sequence(value):
             return tuple(one.parse(part) for part in value)
         raise ValueError
 
@@ -127,7 +129,7 @@ def texts(*, append: bool = False, user_only: bool = False) -> SettingRule:
     """Accept a list of strings; in a variable, a JSON array or one string."""
 
     def parse(value: object) -> object:
-        if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        if is_sequence(value) and all(isinstance(part, str) for part in value):
             return tuple(value)
         raise ValueError
 
@@ -138,7 +140,7 @@ def text_map(*, secret: bool = False) -> SettingRule:
     """Accept a table of strings; the spelling of names is kept."""
 
     def parse(value: object) -> object:
-        if isinstance(value, dict) and all(isinstance(part, str) for part in value.values()):
+        if is_object(value) and all(isinstance(part, str) for part in value.values()):
             return MappingProxyType(dict(value))
         raise ValueError
 
@@ -149,7 +151,7 @@ def table(*, secret: bool = False) -> SettingRule:
     """Accept any table; the code that uses it checks its content."""
 
     def parse(value: object) -> object:
-        if isinstance(value, dict):
+        if is_object(value):
             return MappingProxyType(dict(value))
         raise ValueError
 
@@ -162,12 +164,11 @@ def records(
     """Accept a list of tables, or a table of tables whose names become `name`."""
 
     def parse(value: object) -> object:
-        if isinstance(value, dict):
+        if is_object(value):
             value = [
-                {"name": name, **part} if isinstance(part, dict) else part
-                for name, part in value.items()
+                {"name": name, **part} if is_object(part) else part for name, part in value.items()
             ]
-        if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+        if not is_array(value) or not all(is_object(part) for part in value):
             raise ValueError
         return value
 
@@ -178,7 +179,7 @@ def groups() -> SettingRule:
     """Accept a list of any tables, which each layer adds to."""
 
     def parse(value: object) -> object:
-        if isinstance(value, list) and all(isinstance(part, dict) for part in value):
+        if is_array(value) and all(is_object(part) for part in value):
             return _frozen(value)
         raise ValueError
 
@@ -195,9 +196,9 @@ def optional(rule: SettingRule) -> SettingRule:
 
 
 def _frozen(value: object) -> object:
-    if isinstance(value, dict):
+    if is_object(value):
         return MappingProxyType({name: _frozen(part) for name, part in value.items()})
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return tuple(map(_frozen, value)) if is_array(value) else value
 
 
 def _within(value: float, minimum: float, maximum: float) -> float:

@@ -3,12 +3,14 @@
 import json
 import tomllib
 from collections.abc import Mapping
+from typing import cast
 
 from agent_cli.settings.environment import OPTIONAL_SECRETS, Environment
 from agent_cli.settings.example import descriptions
 from agent_cli.settings.keys import all_rules, rules_of, value_of
 from agent_cli.settings.load import Loaded
 from agent_cli.system.redaction import MASK, Redactor
+from agent_cli.system.shapes import is_mapping, is_sequence
 
 _SECRETS = (
     "ANTHROPIC_API_KEY",
@@ -24,7 +26,7 @@ def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool
     """
     redactor = Redactor.of(environment)
     lines: list[str] = []
-    described = {} if with_origin else descriptions()
+    described: Mapping[str, str] = {} if with_origin else descriptions()
     for key in all_rules():
         value = _toml(value_of(loaded.settings, key), redactor)
         line = f"# {key} is not set" if value is None else f"{key} = {value}"
@@ -83,12 +85,12 @@ def _toml(value: object, redactor: Redactor) -> str | None:
     if value is None:
         return None
     if hasattr(value, "_asdict") and isinstance(value, tuple):
-        return _record(value, redactor)
-    if isinstance(value, Mapping):
+        return _record(cast("tuple[object, ...]", value), redactor)
+    if is_mapping(value):
         shown = {k: _without_headers(k, v) for k, v in value.items() if v is not None}
         pairs = (f"{json.dumps(k)} = {_toml(v, redactor)}" for k, v in shown.items())
         return "{ " + ", ".join(pairs) + " }" if value else "{}"
-    if isinstance(value, tuple):
+    if is_sequence(value):
         return "[" + ", ".join(filter(None, (_toml(part, redactor) for part in value))) + "]"
     if isinstance(value, str):
         return json.dumps(redactor.text(value), ensure_ascii=False)
@@ -97,7 +99,7 @@ def _toml(value: object, redactor: Redactor) -> str | None:
 
 def _without_headers(name: str, value: object) -> object:
     """Return *value*; if it holds a hook's headers, only their names."""
-    if name == "headers" and isinstance(value, Mapping):
+    if name == "headers" and is_mapping(value):
         return dict.fromkeys(value, MASK)
     return value
 
@@ -107,9 +109,9 @@ def _record(record: tuple[object, ...], redactor: Redactor) -> str:
     shown: list[str] = []
     for (name, rule), value in zip(rules_of(type(record)).items(), record, strict=True):
         part: object = value
-        if rule.secret and isinstance(value, Mapping):
+        if rule.secret and is_mapping(value):
             part = dict.fromkeys(value, MASK)
-        elif name == "args" and isinstance(value, tuple):
+        elif name == "args" and is_sequence(value):
             part = redactor.arguments([str(argument) for argument in value])
         if part is not None and part != "" and part != () and part != {}:
             shown.append(f"{name} = {_toml(part, redactor)}")

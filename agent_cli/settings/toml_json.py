@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.sources import Entry, KeyPath, text_of
+from agent_cli.system.shapes import is_array, is_object
 
 _STATEMENT_LINES_MAX = 500
 
@@ -35,7 +36,7 @@ def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
 
 def _leaves(document: Mapping[str, object]) -> Iterator[tuple[KeyPath, object]]:
     for key, value in document.items():
-        if isinstance(value, dict):
+        if is_object(value):
             for inner_key, inner_value in value.items():
                 yield (key, inner_key), inner_value
         else:
@@ -54,7 +55,7 @@ def _json_document(path: Path, text: str) -> Mapping[str, object]:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise SettingsError(f"{path}:{error.lineno} is not valid JSON: {error.msg}") from error
-    if not isinstance(document, dict):
+    if not is_object(document):
         raise SettingsError(f"{path} must hold one JSON object")
     return document
 
@@ -88,9 +89,9 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
 
 def _deepest(value: object) -> KeyPath:
     """Return the path that a statement sets, through inline tables and arrays of tables."""
-    if isinstance(value, list) and len(value) == 1:
+    if is_array(value) and len(value) == 1:
         return _deepest(value[0])
-    if not isinstance(value, dict) or not value:
+    if not is_object(value) or not value:
         return ()
     key = next(iter(value))
     return (key, *_deepest(value[key]))

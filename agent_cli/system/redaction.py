@@ -6,7 +6,9 @@ secrets are not recognised.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
+
+from agent_cli.system.shapes import is_mapping
 
 MASK = "***"
 
@@ -62,10 +64,10 @@ class Redactor:
         """Return *value* as JSON with its secrets redacted, and all text under a secret's name."""
         if value is None or isinstance(value, bool | int | float):
             return value
-        if isinstance(value, Mapping):
+        if is_mapping(value):
             return {str(key): self._named(str(key), part) for key, part in value.items()}
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-            return [self.value(part) for part in value]
+            return [self.value(part) for part in cast("Sequence[object]", value)]
         return self.text(value if isinstance(value, str) else repr(value))
 
     def _named(self, name: str, value: object) -> Any:

@@ -8,7 +8,7 @@ import logging
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -31,12 +31,16 @@ from agent_cli.version import __version__
 _SPANS_PER_REQUEST: Final = 32
 
 
+class _Exporter(Protocol):
+    def shutdown(self) -> None: ...
+
+
 class _Link(requests.Session):
     """The connection to a collector; shutdown does not wait for one that is gone."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.exporter: OTLPSpanExporter | OTLPMetricExporter | None = None
+        self.exporter: _Exporter | None = None
         self.is_down = False
         self._is_ending = False
 

@@ -6,7 +6,7 @@ text is untrusted: control characters, which could repaint the question, are esc
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
@@ -26,6 +26,7 @@ from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
+from agent_cli.system.shapes import is_array, is_mapping, is_object
 from agent_cli.trust.store import AGENT_FOLDERS, STYLE_FOLDERS
 
 _SERVER_PREFIX = "mcp.servers."
@@ -84,7 +85,7 @@ def _settings(path: Path) -> Iterator[str]:
 def _hooks(written: Iterable[WrittenHooks]) -> Iterator[str]:
     redactor = Redactor()
     for group in written:
-        matcher = group.group.get("matcher") if isinstance(group.group, Mapping) else None
+        matcher = group.group.get("matcher") if is_mapping(group.group) else None
         when = f"{group.event} {matcher}" if matcher else group.event
         for hook in entries_of(group):
             words = redactor.arguments(words_of(hook))
@@ -135,13 +136,13 @@ def _agent(path: Path) -> Iterator[str]:
 
 def _as_written(name: str, entry: object) -> McpServer:
     """Return the acting parts of *entry*, ignoring invalid ones."""
-    given = entry if isinstance(entry, dict) else {}
+    given = entry if is_object(entry) else {}
     command, url, cwd, args, env = (given.get(key) for key in _ACTING)
     return McpServer(
         name,
         command=command if isinstance(command, str) else "",
-        args=tuple(map(str, args)) if isinstance(args, list) else (),
-        env={str(key): "" for key in env} if isinstance(env, dict) else {},
+        args=tuple(map(str, args)) if is_array(args) else (),
+        env={str(key): "" for key in env} if is_object(env) else {},
         cwd=cwd if isinstance(cwd, str) else "",
         url=url if isinstance(url, str) else "",
     )

@@ -14,6 +14,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.command_files import command_paths
 from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
 from agent_cli.system import paths
+from agent_cli.system.shapes import is_object
 
 # All files of a repository that change what this program does or starts.
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
@@ -155,7 +156,7 @@ class TrustStore:
             raise SettingsError(f"{self._path} cannot be read: {error.strerror}") from error
         except ValueError:
             stored = None
-        if not isinstance(stored, dict):
+        if not is_object(stored):
             raise SettingsError(f"{self._path} is damaged; delete it and trust your projects again")
         return {str(name): str(fingerprint) for name, fingerprint in stored.items()}
 

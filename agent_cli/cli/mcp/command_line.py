@@ -26,6 +26,7 @@ from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.pool import McpServers
 from agent_cli.mcp_client.restarts import NO_RESTARTS
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.shapes import is_object
 
 
 def run(words: Sequence[str], context: CommandContext) -> int:
@@ -179,6 +180,6 @@ def _call(text: str) -> tuple[str, Mapping[str, Json]]:
         arguments = json.loads(written or "{}")
     except ValueError as error:
         raise UsageError(f"--call {name}: its arguments are not JSON ({error})") from error
-    if not isinstance(arguments, dict):
+    if not is_object(arguments):
         raise UsageError(f"--call {name}: its arguments are an object, {{...}}")
     return name, arguments

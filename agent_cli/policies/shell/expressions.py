@@ -109,7 +109,8 @@ def _check_set(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
 
 
 def _check_jq(arguments: Sequence[Word], place: Place, folder: str) -> None:
-    words, given = list(arguments), []
+    words = list(arguments)
+    given: list[Word] = []
     while words:
         word = words.pop(0)
         if word.text in ("--arg", "--argjson") and len(words) > 1:

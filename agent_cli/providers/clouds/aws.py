@@ -6,7 +6,7 @@ environment, `~/.aws`, SSO, programs and the machine's role by itself.
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
 import httpx2
 from anthropic.lib.aws import AsyncAnthropicAWS
@@ -17,9 +17,6 @@ from agent_cli.providers.clouds.account import CloudCredentials
 from agent_cli.providers.platforms import Platform
 from agent_cli.providers.sdk_client import Sdk, sdk_options
 
-if TYPE_CHECKING:
-    from botocore.session import Session
-
 
 class AwsAccount:
     """An AWS account: a key of the platform, AWS keys, or a profile."""
@@ -28,7 +25,7 @@ class AwsAccount:
         self._platform = platform
         self._variables = variables
         self._lock = threading.Lock()
-        self._session: Session | None = None
+        self._session: Any = None  # Any: botocore ships no types
 
     def credentials(self) -> CloudCredentials:
         """Find credentials; see `CloudAccount`."""
@@ -87,13 +84,13 @@ class AwsAccount:
             return None
         return region
 
-    def _opened(self) -> "Session":
+    def _opened(self) -> Any:  # Any: as above
         import botocore.session  # noqa: PLC0415 - the extra, and a key needs none
         from botocore.exceptions import BotoCoreError  # noqa: PLC0415
 
         if self._session is None:
             profile = self._variables.get("AWS_PROFILE") or None
-            session = botocore.session.Session(profile=profile)
+            session = cast("Any", botocore.session).Session(profile=profile)
             try:
                 session.get_scoped_config()  # reveals a missing profile
             except BotoCoreError as error:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 from anthropic import not_given
@@ -64,13 +64,13 @@ class GoogleAccount:
         import google.auth  # noqa: PLC0415 - the extra
         from google.auth.transport.requests import Request  # noqa: PLC0415
 
+        auth = cast("Any", google.auth)  # as above
         if self._found is None:
             # The library would not see a value of the user's .env.
             if path := self._variables.get("GOOGLE_APPLICATION_CREDENTIALS"):
-                load: Any = google.auth.load_credentials_from_file  # Any: as above
-                loaded = load(path, scopes=_SCOPES)
+                loaded = auth.load_credentials_from_file(path, scopes=_SCOPES)
             else:
-                loaded = google.auth.default(scopes=_SCOPES)
+                loaded = auth.default(scopes=_SCOPES)
             self._found, self._own_project = loaded
         if not self._found.valid:
             self._found.refresh(Request())

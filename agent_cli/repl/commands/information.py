@@ -87,7 +87,7 @@ class UsageView:
         from agent_cli.terminal.views.stack import Note, Stack  # noqa: PLC0415 - rich
         from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
 
-        several = self.models if len(self.models) > 1 else {}
+        several: Mapping[str, Usage] = self.models if len(self.models) > 1 else {}
         numbers = ("input", "cache read", "cached", "cache write", "output", "cost")
         columns = [Column("model"), *(Column(title, right=True) for title in numbers)]
         rows = [*several.items(), ("total", self.total), *self._of_agents()]
@@ -96,7 +96,7 @@ class UsageView:
 
     def lines(self) -> Sequence[str]:
         """Return a line with the total, and one for each model if there are several."""
-        several = self.models if len(self.models) > 1 else {}
+        several: Mapping[str, Usage] = self.models if len(self.models) > 1 else {}
         return [
             describe_usage(self.total),
             *(f"  {model}: {describe_usage(usage)}" for model, usage in several.items()),

@@ -40,7 +40,8 @@ def cut(row: str, columns: int) -> str:
     """Return *row*, which may have colours, cut to *columns* cells; all its escapes stay."""
     if row_width(row) <= columns:
         return row
-    parts, room = [], columns - 1
+    parts: list[str] = []
+    room = columns - 1
     for at, part in enumerate(_ESCAPE.split(row)):
         if at % 2:  # an escape
             parts.append(part)

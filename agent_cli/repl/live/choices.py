@@ -84,7 +84,8 @@ class Choices:
     def _row(self, label: str, columns: int, *, is_marked: bool = False) -> list[tuple[bool, str]]:
         """Return *label* as rows wrapped between words."""
         width = max(columns - len(_MARGIN), 1)
-        rows, row = [], ""
+        rows: list[str] = []
+        row = ""
         for word in label.split(" "):
             while row_width(word) > width:  # a long path is shown whole
                 rows += [row] if row else []

@@ -98,7 +98,7 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
             ),
             picker.container(),
             ConditionalContainer(
-                Window(find, height=1, get_line_prefix=lambda *_at: [(FAINT, "history: ")]),
+                Window(find, height=1, get_line_prefix=_history_prefix),
                 filter=Condition(lambda: container_focus.has_focus(find)),
             ),
             _rows(lambda: _choices(buffer, shown) or _answers(shown)),
@@ -141,6 +141,10 @@ def _prefix(shown: LayoutState, number: int, wrapped: int) -> StyleAndTextTuples
     if number == 0 and wrapped == 0:
         return [(_PROMPT_STYLE, shown.question or PROMPT)]
     return [("", CONTINUATION)]
+
+
+def _history_prefix(_number: int, _wrapped: int) -> StyleAndTextTuples:
+    return [(FAINT, "history: ")]
 
 
 def _choices(buffer: Buffer, shown: LayoutState) -> StyleAndTextTuples:

@@ -66,7 +66,7 @@ class Picker:
         line = Window(
             self._control,
             height=1,
-            get_line_prefix=lambda *_at: [("", f"{self._question} ")],
+            get_line_prefix=lambda _number, _wrapped: [("", f"{self._question} ")],
         )
         rows = Window(
             FormattedTextControl(self._text),

@@ -1,9 +1,9 @@
 """Pygments' lexers, adapted to one line at a time. The only module that imports pygments."""
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 # pygments has no type annotations, so its objects are annotated where they are used.
 from pygments.lexer import (  # type: ignore[import-untyped]
@@ -24,6 +24,8 @@ _Target: TypeAlias = int | str | tuple[str, ...] | None
 # A rule's match and its action: a token type, or a callable that splits the match further.
 _Action: TypeAlias = Callable[[RegexLexer, re.Match[str]], Iterator[tuple[int, Hashable, str]]]
 _Rule: TypeAlias = tuple[re.Match[str] | None, _Action | None, _Target]
+_Match: TypeAlias = Callable[[str, int], re.Match[str] | None]
+_Rules: TypeAlias = Mapping[str, Sequence[tuple[_Match, _Action | None, _Target]]]
 
 
 def line_lexer_of(name: str) -> Callable[[], LineLexer] | None:
@@ -116,7 +118,7 @@ class _Stateful:
         Reads the private `_tokens`: the public `get_tokens_unprocessed` does not return its final
         stack, so that each line would need a pass over the whole block.
         """
-        rules = self._lexer._tokens  # pyright: ignore[reportAttributeAccessIssue] - as pinned
+        rules: _Rules = cast("Any", self._lexer)._tokens
         for matches, action, target in rules[self._stack[-1]]:
             if match := matches(text, position):
                 return match, action, target

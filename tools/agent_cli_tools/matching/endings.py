@@ -82,7 +82,8 @@ def with_endings_of(text: str, start: int, end: int, new: str) -> str:
 
 def _split(text: str) -> tuple[list[str], list[str]]:
     """Return the lines of *text* and the endings between them, one fewer."""
-    lines, endings = [], []
+    lines: list[str] = []
+    endings: list[str] = []
     for part in text.split("\n"):
         lines.append(part.removesuffix("\r"))
         endings.append("\r\n" if part.endswith("\r") else "\n")

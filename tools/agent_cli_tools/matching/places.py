@@ -145,7 +145,8 @@ def _exact(source: Source, edit: Edit) -> EditPlaces | None:
 
 
 def _exact_at(source: Source, edit: Edit, starts: list[int]) -> EditPlaces | None:
-    spans, repairs = [], set()
+    spans: list[Span] = []
+    repairs: set[str] = set()
     for at, line_start, text_start in _in_lines(source.text, starts):
         if line_start < at < text_start and edit.old[0] in " \t":
             # A quotation with part of the indentation is of whole lines.

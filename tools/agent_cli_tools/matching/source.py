@@ -72,7 +72,8 @@ class Source:
 
     def replaced(self, spans: Sequence[Span]) -> "Source":
         """Return the source with *spans*, sorted and disjoint, replaced."""
-        pieces, position = [], 0
+        pieces: list[str] = []
+        position = 0
         for span in spans:
             pieces += [self.original[position : span.start], span.new]
             position = span.end
