@@ -110,17 +110,28 @@ def _normal(distribution: str) -> str:
 
 
 def _imported_packages() -> set[str]:
-    """Return the top-level third-party packages our source imports, wherever in a file."""
+    """Return the top-level third-party packages our source imports, wherever in a file.
+
+    Not what only type checkers import: they bring typing_extensions with them.
+    """
     names: set[str] = set()
     for path in (path for source in SOURCES for path in (ROOT / source).rglob("*.py")):
         if DEMO_PROJECT in path.parents:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_Running().visit(ast.parse(path.read_text()))):
             if isinstance(node, ast.Import):
                 names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module.partition(".")[0])
     return names - sys.stdlib_module_names - {"agent_cli", "agent_cli_tools"} - OPTIONAL
+
+
+class _Running(ast.NodeTransformer):
+    """Leaves out what stands below `if TYPE_CHECKING:`."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        checked = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return None if checked else self.generic_visit(node)
 
 
 def test_the_constraints_pin_this_environment() -> None:
