@@ -25,16 +25,20 @@ _LIVE: Final = {
     SESSIONS: "$(agent-cli completion sessions 2>/dev/null)",
     MODELS: "$(agent-cli completion models 2>/dev/null)",
 }
-# For zsh as well, through bashcompinit. Without our choices the shell offers files.
+# For zsh as well, through bashcompinit, which does not split words at "=". Without our choices the
+# shell offers files.
 _BASH: Final = """\
 _agent_cli() {
   local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"
-  local choices="" typed="" count=0 i=1 word
+  local choices="" typed="" before="" count=0 i=1 word
   COMPREPLY=()
   if [ "$cur" = "=" ]; then cur=""
   elif [ "$prev" = "=" ]; then prev="${COMP_WORDS[COMP_CWORD-2]}"
   fi
-  case "$cur" in -*) prev="" ;; esac
+  case "$cur" in
+    --*=*) before="${cur%%=*}="; prev="${cur%%=*}"; cur="${cur#*=}" ;;
+    -*) prev="" ;;
+  esac
   case "$prev" in
 @VALUES@
   esac
@@ -124,7 +128,9 @@ def _choosing(values: str) -> str:
     """Return bash code that offers *values* and returns."""
     if values in ("", FILES):
         return "return"
-    return f'COMPREPLY=( $(compgen -W "{_LIVE.get(values, values)}" -- "$cur") ); return'
+    return (
+        f'COMPREPLY=( $(compgen -P "$before" -W "{_LIVE.get(values, values)}" -- "$cur") ); return'
+    )
 
 
 def _operand_cases() -> Iterator[str]:

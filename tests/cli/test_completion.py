@@ -1,4 +1,4 @@
-"""Shell completion: a real bash runs the script and the program that the script asks."""
+"""Shell completion: real shells run the scripts and the program that the scripts ask."""
 
 import os
 import shlex
@@ -75,6 +75,7 @@ def test_bash_completes_commands_options_and_their_values(script: str) -> None:
     assert completed(script, "--effort", "h") == ["high"]
     assert completed(script, "--effort", "=", "xh") == ["xhigh"]
     assert completed(script, "--permission-mode", "=") == ["ask", "auto-edit", "plan", "yolo"]
+    assert completed(script, "--permission-mode=y") == ["--permission-mode=yolo"]
     assert completed(script, "mcp", "exe") == ["exercise"]
     assert completed(script, "completion", "") == ["bash", "zsh", "fish"]
     # Options with a value are no commands.
@@ -106,6 +107,58 @@ def test_tab_completes_in_a_bash_that_somebody_types_into(script: str) -> None:
         for keys, shown in lines.items():
             terminal.send(keys)
             terminal.until(partial(_shows, terminal, shown))
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh: install it to test its completion")
+def test_tab_completes_in_a_zsh(tmp_path: Path) -> None:
+    """Through bashcompinit, as installed from docs/install.md."""
+    rc = "PS1='ready> '\nunsetopt PROMPT_SP\nsource <(agent-cli completion zsh)\n"
+    (tmp_path / ".zshrc").write_text(rc)
+    Path("notes.toml").touch()
+    lines = {
+        "agent-cli sess\t": "ready> agent-cli sessions",
+        "ex\t": "ready> agent-cli sessions export",
+        "\x15agent-cli --permission-mode=y\t": "ready> agent-cli --permission-mode=yolo",
+        "\x15agent-cli --settings not\t": "ready> agent-cli --settings notes.toml",
+    }
+    where = {"PATH": search_path(), "ZDOTDIR": str(tmp_path), "TERM": "xterm"}
+    with NewTerminal("zsh", "-i", **where) as terminal:
+        terminal.until(lambda: terminal.last_row == "ready>")
+        for keys, shown in lines.items():
+            terminal.send(keys)
+            terminal.until(partial(_shows, terminal, shown))
+
+
+@pytest.mark.skipif(
+    shutil.which("fish") is None, reason="no fish: install it to test its completion"
+)
+def test_fish_completes_commands_options_and_their_values() -> None:
+    """As fish itself lists what Tab would offer."""
+    Path("agent-cli.fish").write_text(agent_cli("completion", "fish").stdout)
+    Path("notes.toml").touch()
+    offered = {
+        "sess": ["sessions"],
+        "sessions ex": ["export"],
+        "sessions export x m": ["md"],
+        "--effort h": ["high"],
+        "--permission-mode=y": ["--permission-mode=yolo"],
+        "--settings not": ["notes.toml"],
+        "trust --rev": ["--revoke"],
+        "--rev": [],
+    }
+    asked = "; ".join(f"complete -C 'agent-cli {typed}'; echo ." for typed in offered)
+    fish = subprocess.run(
+        ["fish", "--no-config", "-c", f"source agent-cli.fish; {asked}"],
+        env={**os.environ, "PATH": search_path()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert fish.stderr == ""
+    answers = fish.stdout.removesuffix(".\n").split(".\n")
+    assert [answer.split() for answer in answers] == [*offered.values()]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")

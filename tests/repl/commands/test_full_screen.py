@@ -10,6 +10,11 @@ from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
 from tests.repl.test_repl import sent
 
 CTRL_C, CTRL_Z = "\x03", "\x1a"
+INSTALLED_SHELLS = [
+    shell
+    for shell in ("/bin/bash", "/bin/sh", "/usr/bin/zsh", "/usr/bin/fish")
+    if Path(shell).exists()
+]
 # Reports whether it has the terminal, reads a line at a time, and ends with 3 at `q`.
 PROGRAM = f"""#!{sys.executable} -IS
 import os, signal, sys
@@ -71,7 +76,7 @@ def test_other_commands_are_collected(command: str) -> None:
     assert not needs_terminal(command, {})
 
 
-@pytest.mark.parametrize("shell", ["/bin/bash", "/bin/sh"])
+@pytest.mark.parametrize("shell", INSTALLED_SHELLS)
 def test_a_full_screen_program_has_the_terminal_until_it_ends(shell: str) -> None:
     """It gets keys and Ctrl-C; its exit code is shown and reported, and the draft returns."""
     with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin", SHELL=shell) as terminal:
@@ -95,7 +100,7 @@ def test_a_full_screen_program_has_the_terminal_until_it_ends(shell: str) -> Non
     assert sent() == [f"I ran this command:\n$ vim a.txt\n{note}\n\nso"]
 
 
-@pytest.mark.parametrize("shell", ["/bin/bash", "/bin/sh"])
+@pytest.mark.parametrize("shell", INSTALLED_SHELLS)
 def test_ctrl_c_ends_a_program_that_does_not_handle_it(shell: str) -> None:
     """The rest of the line does not run, as in any shell."""
     with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin", SHELL=shell) as terminal:
