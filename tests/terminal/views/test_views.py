@@ -4,6 +4,7 @@ import os
 import pty
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
@@ -30,9 +31,13 @@ def on_terminal(view: View) -> str:
     main, side = pty.openpty()
     with os.fdopen(side, "w") as stream:
         show(view, stream)
-    written = os.read(main, 65_536).decode()
+    written = b""
+    # A read returns what has arrived so far; the end is an error once the other side is closed.
+    with suppress(OSError):
+        while part := os.read(main, 65_536):
+            written += part
     os.close(main)
-    return written
+    return written.decode()
 
 
 def test_a_table_is_drawn_in_columns_and_piped_as_lines() -> None:
