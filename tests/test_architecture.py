@@ -72,7 +72,7 @@ CATCHERS_OF_EVERYTHING = {
     "repl/": "a bug of ours costs one line, and the prompt returns",
     "headless/": "the last line of output comes whatever happened",
     "terminal/background/": "a thread's error is handed to whoever waits for it",
-    "system/launcher/": "a forked child must end there, and say why",
+    "system/keeper/": "a forked child must end there, and say why",
     "system/supervisor/": "a forked child must end there and not return into its parent's code",
 }
 SAME_ROLE = {

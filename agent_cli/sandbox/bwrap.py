@@ -15,8 +15,8 @@ from agent_cli.sandbox.candidate import Candidate
 from agent_cli.sandbox.confinement import Confinement
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
-from agent_cli.sandbox.seccomp import filter_program
-from agent_cli.system.launcher import LEFT_DESCRIPTOR
+from agent_cli.sandbox.seccomp import has_filter
+from agent_cli.system.keeper import LEFT_DESCRIPTOR
 
 # The sandbox has its own of these, without any files of the host that would have to be hidden.
 REPLACED = (Path("/tmp"), Path("/var/tmp"), Path("/run"), Path("/dev"), Path("/proc"))
@@ -127,7 +127,7 @@ def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path
         *(word for path in rules.read_only for word in ("--ro-bind", str(path), str(path))),
         *_hidden([path for path in rules.hidden if path not in outside], places),
         *("--chdir", str(cwd)),
-        *(("--seccomp", str(_FILTER_DESCRIPTOR)) if filter_program() else ()),
+        *(("--seccomp", str(_FILTER_DESCRIPTOR)) if has_filter() else ()),
         "--",
     ]
 

@@ -61,6 +61,11 @@ _MACHINES = {
 }
 
 
+def has_filter() -> bool:
+    """Return whether there is a filter for this machine."""
+    return os.uname().machine in _MACHINES
+
+
 def filter_program(*, families: Sequence[int] = _FAMILIES, machine: str = "") -> bytes | None:
     """Return the filter, an array of `struct sock_filter`; None for an unknown machine.
 

@@ -57,7 +57,7 @@ class Guard:
 
     def _watch(self) -> None:
         if self.descriptor >= 0:
-            for folder in {_nearest(path) for path in self._paths}:
+            for folder in {_nearest(parent) for parent in set(map(os.path.dirname, self._paths))}:
                 mask = _IN_CREATE | _IN_MOVED_TO | _IN_ONLYDIR
                 _LIBC.inotify_add_watch(self.descriptor, os.fsencode(folder), mask)
         due = time.monotonic() + _SETTLE_S
@@ -74,9 +74,8 @@ class Guard:
                 self.moved.append((path, str(move_aside(Path(path), Path(self._aside)))))
 
 
-def _nearest(path: str) -> str:
-    """Return the parent folder of *path*, or the nearest existing folder above it."""
-    folder = os.path.dirname(path)  # noqa: PTH120
+def _nearest(folder: str) -> str:
+    """Return *folder*, or the nearest existing folder above it."""
     while not os.path.isdir(folder):  # noqa: PTH112
         folder = os.path.dirname(folder)  # noqa: PTH120
     return folder

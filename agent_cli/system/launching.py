@@ -72,7 +72,7 @@ class KeeperLink:
     """The connection to a command's keeper; closing or dropping it ends all processes.
 
     Messages: {"pid"} or {"failed"} first, {"status", "left"} when the command has ended, {"moved"}
-    last, after which the keeper and all processes of the command have ended.
+    when all its processes have ended: in the same message, or after the link was closed.
     """
 
     socket: socket.socket
@@ -92,6 +92,8 @@ class KeeperLink:
     def end(self, limit_s: float) -> bool:
         """Ask the keeper to end all processes and wait for it; return whether it did."""
         try:
+            if self.found("moved"):  # none is left
+                return True
             self.socket.shutdown(socket.SHUT_WR)
             self.socket.settimeout(limit_s)
             while received := self.socket.recv(_RECEIVED_BYTES):

@@ -5,12 +5,14 @@ Imports little: see `launcher`.
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 
 _SWEEP_S = 1.0
+_POLL_S = 0.001
 _IS_LINUX = sys.platform == "linux"
 
 
@@ -48,11 +50,11 @@ def kill_children(is_meant: Callable[[int], bool]) -> None:
             # Processes started by sudo cannot be killed.
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        collected = [_is_collected(pid) for pid in meant]
-        if not all(collected):
+        left = [pid for pid in meant if not _is_collected(pid)]
+        if left:
             if time.monotonic() > deadline:
                 return
-            time.sleep(0.001)
+            _wait_for_end(left[0], deadline - time.monotonic())
 
 
 def _is_collected(pid: int) -> bool:
@@ -60,6 +62,21 @@ def _is_collected(pid: int) -> bool:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return True
+
+
+def _wait_for_end(pid: int, limit_s: float) -> None:
+    """Wait until our child *pid* has ended, at most *limit_s*."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # an old kernel, or not Linux
+        time.sleep(_POLL_S)
+        return
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(max(limit_s, 0) * 1000)
+    finally:
+        os.close(descriptor)
 
 
 def _children() -> Iterator[int]:

@@ -51,6 +51,10 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def children_of(pid: int) -> set[int]:
+    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
 @pytest.fixture
 def launcher() -> Iterator[Launcher]:
     made = Launcher()
@@ -88,9 +92,26 @@ def test_a_command_has_its_output_its_place_and_its_exit_code(
     *lines, session, pid = output.splitlines()
     assert lines == [str(tmp_path), ""]
     assert session == pid, "a terminal's Ctrl-C does not reach it"
-    assert heard(link, "status") == {"status": 7, "left": ""}
+    assert heard(link, "status") == {"status": 7, "left": "", "moved": []}
     assert link.end(LIMIT_S)
-    assert link.found("moved") == {"moved": []}
+
+
+def test_the_files_moved_aside_are_told_once_no_process_is_left(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """Another process in the command's group may still create some."""
+    guarded, go = tmp_path / ".vscode", tmp_path / "go"
+    script = f"(until [ -e {go} ]; do sleep 0.01; done; mkdir {guarded}; touch made; sleep 60) &"
+    order = bash(script, tmp_path, missing=[str(guarded)], aside=str(tmp_path / "aside"))
+
+    link, output = launcher.launch(order)
+    os.close(output)
+    assert heard(link, "status") == {"status": 0, "left": ""}
+    go.touch()
+    wait_for((tmp_path / "made").exists)
+
+    assert link.end(LIMIT_S)
+    assert [path for path, _ in heard(link, "moved")["moved"]] == [str(guarded)]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +169,8 @@ def test_nothing_survives_whoever_is_killed(tmp_path: Path, victim: str) -> None
         assert all(map(is_alive, pids))
         keeper = parent_of(pids[0])
         chain = {"session": session.pid, "keeper": keeper, "launcher": parent_of(keeper)}
+        wait_for(lambda: children_of(chain["launcher"]) - {keeper})
+        [spare] = children_of(chain["launcher"]) - {keeper}
 
         for each in victim.split(" and "):
             os.kill(chain[each], signal.SIGKILL)
@@ -158,13 +181,20 @@ def test_nothing_survives_whoever_is_killed(tmp_path: Path, victim: str) -> None
         wait_for(lambda: not any(map(is_alive, pids)))
         session.kill()
 
-    wait_for(lambda: not any(map(is_alive, chain.values())))
+    wait_for(lambda: not any(map(is_alive, (*chain.values(), spare))))
 
 
-def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path) -> None:
+@pytest.mark.parametrize("victim", ["launcher", "spare keeper"])
+def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path, victim: str) -> None:
     _, link = output_of(launcher, bash("true", tmp_path))
     keeper = parent_of(int(str(heard(link, "pid")["pid"])))
-    os.kill(parent_of(keeper), signal.SIGKILL)
+    pid = parent_of(keeper)
+    if victim == "spare keeper":
+        wait_for(lambda: children_of(pid) - {keeper})
+        [pid] = children_of(pid) - {keeper}
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not is_alive(pid))
+    assert is_alive(keeper)
     link.end(LIMIT_S)
 
     output = ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.sandbox import Confinement
-from agent_cli.system.launcher import LEFT_DESCRIPTOR
+from agent_cli.system.keeper import LEFT_DESCRIPTOR
 from agent_cli.system.launching import Order
 from agent_cli_tools.process_groups import threads_of_user
 
@@ -37,8 +37,7 @@ left() {{
     done
     [[ $names ]]
 }}
-left && sleep 0.05
-left && printf %s "$names" >&{LEFT_DESCRIPTOR}
+left && sleep 0.05 && left && printf %s "$names" >&{LEFT_DESCRIPTOR}
 exit $code
 """
 _OWN_PROCESSES_MAX = 4096

@@ -1,0 +1,228 @@
+"""Keep one command: start it, report its end, and end all that it leaves; see `launcher`.
+
+Imports little: see `launcher`.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from importlib import import_module
+from typing import Any, NoReturn, TypeAlias
+
+from agent_cli.system.guard import Guard
+from agent_cli.system.orphans import kill_children, kill_strangers, status
+
+LEFT_DESCRIPTOR = 3
+"""The descriptor to which a nested command's first shell writes the processes it leaves."""
+
+Order: TypeAlias = dict[str, Any]
+"""A JSON object with the fields of `launching.Order`."""
+
+_LOOK_AGAIN_S = 1.0
+_LEFT_BYTES_MAX = 4096
+_HIGH = 64  # above the descriptors that a command may want
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_IS_LINUX = sys.platform == "linux"
+
+
+def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
+    """Start the command, report its end, and kill the rest when the link is closed.
+
+    Args:
+        order: The command.
+        link_descriptor: The connection to the session.
+        output: The command's output.
+        signals: The descriptor that says that a child has ended.
+    """
+    link = socket.socket(fileno=link_descriptor)
+    guard = Guard(order["missing"], order["aside"])
+    left, left_writing = os.pipe()
+    os.set_blocking(left, False)
+    try:
+        child = (_spawn if order["nested"] else _forked)(order, output, left_writing)
+    except OSError as error:
+        _tell(link, {"failed": str(error)})
+        return
+    for descriptor in (output, left_writing):
+        os.close(descriptor)
+    _tell(link, {"pid": child})
+    is_told = False
+    try:
+        is_told = _watch(child, signals, link, guard, left)
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(child, signal.SIGKILL)
+        kill_children(lambda _pid: True)
+        if not is_told:
+            guard.close()
+            _tell(link, {"moved": guard.moved})
+
+
+def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: int) -> bool:
+    """Watch the command and the guard until the session closes the link.
+
+    If the command leaves no process, nothing can change a file any more: then the guard ends with
+    the command, and one message tells both. The command stays a zombie, so that the session never
+    signals another process that has its id.
+
+    Returns:
+        Whether the moved files were told.
+    """
+    poll = select.poll()
+    for source in filter(lambda fd: fd >= 0, (link.fileno(), signals, guard.descriptor)):
+        poll.register(source, select.POLLIN)
+    has_ended = has_others = False
+    while True:
+        limits = [guard.next_due_s(), _LOOK_AGAIN_S if has_others else None]
+        known = [limit for limit in limits if limit is not None]
+        ready = {fd for fd, _ in poll.poll(min(known) * 1000 if known else None)}
+        guard.look()
+        if link.fileno() in ready:
+            return False
+        if signals in ready:
+            drain(signals)  # first: a child that ends after this gives a new signal
+        if not has_ended and (code := status(child)) is not None:
+            has_ended = True
+            report = {"status": code, "left": drain(left).decode(errors="replace")}
+            has_others = kill_strangers(child)
+            if _IS_LINUX and not has_others:  # other systems do not list our children
+                guard.close()
+                _tell(link, {**report, "moved": guard.moved})
+                with contextlib.suppress(OSError):
+                    link.recv(1)
+                return True
+            _tell(link, report)
+        elif has_others:
+            has_others = kill_strangers(child)
+
+
+def _spawn(order: Order, output: int, left: int) -> int:
+    """Start a program that builds a sandbox and that ends when we die; return its process id.
+
+    A fork would copy memory and run Python, which takes longer than building the sandbox.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    _volunteer_for_memory_shortage()
+    os.chdir(order["cwd"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    high = [fcntl(each, F_DUPFD_CLOEXEC, _HIGH) for each in (nothing, output, left)]
+    child = os.posix_spawn(
+        order["arguments"][0],
+        order["arguments"],
+        order["environment"],
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, high[0], 0),
+            (os.POSIX_SPAWN_DUP2, high[1], 1),
+            (os.POSIX_SPAWN_DUP2, high[1], 2),
+            (os.POSIX_SPAWN_DUP2, high[2], LEFT_DESCRIPTOR),
+            *((os.POSIX_SPAWN_OPEN, fd, path, os.O_RDONLY, 0) for fd, path in order["files"]),
+            *((os.POSIX_SPAWN_CLOSE, each) for each in high),
+        ],
+        setsid=True,
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+    )
+    for each in high:
+        os.close(each)  # the reader of the output waits until all writers have closed it
+    return child
+
+
+def _forked(order: Order, output: int, left: int) -> int:
+    """Fork a command that restricts itself and that ends when we die; return its process id.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    failed, failed_writing = os.pipe()
+    keeper = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _become(order, keeper, output, left, failed_writing)
+    os.close(failed_writing)
+    if failure := os.read(failed, _LEFT_BYTES_MAX):
+        os.waitpid(child, 0)
+        raise OSError(failure.decode(errors="replace"))
+    return child
+
+
+def _volunteer_for_memory_shortage() -> None:
+    """Have the kernel kill us and our children before other processes if memory runs out."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
+        score.write("1000")
+
+
+def _become(order: Order, keeper: int, output: int, left: int, failed: int) -> NoReturn:
+    """Turn this fresh process into the command; report a failure through *failed*."""
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != keeper:
+            os._exit(128 + signal.SIGKILL)
+        # Python ignores these two signals, and ignored signals stay ignored across exec.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        files = [(number, os.open(path, os.O_RDONLY)) for number, path in order["files"]]
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        wanted = [(0, nothing), (1, output), (2, output), *files]
+        if order["nested"]:
+            wanted.append((LEFT_DESCRIPTOR, left))
+        # Move all descriptors up first, since one may have the number that another one needs.
+        every = (*wanted, (-1, failed))
+        high = [(number, fcntl(found, F_DUPFD_CLOEXEC, _HIGH)) for number, found in every]
+        for number, found in high[:-1]:
+            os.dup2(found, number)
+        failed = high[-1][1]
+        _volunteer_for_memory_shortage()  # before the restriction forbids it
+        os.chdir(order["cwd"])
+        if order["restriction"]:
+            import_module(order["restriction"]["module"]).restrict_as_told(order["restriction"])
+            # Dropping capabilities has cleared this setting.
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.execve(order["arguments"][0], order["arguments"], order["environment"])
+    except BaseException as error:
+        os.write(failed, str(error).encode(errors="replace"))
+    finally:
+        os._exit(127)
+
+
+def child_signals() -> int:
+    """Return a descriptor that becomes readable when a child has ended."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    # The handler does nothing: the signal arrives through the pipe.
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    return reading
+
+
+def drain(descriptor: int) -> bytes:
+    """Return what is there to read, without waiting."""
+    try:
+        return os.read(descriptor, _LEFT_BYTES_MAX)
+    except BlockingIOError:
+        return b""
+
+
+def _tell(link: socket.socket, message: dict[str, Any]) -> None:
+    # The session may have ended.
+    with contextlib.suppress(OSError):
+        link.sendall(json.dumps(message).encode() + b"\n")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process that a descendant leaves behind."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _IS_LINUX:
+        _LIBC.prctl(option, value, 0, 0, 0)
