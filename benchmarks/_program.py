@@ -6,10 +6,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+
+from tests.messages_api import ReceivedRequest
 
 COMMAND = str(Path(sys.executable).parent / "agent-cli")
 
@@ -53,6 +56,11 @@ def run(
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, f"exit code {process.returncode}"
     return Finished(_cpu_s(used), time.perf_counter() - begun, used.ru_maxrss / 1024, stdout)
+
+
+def own_s(requests: Sequence[ReceivedRequest]) -> Iterator[float]:
+    """Yield the seconds between two requests that the program takes, without the server's."""
+    return (after.at_s - before.answered.at_s for before, after in pairwise(requests))
 
 
 def _cpu_s(used: resource.struct_rusage) -> float:

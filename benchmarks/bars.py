@@ -12,12 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from agent_cli.sandbox.bwrap import installed
-from benchmarks._program import COMMAND, Finished, empty_home, run
+from benchmarks._program import COMMAND, Finished, empty_home, own_s, run
 from benchmarks.long_answer import cpu_s as answer_cpu_s
 from benchmarks.markdown import measure as markdown_cost
 from benchmarks.one_shot import first_byte, importing
@@ -92,14 +91,15 @@ def one_shot(environment: dict[str, str]) -> Iterator[Row]:
 
 
 def turns(environment: dict[str, str]) -> Iterator[Row]:
-    """Measure the cost of a read and a command from one request to the next."""
+    """Measure the cost of a read and a command from the end of a reply to the next request."""
     Path(environment["HOME"], "a.txt").write_text("one line\n")
     bare_s = statistics.median(
         until_exit([sys.executable, "-c", "pass"], environment) for _ in range(ROUNDS)
     )
     read_s = _turn_s(environment, lambda: reply(tool_use("read", {"path": "a.txt"})))
     bash_s = _turn_s(environment, lambda: reply(tool_use("bash", {"command": "true"})))
-    yield Row("read turn and its server / python -c pass", read_s / bare_s, 0.5, "x")
+    yield Row("read turn / python -c pass", read_s / bare_s, 0.5, "x")
+    yield Row("read turn", read_s * 1000, 8, "ms")
     beside_s = read_s + _sandboxed_true_s(environment) + 0.005
     turn = reply(tool_use("read", {"path": "a.txt"}))
     _, done = _session(environment, *[turn] * 50, reply("done"))
@@ -107,8 +107,8 @@ def turns(environment: dict[str, str]) -> Iterator[Row]:
     yield Row("bash turn / (read turn + bwrap true + 5 ms)", bash_s / beside_s, 1, "x")
     naps = [tool_use("bash", {"command": "sleep 0.5"}) for _ in range(4)]
     warm = [reply(tool_use("bash", {"command": "true"})) for _ in range(3)]
-    requests = _session(environment, *warm, reply(*naps), reply("done"))[0].requests
-    yield Row("four `sleep 0.5` in one reply", requests[-1].at_s - requests[-2].at_s, 0.56, "s")
+    api, _ = _session(environment, *warm, reply(*naps), reply("done"))
+    yield Row("four `sleep 0.5` in one reply", [*own_s(api.requests)][-1], 0.56, "s")
 
 
 def paced(environment: dict[str, str]) -> Iterator[Row]:
@@ -180,11 +180,10 @@ def _session(environment: dict[str, str], *script: Reply) -> tuple[FakeMessagesA
 
 
 def _turn_s(environment: dict[str, str], turn: Callable[[], Reply]) -> float:
-    """Return the median time between two requests, after the first ten."""
+    """Return the median time from the end of a reply to the next request, after the first ten."""
     script = [turn() for _ in range(TURNS + 10)]
     api, _ = _session(environment, *script, reply("done"))
-    at_s = [each.at_s for each in api.requests[10:]]
-    return statistics.median(b - a for a, b in pairwise(at_s))
+    return statistics.median(own_s(api.requests[10:]))
 
 
 def _sandboxed_true_s(environment: dict[str, str]) -> float:

@@ -19,7 +19,7 @@ from pathlib import Path
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli_tools.secret_files import is_secret
-from benchmarks._program import empty_home, run
+from benchmarks._program import empty_home, own_s, run
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 
 TURNS = 40
@@ -30,12 +30,11 @@ _HANG_S = 20.0
 
 
 def turn_ms(tool: str, given: dict[str, str]) -> float:
-    """Return the median from one request to the next, if each reply calls *tool* once."""
+    """Return the median from a reply to the next request, if each reply calls *tool* once."""
     calls = [reply(tool_use(tool, dict(given))) for _ in range(TURNS)]
     with serve_in_thread(*calls, reply("done")) as api:
         _run(api)
-    gaps = [b.at_s - a.at_s for a, b in zip(api.requests, api.requests[1:], strict=False)]
-    return statistics.median(gaps[5:]) * 1000
+    return statistics.median(own_s(api.requests[5:])) * 1000
 
 
 def naps_s() -> float:
@@ -46,7 +45,7 @@ def naps_s() -> float:
         first = reply(tool_use("bash", {"command": "true"}))
         with serve_in_thread(first, reply(*naps), reply("done")) as api:
             _run(api)
-        took.append(api.requests[2].at_s - api.requests[1].at_s)
+        took.append([*own_s(api.requests)][1])
     return statistics.median(took)
 
 

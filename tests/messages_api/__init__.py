@@ -30,7 +30,7 @@ and `FakeMessagesApi(answer=function)` asks the function for every one. Answers 
 `hold_at=n` holds it only before event n; at 0 not even the status is sent. `gate.reached` is a
 threading.Event set when the server waits there. An exhausted script answers 500.
 
-Requests are kept in `api.requests` (headers, body, raw, at_s, disconnected), refusals in
+Requests are kept in `api.requests` (headers, body, raw, at_s, answered, disconnected), refusals in
 `api.refusals`, thinking that no longer matched in `api.dropped_thinking`. Usage figures simulate
 the prompt cache (bytes / 4) unless the reply specifies them.
 """

@@ -280,6 +280,7 @@ class _Connection(asyncio.Protocol):
             if not await self._play(step):
                 return
         self._transport.write(b"0\r\n\r\n")
+        request.answered.note()
         self._current = None
         self._parse()
 
