@@ -258,6 +258,17 @@ class _Stderr(logging.Handler):
 class _PrivateFile(RotatingFileHandler):
     """A rotating file only the user can read; a full disk is reported once and ends logging."""
 
+    _formatted: tuple[logging.LogRecord, str] | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        # The library asks twice for each record: for the size of the file, and to write it.
+        kept, self._formatted = self._formatted, None
+        if kept and kept[0] is record:
+            return kept[1]
+        text = super().format(record)
+        self._formatted = (record, text)
+        return text
+
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return os.fdopen(descriptor, "a", encoding="utf-8")

@@ -15,7 +15,6 @@ from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.hook_values import settled
-from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch
 from agent_cli.plugins.discovery import DiscoveredPlugins
@@ -221,7 +220,7 @@ class Plugins:
 
 def _latest_input(turn: Turn) -> str:
     for prompt in reversed(turn.conversation.prompts):
-        for output in reversed(list(entries([prompt]))):
-            if isinstance(output, UserOutput):
-                return text_of(output.content)
+        said = (output for output in reversed(prompt.output) if isinstance(output, UserOutput))
+        if latest := next(said, prompt.input):
+            return text_of(latest.content)
     return ""

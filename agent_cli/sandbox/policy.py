@@ -107,6 +107,8 @@ class Policy:
         self.network = network
         self._own = tuple(map(_real, own))
         self._bundled = bundled_files()
+        self._names = _names(self.roots)
+        self._start_files = [self.home / name for name in HOME_NAMES]
         self._names_in_home = [str(self.home / name) for name in _IN_HOME]
         self._of_home: Sequence[Path] = ()
         self._is_secret = is_secret
@@ -136,6 +138,7 @@ class Policy:
         with self._lock:
             if real not in self.roots:
                 self.roots = (*self.roots, real)
+                self._names = _names(self.roots)
                 self._inside.append(SecretIndex(real, self._marks))
                 self._secret_files.add_folder(real)
                 self._locked_files.add_folder(real)
@@ -185,9 +188,11 @@ class Policy:
     def _rules(self, inside: Sequence[Contents], git: Sequence[GitFolders]) -> Rules:
         writable = [*self.roots, *(path for folders in git for path in folders.writable)]
         protected = unique((*self._protected(git), *_settings(inside)))
-        there = [path for path in protected if os.path.lexists(path)]
         absent = [path for folders in git for path in folders.watched]
-        missing = [path for path in (*protected, *absent) if not os.path.lexists(path)]
+        there = [path for path in protected if os.path.lexists(path)]
+        left = set(protected).difference(there)
+        missing = [path for path in protected if path in left]
+        missing += [path for path in absent if not os.path.lexists(path)]
         # A symlink cannot be mounted on, but its target can.
         watched = [path for path in (*there, *absent) if path.is_symlink()]
         hidden = self._hidden(writable, self._secret_files.known())
@@ -214,11 +219,10 @@ class Policy:
 
     def _protected(self, git: Sequence[GitFolders]) -> Iterator[Path]:
         yield from filter(self.owns, (*self._own, *self._bundled))
-        for root in self.roots:
-            yield from (root / name for name in NAMES)
-            if self.home.is_relative_to(root):
-                yield from (self.home / name for name in HOME_NAMES)
-                yield from self._settings_in_home()
+        yield from self._names
+        if any(map(self.home.is_relative_to, self.roots)):
+            yield from self._start_files
+            yield from self._settings_in_home()
         for folders in git:
             yield from folders.protected
 
@@ -249,6 +253,11 @@ class Policy:
     def _secret_names(self, directory: Path) -> list[Path]:
         entries = _entries(directory)
         return [path for path in entries if self._is_secret(PurePath("/", path.name))]
+
+
+def _names(roots: Sequence[Path]) -> list[Path]:
+    """Return the paths of the files that make programs act, at the top of each root."""
+    return [root / name for root in roots for name in NAMES]
 
 
 def _acting(inside: Sequence[Contents], git: Sequence[GitFolders]) -> Acting:

@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,13 @@ class Order:
     nested: bool = False
     missing: Sequence[str] = ()
     aside: str = ""
+
+    def to_json(self) -> bytes:
+        """Return the order as the launcher receives it."""
+        # Not `asdict` for all: it copies every string of the environment and the arguments.
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain["restriction"] = self.restriction and asdict(self.restriction)
+        return json.dumps(plain, default=dict).encode()
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -140,7 +147,7 @@ class Launcher:
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
         try:
-            self._send(json.dumps(asdict(order)).encode(), [theirs.fileno(), writing])
+            self._send(order.to_json(), [theirs.fileno(), writing])
         except BaseException:
             ours.close()
             os.close(reading)
