@@ -1,31 +1,22 @@
 """The subagents available here: those of the user, of a trusted workspace, built-in ones."""
 
 from collections.abc import Callable
-from typing import Final
 
 from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
 from agent_cli.agents.tool import TOOL
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import SettingsError
 from agent_cli.system import paths
 from agent_cli.trust.store import AGENT_FOLDERS
-
-_CHANGED: Final = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
 
 
 def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCatalogue:
     """Return the available agents; those of a workspace only if it is trusted."""
-
-    def objection() -> str:
-        try:
-            return "" if startup.is_unchanged() else _CHANGED
-        except SettingsError as error:
-            return str(error)
-
     workspace = startup.workspace
     project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
     folders = [AgentFolder(paths.config_dir() / "agents"), *(project if startup.trusted else ())]
-    return AgentCatalogue(folders, warn=warn, our_tool_name=_our_tool_name, objection=objection)
+    return AgentCatalogue(
+        folders, warn=warn, our_tool_name=_our_tool_name, objection=startup.objection
+    )
 
 
 def _our_tool_name(name: str) -> str:

@@ -10,7 +10,7 @@ from agent_cli.app.hook_lines import listed, overview
 from agent_cli.app.mcp_config import inherited_environment
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import AgentCliError, ModelError, SettingsError
+from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model
@@ -31,7 +31,6 @@ _UNTRUSTED = (
     "it runs a file of this workspace, which is not trusted; `agent-cli trust` or --trust"
     " changes that"
 )
-_CHANGED = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
 
 
 class HookHost(NamedTuple):
@@ -81,7 +80,7 @@ class SessionHooks:
         around = HookEnvironment(
             startup.workspace, environment_of_hooks(startup), self._host.command_variables
         )
-        self._runs = HookRuns(hooks, around, objection=self._objection)
+        self._runs = HookRuns(hooks, around, objection=startup.objection)
         self._payloads = Payloads(
             startup.workspace,
             session_id=lambda: self._host.sessions().id or "",
@@ -180,12 +179,6 @@ class SessionHooks:
         if answer.decision == "deny" or answer.stops:
             raise ModelError(f"a hook blocked it: {answer.reason or answer.stops}")
         return "\n".join(filter(None, (focus, *answer.contexts)))
-
-    def _objection(self) -> str:
-        try:
-            return "" if self._startup.is_unchanged() else _CHANGED
-        except SettingsError as error:
-            return str(error)
 
 
 class _AskedSummarizer:

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import SettingsError
 from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.contributor import Plugins
@@ -129,21 +128,12 @@ def _own_skill_folders() -> Sequence[Path]:
 def command_files(startup: StartupContext) -> CommandFiles:
     """Return the user's own commands and skills, and those of the workspace."""
     untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
-
-    def objection() -> str:
-        try:
-            if startup.is_unchanged():
-                return ""
-        except SettingsError as error:  # the other commands must still work
-            return str(error)
-        return "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
-
     project = CommandFolder(
         startup.workspace,
         "project",
         inside=startup.workspace,
         refusal="" if startup.trusted else untrusted,
-        objection=objection,
+        objection=startup.objection,
     )
     folders = [CommandFolder(paths.config_dir() / "commands", "yours")]
     folders += [project._replace(path=startup.workspace / name) for name in COMMAND_FOLDERS]

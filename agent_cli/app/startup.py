@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.mcp_client import ServerConfig
 
 _NAMED_MAX = 4
+_CHANGED = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
 
 
 class StartupContext(NamedTuple):
@@ -41,6 +42,13 @@ class StartupContext(NamedTuple):
     def is_unchanged(self) -> bool:
         """Whether the acting files are still those that were trusted; check after reading them."""
         return not self.pinned or TrustStore.of_user().is_trusted(self.workspace)
+
+    def objection(self) -> str:
+        """Return the reason not to use what was read from the workspace, or ""."""
+        try:
+            return "" if self.is_unchanged() else _CHANGED
+        except SettingsError as error:  # a caller leaves out only the files in question
+            return str(error)
 
 
 def start(
