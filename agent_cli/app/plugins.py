@@ -97,7 +97,7 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
             if problem not in told:  # completion asks at each key
                 told.add(problem)
                 warn(problem)
-        if startup.is_unchanged():  # asked after reading
+        if not startup.objection():  # asked after reading
             return styles
         return {name: style for name, style in styles.items() if style.source == "yours"}
 

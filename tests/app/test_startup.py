@@ -10,11 +10,13 @@ from agent_cli.app import startup
 from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.parts import sandbox
+from agent_cli.app.plugins import output_styles
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.settings import load_settings
+from agent_cli.system import paths
 from agent_cli.trust.store import TrustStore
 
 SETTINGS = Path("appsettings.toml")
@@ -180,6 +182,19 @@ def test_a_workspace_without_such_files_can_be_trusted_too() -> None:
     after = start(Arguments(), may_ask=False)
 
     assert [each.trusted for each in (before, trusted, after)] == [False, True, False]
+
+
+def test_the_styles_of_a_project_are_left_out_once_its_trust_cannot_be_checked() -> None:
+    """Completion lists the styles at each key, so a damaged file must not end the prompt."""
+    style = Path(".agent-cli/output-styles/terse.md")
+    style.parent.mkdir(parents=True)
+    style.write_text("Answer in one sentence.")
+    TrustStore.of_user().trust(Path())
+    styles = output_styles(start(Arguments(), may_ask=False), pytest.fail)
+    before = list(styles.names())
+    paths.trust_file().write_text("[]")
+
+    assert [before, list(styles.names())] == [["default", "terse"], ["default"]]
 
 
 def test_trust_for_one_run_is_not_about_a_content() -> None:
