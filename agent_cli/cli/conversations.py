@@ -21,8 +21,6 @@ from agent_cli.terminal.first_prompt import FIRST_PROMPT
 if TYPE_CHECKING:
     from agent_cli.app.app import App
 
-_NO_CREDENTIALS = 2
-
 
 def open_repl(arguments: Arguments) -> int:
     """Run the REPL; piped input is one prompt."""
@@ -49,7 +47,7 @@ def _run_repl(place: SessionPlace) -> int:
     except NoCredentials as error:
         if not may_ask:
             raise
-        return play_demo(arguments) if _wants_demo(error) else _NO_CREDENTIALS
+        return play_demo(arguments) if _wants_demo(error) else error.exit_code
     settings = startup.loaded.settings
     look = Look(
         color=may_color(os.environ),
@@ -81,7 +79,7 @@ def _run_once(place: SessionPlace, *, piped: bool) -> int:
 
     options = run_options(arguments)
     with failure_kept(options.output_dir):
-        prompt = arguments.prompt or "-" if piped else prompt_of(arguments)
+        prompt = (arguments.prompt or "-") if piped else prompt_of(arguments)
         startup = ready(arguments, may_ask=False, copy_of=place.copy_of)
     running = headless.run(
         prompt,

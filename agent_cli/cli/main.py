@@ -16,7 +16,7 @@ from agent_cli.app.arguments import (
     parse_arguments,
 )
 from agent_cli.app.option_table import CHOOSE_SESSION
-from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
+from agent_cli.contracts.errors import AgentCliError, SettingsError
 from agent_cli.system.stop_signals import Stopped, exit_code_of
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.version import __version__
@@ -34,8 +34,7 @@ def run(argv: Sequence[str]) -> int:
         exit_code = _run(parse_arguments(argv))
         sys.stdout.flush()
     except AgentCliError as error:
-        exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
-        return _ended(argv, _complain(error, exit_code))
+        return _ended(argv, _complain(error))
     except (KeyboardInterrupt, Stopped) as stop:
         exit_code = stop.code if isinstance(stop, Stopped) else exit_code_of(signal.SIGINT)
         return _ended(argv, exit_code, "aborted")
@@ -48,7 +47,7 @@ def run(argv: Sequence[str]) -> int:
         locked = (
             f"{error.filename} is out of reach ({error.strerror}): set HOME to a folder of yours"
         )
-        return _ended(argv, _complain(SettingsError(locked), 2))
+        return _ended(argv, _complain(SettingsError(locked)))
     except Exception as error:  # users have no use for a traceback
         return _bug(argv, error)
     return exit_code
@@ -66,8 +65,7 @@ def _bug(argv: Sequence[str], error: Exception) -> int:
         AgentCliError(
             f"internal error: {type(error).__name__}: {error}{where}; install agent-cli again, or"
             " report what --verbose shows"
-        ),
-        1,
+        )
     )
     with suppress(Exception):  # The code that builds the result may itself be damaged.
         _ended(argv, exit_code)
@@ -93,7 +91,7 @@ def _unwritten(error: OSError) -> int:
     silence(sys.stdout)  # otherwise Python reports it again at exit
     if error.errno == errno.EPIPE:
         return STDOUT_CLOSED_EXIT_CODE
-    return _complain(AgentCliError("the disk is full: the answer cannot be written"), 1)
+    return _complain(AgentCliError("the disk is full: the answer cannot be written"))
 
 
 def _open_what_is_closed() -> None:
@@ -134,9 +132,10 @@ def _opens_a_screen(arguments: Arguments) -> bool:
     return is_session and arguments.resume != CHOOSE_SESSION
 
 
-def _complain(error: AgentCliError, exit_code: int) -> int:
+def _complain(error: AgentCliError) -> int:
+    """Print *error* on stderr and return its exit code."""
     from agent_cli.cli.complaint import print_complaint  # noqa: PLC0415 - rare
 
     FIRST_PROMPT.take_away()
     print_complaint(str(error))
-    return exit_code
+    return error.exit_code

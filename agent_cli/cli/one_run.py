@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from agent_cli.app.arguments import Arguments
-from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
+from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.headless.limits import RunLimits
 from agent_cli.headless.options import RunOptions
 from agent_cli.headless.output_dir import OutputDir
@@ -49,6 +49,5 @@ def failure_kept(directory: OutputDir | None) -> Generator[None]:
         yield
     except AgentCliError as error:
         if directory:
-            code = 2 if isinstance(error, UsageError | SettingsError) else 1
-            directory.write_result(RunReport(exit_code=code).to_json())
+            directory.write_result(RunReport(exit_code=error.exit_code).to_json())
         raise

@@ -28,17 +28,23 @@ class AgentCliError(Exception):
 
     Attributes:
         stop_reason: The stop reason of a run that this error ends.
+        exit_code: The exit code of a command that this error ends before or without a run.
     """
 
     stop_reason = "error"
+    exit_code = 1
 
 
 class UsageError(AgentCliError):
     """The command line or a slash command cannot be understood."""
 
+    exit_code = 2
+
 
 class SettingsError(AgentCliError):
     """A setting has an invalid value; the message names file, key, value and allowed values."""
+
+    exit_code = 2
 
 
 class NoCredentials(SettingsError):

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.agent_events import AgentEvent, innermost
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import Aborted, AgentCliError, SettingsError, UsageError
+from agent_cli.contracts.errors import Aborted, AgentCliError
 from agent_cli.contracts.events import (
     ApprovalRequested,
     ErrorShown,
@@ -99,7 +99,7 @@ class _HeadlessRun:
                 outcome.exit_code = self._exit_code()
             except AgentCliError as error:
                 self._tell(ErrorShown(str(error)))
-                outcome.exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
+                outcome.exit_code = error.exit_code
             except Exception as error:
                 self._tell(ErrorShown(f"{type(error).__name__}: {error}"))
             self._write_result()
@@ -192,7 +192,7 @@ class _HeadlessRun:
             )
 
     def _note(self, result: RunResult) -> None:
-        at_limit = result.stop_reason == "aborted" and self._limits.reached
+        at_limit = self._limits.reached if result.stop_reason == "aborted" else ""
         silent = at_limit or self._writer.stdout_closed or self._unwritable
         if (ended := narrate_end(result)) and not silent:
             failed = ended.style == "error"
