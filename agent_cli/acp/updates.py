@@ -9,6 +9,7 @@ from agent_cli.acp.ports import Application
 from agent_cli.acp.tool_calls import CallView, progress
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, UserOutput, WidgetOutput, typed_in
 from agent_cli.core.recorded_calls import new_id
@@ -101,7 +102,7 @@ class Updates:
         }
         cost = self._app.agent.conversation.usage.cost_microdollars
         if cost is not None:
-            update["cost"] = {"amount": cost / 1_000_000, "currency": "USD"}
+            update["cost"] = {"amount": in_usd(cost), "currency": "USD"}
         self._send(update)
 
     def tell_plan(self) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.agent_events import AgentEvent
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 
 _GIVEN_CHARS_MAX: Final = 60
@@ -50,7 +51,7 @@ def used(usage: Usage) -> str:
     tokens = usage.prompt_tokens + usage.output_tokens
     shown = f"{tokens / 1000:.1f}k tokens" if tokens >= 1000 else f"{tokens} tokens"
     cost = usage.cost_microdollars
-    return shown if cost is None else f"{shown} · ${cost / 1_000_000:.4f}"
+    return shown if cost is None else f"{shown} · ${in_usd(cost):.4f}"
 
 
 def _described(name: str, given: Json) -> str:

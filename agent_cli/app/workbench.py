@@ -32,13 +32,14 @@ from agent_cli.app.preparations import Preparations
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
+from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.session_facts import SessionFacts
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
-from agent_cli.policies.accounts import MICRODOLLARS, Account
+from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
@@ -75,7 +76,7 @@ class Workbench:
             self.telemetry.stream(self._provider.stream),
             lambda: self.agent.conversation,
             price=cost_microdollars,
-            account=Account(round(settings.max_cost_usd * MICRODOLLARS)),
+            account=Account(in_microdollars(settings.max_cost_usd)),
             of_agents=lambda prompt: self.sessions.cost_of_agents(prompt),
         )
         self.servers = self._new_servers(one_shot=one_shot)

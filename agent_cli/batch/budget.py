@@ -5,7 +5,6 @@ All amounts are whole micro-dollars.
 
 from typing import Final
 
-MICRODOLLARS: Final = 1_000_000
 # Less does not pay for one model call, so the run would end at its limit at once.
 _LEAST_SHARE: Final = 10_000
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agent_cli.batch.budget import MICRODOLLARS
 from agent_cli.batch.folder import Attempt, BatchFolder
 from agent_cli.batch.ports import STDERR
 from agent_cli.batch.tasks import Task
+from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.git import GitError
 from agent_cli.system.worktrees import (
@@ -43,7 +43,7 @@ def cost_of(attempt: Attempt, outcome: dict[str, Any] | None) -> int:
     if outcome is None or outcome.get("cost_usd") is None:
         return attempt.reserved
     dollars = float(outcome["cost_usd"]) + float(outcome.get("held_usd", 0))
-    return round(dollars * MICRODOLLARS)
+    return in_microdollars(dollars)
 
 
 def make_worktree(folder: BatchFolder, attempt: Attempt) -> Path:

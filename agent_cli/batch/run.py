@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_cli.batch.budget import MICRODOLLARS, Budget
+from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import Attempt, BatchFolder
 from agent_cli.batch.outcome import (
     cost_of,
@@ -18,6 +18,7 @@ from agent_cli.batch.outcome import (
 from agent_cli.batch.ports import Engine, TaskRun
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.money import in_microdollars, in_usd
 from agent_cli.contracts.timeline import Json
 from agent_cli.system import stop_signals
 from agent_cli.system.git import GitError
@@ -121,7 +122,7 @@ class Batch:
         for at, task in enumerate(state.pending):
             if not self._is_free(task):
                 continue
-            cap = round((task.max_cost_usd or 0) * MICRODOLLARS) or self._options.cap
+            cap = in_microdollars(task.max_cost_usd or 0) or self._options.cap
             reserved = self._budget.reserve(cap, tasks=len(state.pending))
             if reserved is not None:
                 state.running[task.id] = state.pending.pop(at)
@@ -178,7 +179,7 @@ class Batch:
         return top / task.cwd.relative_to(task.checkout.repository.resolve())
 
     def _work(self, task: Task, cwd: Path, prompt: Path, reserved: int) -> TaskRun:
-        limit = (f"--max-cost={reserved / MICRODOLLARS:.6f}",) if reserved else ()
+        limit = (f"--max-cost={in_usd(reserved):.6f}",) if reserved else ()
         options = (*self._options.options, *task.options, *limit, f"--prompt-file={prompt}")
         return TaskRun(options, cwd, prompt.parent)
 

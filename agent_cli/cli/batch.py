@@ -10,7 +10,7 @@ from typing import Final
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.option_table import OPTIONS
 from agent_cli.app.startup import StartupContext
-from agent_cli.batch.budget import MICRODOLLARS, Budget
+from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import RESULTS, BatchFolder
 from agent_cli.batch.local import LocalEngine
 from agent_cli.batch.run import Batch, BatchOptions
@@ -18,6 +18,7 @@ from agent_cli.batch.tasks import read_tasks
 from agent_cli.cli.conversations import ready
 from agent_cli.cli.one_run import run_options
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.money import in_microdollars, in_usd
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
@@ -58,13 +59,13 @@ def run_batch(arguments: Arguments) -> int:
     options = BatchOptions(
         options=tuple(worker_options(arguments)),
         jobs=arguments.jobs or 1,
-        cap=round(settings.max_cost_usd * MICRODOLLARS),
+        cap=in_microdollars(settings.max_cost_usd),
         shares_folders=settings.permissions.mode == "plan",
     )
     _tell_notices(startup)
     with BatchFolder(arguments.output_dir or file.with_suffix(".batch")) as folder:
         folder.check(tasks)
-        budget = Budget(round((arguments.budget_usd or 0) * MICRODOLLARS))
+        budget = Budget(in_microdollars(arguments.budget_usd or 0))
         tally = _Tally(len(tasks), budget)
         for task in tasks:
             if result := folder.results.get(task.id):
@@ -121,8 +122,8 @@ class _Tally:
 
     def __str__(self) -> str:
         failed = f", {self.failed} not done" if self.failed else ""
-        limit = f" of ${self.budget.limit / MICRODOLLARS:.2f}" if self.budget.limit else ""
-        spent = f"${self.budget.spent / MICRODOLLARS:.2f}{limit}"
+        limit = f" of ${in_usd(self.budget.limit):.2f}" if self.budget.limit else ""
+        spent = f"${in_usd(self.budget.spent):.2f}{limit}"
         return f"{self.ended:,} of {counted(self.total, 'task')}{failed}, {spent}"
 
 

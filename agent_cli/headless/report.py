@@ -4,6 +4,7 @@ import signal
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.system.stop_signals import exit_code_of
 
@@ -44,9 +45,9 @@ class RunReport:
             "stop_reason": self.stop_reason,
             "rounds": self.rounds,
             "usage": tokens,
-            "cost_usd": None if cost is None else cost / 1_000_000,
+            "cost_usd": None if cost is None else in_usd(cost),
             "session_id": self.session_id,
             "exit_code": self.exit_code,
             **({"output": self.output[0]} if self.output else {}),
-            **({"held_usd": held / 1_000_000} if (held := self.held_microdollars) else {}),
+            **({"held_usd": in_usd(self.held_microdollars)} if self.held_microdollars else {}),
         }

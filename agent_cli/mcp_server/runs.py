@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX, UNWANTED, apply_decisions
 from agent_cli.core.run_result import RunResult
@@ -96,7 +97,7 @@ class ServedRun:
             session=agent.conversation.id,
             text=result.final_message.text if result.final_message else "",
             stop_reason=result.stop_reason or "cancelled",
-            cost_usd=((spent or 0) - (spent_before or 0)) / 1_000_000 if known else None,
+            cost_usd=in_usd((spent or 0) - (spent_before or 0)) if known else None,
             files_changed=[str(each.path) for each in changed],
         )
 

@@ -4,11 +4,9 @@ All amounts are whole micro-dollars.
 """
 
 import asyncio
-from typing import Final
 
 from agent_cli.contracts.errors import LimitReached
-
-MICRODOLLARS: Final = 1_000_000
+from agent_cli.contracts.money import in_usd
 
 
 class Account:
@@ -87,6 +85,6 @@ class Account:
 
 def dollars(microdollars: int) -> str:
     """Return an amount in dollars as text, with no more digits than needed."""
-    text = f"{microdollars / MICRODOLLARS:.4f}".rstrip("0")
+    text = f"{in_usd(microdollars):.4f}".rstrip("0")
     whole, _, cents = text.partition(".")
     return f"${whole}.{cents:0<2}" if cents else f"${whole}"

@@ -13,6 +13,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.events import Event, UsageChanged
+from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
     ModelRequest,
     Reply,
@@ -25,13 +26,14 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Prompt, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
-from agent_cli.policies.accounts import MICRODOLLARS, Account
+from agent_cli.policies.accounts import Account
 from agent_cli.policies.worst_case import Price, PromptBound, most_tokens, with_reply
 
 # A reply with fewer tokens is not worth its prompt; thinking alone may need as many.
 LEAST_REPLY_TOKENS: Final = 2_048
 # With room for a reply this long, a call does not wait for running ones to settle.
 EASY_REPLY_TOKENS: Final = 8_192
+_MILLION: Final = 1_000_000
 
 
 class Ledger:
@@ -77,7 +79,7 @@ class Ledger:
 
     def child(self, conversation: Callable[[], Conversation], *, limit_usd: float = 0) -> "Ledger":
         """Return the ledger of a subagent; *limit_usd* is its own limit."""
-        account = Account(round(limit_usd * MICRODOLLARS), self.account)
+        account = Account(in_microdollars(limit_usd), self.account)
         return Ledger(self._ask, conversation, price=self._price, account=account, parent=self)
 
     def __call__(self, turn: Turn) -> None:
@@ -163,9 +165,9 @@ class Ledger:
         """
         if not request.tools:
             return None
-        million = self._priced(request.model.id, Usage(output_tokens=MICRODOLLARS))
+        million = self._priced(request.model.id, Usage(output_tokens=_MILLION))
         self._affordable = self._affordable or self.account.affordable()
-        return self._affordable * MICRODOLLARS // million if million else None
+        return self._affordable * _MILLION // million if million else None
 
     async def _reserve_again(self, earlier: "_Reservation") -> "_Reservation":
         """Reserve for another attempt of the same call."""

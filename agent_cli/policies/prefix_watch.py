@@ -7,10 +7,10 @@ model reads everything behind it again, at full price.
 from collections.abc import Iterable, Sequence
 
 from agent_cli.contracts.events import Notice
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.turn import Turn
-from agent_cli.policies.accounts import MICRODOLLARS
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
 from agent_cli.policies.worst_case import Price
 
@@ -51,7 +51,7 @@ class PrefixWatch:
         # The parts that rarely change are cached for an hour, at a higher price.
         written = Usage(cache_write_5m_tokens=behind_tokens, cache_write_1h_tokens=stable_tokens)
         cost = self._price(turn.model.id, written)
-        dollars = "" if cost is None else f" (${cost / MICRODOLLARS:.4f})"
+        dollars = "" if cost is None else f" (${in_usd(cost):.4f})"
         tokens = f"about {written.prompt_tokens:,} tokens"
         text = f"{what}: {tokens} not read from the cache{dollars}"
         turn.emit(Notice("info", text))

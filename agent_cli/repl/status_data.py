@@ -13,6 +13,7 @@ from agent_cli.contracts.events import (
     TurnStart,
 )
 from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.terminal.background import in_background
 from agent_cli.version import __version__
@@ -93,7 +94,7 @@ class StatusData:
         cost = self._app.agent.conversation.usage.cost_microdollars
         added, removed = self._lines
         return {
-            "total_cost_usd": (cost or 0) / 1_000_000,
+            "total_cost_usd": in_usd(cost or 0),
             "total_duration_ms": round((self._clock() - self._began_s) * 1000),
             "total_api_duration_ms": round(self._api_s * 1000),
             "total_lines_added": added,

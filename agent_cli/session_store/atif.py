@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import (
     BlockOutput,
     DiscardedOutput,
@@ -140,7 +141,7 @@ def _metrics(usage: Usage) -> _Object:
         "cached_tokens": usage.cache_read_tokens,
     }
     if usage.cost_microdollars is not None:
-        metrics["cost_usd"] = usage.cost_microdollars / 1_000_000
+        metrics["cost_usd"] = in_usd(usage.cost_microdollars)
     return metrics
 
 

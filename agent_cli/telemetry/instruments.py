@@ -5,6 +5,7 @@ from typing import Final
 from opentelemetry.metrics import Meter
 from opentelemetry.util.types import AttributeValue
 
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Allow, Ask, Verdict
 from agent_cli.telemetry import names
@@ -58,7 +59,7 @@ class Instruments:
         for kind, tokens in counts.items():
             self._tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
         if cost_microdollars is not None:
-            self._cost.add(cost_microdollars / 1_000_000, attributes)
+            self._cost.add(in_usd(cost_microdollars), attributes)
 
     def tool_ended(self, attributes: dict[str, AttributeValue], elapsed_s: float) -> None:
         """Record a tool call with *attributes*."""

@@ -18,12 +18,13 @@ from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import Event, Notice, UsageChanged
+from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.servers import SamplingRequest, ServerPhase
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
-from agent_cli.policies.accounts import MICRODOLLARS, Account
+from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.system.paths import sessions_dir
@@ -126,7 +127,7 @@ async def program(
         model,
         lambda: agent.conversation,
         price=lambda _model, usage: usage.cost_microdollars,
-        account=Account(round(max_cost_usd * MICRODOLLARS)),
+        account=Account(in_microdollars(max_cost_usd)),
     )
     host = ServerHost(
         begun,

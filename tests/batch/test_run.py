@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.batch.budget import MICRODOLLARS, Budget
+from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import Attempt, BatchFolder
 from agent_cli.batch.ports import TaskRun
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
+from agent_cli.contracts.money import in_microdollars, in_usd
 from tests.batch.engines import DONE, ScriptedEngine
 
 Leave = Callable[[str, TaskRun], dict[str, Any] | None]
@@ -113,7 +114,7 @@ async def test_the_last_line_of_stderr_is_the_error(tmp_path: Path) -> None:
 
 def cost_limit(work: TaskRun) -> int:
     (option,) = (each for each in work.options if each.startswith("--max-cost="))
-    return round(float(option.partition("=")[2]) * MICRODOLLARS)
+    return in_microdollars(float(option.partition("=")[2]))
 
 
 @given(
@@ -141,7 +142,7 @@ async def test_the_budget_holds_over_runs_that_are_lost_and_batches_that_are_res
         plan[id][1] = False
         cost = cost_limit(work) if is_lost else int(cost_limit(work) * share)
         spent += cost
-        return None if is_lost else {**DONE, "cost_usd": cost / MICRODOLLARS}
+        return None if is_lost else {**DONE, "cost_usd": in_usd(cost)}
 
     tasks = tasks_in(*(path / str(number) for number in range(len(costs))))
     options = BatchOptions(jobs=jobs, cap=cap)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
@@ -26,7 +27,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.policies.accounts import MICRODOLLARS, Account, dollars
+from agent_cli.policies.accounts import Account, dollars
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.worst_case import IMAGE_TOKENS, OVERHEAD_TOKENS, PromptBound
 from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_use
@@ -272,7 +273,7 @@ def agent_with_limit(*script: Reply, approval: bool = False) -> tuple[Agent, Scr
     """Return an agent with a limit of a dollar, and its model."""
     look = replace(tool("look", returns("a tree")), require_approval=Approval(required=approval))
     model = ScriptedModel(*script)
-    account = Account(1 * MICRODOLLARS)
+    account = Account(in_microdollars(1))
     ledger = Ledger(model, lambda: agent.conversation, price=one_each, account=account)
     agent = Agent(LoopConfig(model=MODEL, tools=[look], stream_fn=ledger.stream, prepare=[ledger]))
     agent.subscribe(ledger.listen)

@@ -14,6 +14,7 @@ from agent_cli.contracts.events import (
     UsageChanged,
 )
 from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import CompactionOutput, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -93,7 +94,7 @@ class Status:
 
     def _cost(self) -> str:
         cost = self._total.cost_microdollars
-        return f"${cost / 1_000_000:.2f}" if cost else ""
+        return f"${in_usd(cost):.2f}" if cost else ""
 
     def _cache(self) -> str:
         prompt = self._total.prompt_tokens
