@@ -10,8 +10,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import last_reply, messages, shown
 
 CHARS_PER_TOKEN = 4
-# The tokens of the largest image that a server does not scale down.
-IMAGE_TOKENS = 1_600
+# The tokens of a large image on most models; the newest ones count up to three times as many.
+USUAL_IMAGE_TOKENS = 1_600
 
 
 def estimate_tokens(history: Iterable[Message]) -> int:
@@ -19,7 +19,7 @@ def estimate_tokens(history: Iterable[Message]) -> int:
     contents = [message.content for message in history if not isinstance(message, CustomMessage)]
     blocks = [block for content in contents for block in content]
     images = sum(block["type"] == "image" for block in blocks)
-    return sum(map(_characters, blocks)) // CHARS_PER_TOKEN + images * IMAGE_TOKENS
+    return sum(map(_characters, blocks)) // CHARS_PER_TOKEN + images * USUAL_IMAGE_TOKENS
 
 
 def estimate_fixed(system: Sequence[str], tools: Iterable[ToolSpec]) -> int:

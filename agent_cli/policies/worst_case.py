@@ -20,8 +20,8 @@ Price: TypeAlias = Callable[[str, Usage], int | None]
 
 # Tokens the server adds: the instructions for calling tools, marks around messages.
 OVERHEAD_TOKENS: Final = 1_000
-# The tokens of the largest image that a server does not scale down.
-IMAGE_TOKENS: Final = 5_000
+# The newest models count up to 4,784 tokens for an image; larger images are scaled down.
+IMAGE_TOKENS_MAX: Final = 5_000
 
 
 class PromptBound:
@@ -87,7 +87,7 @@ def _tokens_at_most(messages: Sequence[Message | LlmMessage]) -> int:
 
 
 def _block_tokens(block: object) -> int:
-    return IMAGE_TOKENS if _is_image(block) else _bytes(block)
+    return IMAGE_TOKENS_MAX if _is_image(block) else _bytes(block)
 
 
 def _is_image(block: object) -> bool:

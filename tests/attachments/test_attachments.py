@@ -13,7 +13,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
 from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
-from agent_cli.policies.estimate import IMAGE_TOKENS, estimate_tokens
+from agent_cli.policies.estimate import USUAL_IMAGE_TOKENS, estimate_tokens
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ async def test_images_of_a_user_message_are_counted_and_sent(picture: Path) -> N
     conversation = Conversation()
     conversation.begin(await with_attachments("@pic.png", Path.cwd()))
 
-    assert IMAGE_TOKENS <= estimate_tokens(conversation.context()) < IMAGE_TOKENS + 20
+    assert USUAL_IMAGE_TOKENS <= estimate_tokens(conversation.context()) < USUAL_IMAGE_TOKENS + 20
     (sent,) = to_api([m for m in conversation.context() if isinstance(m, UserMessage)])
     assert sent["content"] == [
         read_image(picture).block,

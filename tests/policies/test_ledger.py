@@ -29,7 +29,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.accounts import Account, dollars
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.worst_case import IMAGE_TOKENS, OVERHEAD_TOKENS, PromptBound
+from agent_cli.policies.worst_case import IMAGE_TOKENS_MAX, OVERHEAD_TOKENS, PromptBound
 from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_use
 from tests.policies.histories import llm
 
@@ -328,7 +328,9 @@ def test_a_prompt_is_never_larger_than_its_bound(
         given = [block for message in held.messages for block in message.content]
         texts += [str(block.get("text", "")) for block in given]
         images = sum(block["type"] == "image" for block in given)
-        return sum(len(text.encode("utf-8", "replace")) for text in texts) + IMAGE_TOKENS * images
+        return (
+            sum(len(text.encode("utf-8", "replace")) for text in texts) + IMAGE_TOKENS_MAX * images
+        )
 
     bound = PromptBound()
     assert bound.usage(request).prompt_tokens >= most(request)
