@@ -16,8 +16,9 @@ from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
 from agent_cli.policies.compaction import CompactionStrategy, Summary
-from agent_cli.policies.permission_rules import COMMAND_TOOL, called_paths, parse_rule, touches
+from agent_cli.policies.permission_rules import called_paths, parse_rule, touches
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
 
@@ -264,9 +265,8 @@ def covers(call: ToolCall, written: str, place: Place) -> bool:
             judge,
         )
 
-        given = call.input if isinstance(call.input, dict) else {}
         rules = CommandRules(ask=[command_rule(rule.text)])
-        judged = judge(str(given.get("command", "")), rules, place)
+        judged = judge(command_of(call), rules, place)
         return judged.rule == rule.text or judged.construct is not None
     except AgentCliError:
         return True

@@ -15,7 +15,7 @@ breaks off and is retried ends its turn; the new attempt is a turn of its own. A
 an approval ends with the batch open; the run that resumes it begins with the batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
@@ -208,6 +208,11 @@ class ToolCall:
         """Build it from a recorded call, with the reason for which the call waits, if it does."""
         reason = call.result.reason if isinstance(call.result, Pending) else ""
         return cls(call.tool_call_id, call.name, call.input, reason)
+
+    @property
+    def arguments(self) -> Mapping[str, Json]:
+        """The input by parameter; empty if the model wrote something other than an object."""
+        return self.input if isinstance(self.input, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

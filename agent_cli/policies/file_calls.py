@@ -149,7 +149,7 @@ class FileCalls:
 
 
 def _path_of(call: ToolCall) -> str:
-    given = call.input.get("path") if isinstance(call.input, dict) else None
+    given = call.arguments.get("path")
     return given if isinstance(given, str) else ""
 
 

@@ -23,18 +23,17 @@ from typing import TYPE_CHECKING, get_args
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import Rule, RuleKind
+from agent_cli.policies.command_calls import COMMAND_TOOL
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
     from agent_cli.policies.shell import CommandRule, CommandRules
 
-COMMAND_TOOL = "bash"
 KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 
 _PATTERN = re.compile(r"[*?\[]")
 _RULE = re.compile(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
-# Tools that access files in the same way.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +180,7 @@ def called_paths(call: ToolCall, writes: Sequence[str], root: Path) -> tuple[str
     """Return all paths of a call: its `path`, as written and without a mention's @, and the paths
     it *writes*; symlinks by name and by target.
     """
-    given = call.input.get("path") if isinstance(call.input, dict) else None
+    given = call.arguments.get("path")
     written = [given, given.removeprefix("@")] if isinstance(given, str) and given else []
     # Not Path.expanduser: it fails for a file whose name starts with "~".
     expanded = map(os.path.expanduser, (*written, *writes))

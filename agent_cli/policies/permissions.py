@@ -15,9 +15,10 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
 from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule, RuleKind, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
+from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
 from agent_cli.policies.decision import Decision, allowed, asked, denied_by, denied_by_plan
 from agent_cli.policies.file_calls import Access, FileCalls
-from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, parse_rule
+from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.sandbox.report import Report
@@ -173,13 +174,11 @@ class Permissions:
     def _about_command(self, call: ToolCall, report: Report | None, mode: Mode) -> Decision:
         from agent_cli.policies.shell import judge  # noqa: PLC0415 - with the first command
 
-        given = call.input if isinstance(call.input, dict) else {}
-        # Any value that may be parsed as true counts as true.
-        unsandboxed = given.get("unsandboxed", False) is not False
+        unsandboxed = leaves_sandbox(call)
         if unsandboxed:
             report = None
         place = self._place_in(report)
-        judged = judge(str(given.get("command", "")), self._rules.for_commands(), place)
+        judged = judge(command_of(call), self._rules.for_commands(), place)
         rule = self._rule_behind(judged)
         if judged.verdict == "deny" and rule:
             return denied_by(rule, judged.commands)
@@ -249,11 +248,8 @@ class Permissions:
             return None
         from agent_cli.policies.shell.named_paths import named_paths  # noqa: PLC0415 - as above
 
-        given = call.input if isinstance(call.input, dict) else {}
-        found = (
-            self._rules.rule_hiding(path, place.root)
-            for path in named_paths(str(given.get("command", "")), place)
-        )
+        paths = named_paths(command_of(call), place)
+        found = (self._rules.rule_hiding(path, place.root) for path in paths)
         return next(filter(None, found), None)
 
     def _rule_for_every_command(self) -> Rule | None:

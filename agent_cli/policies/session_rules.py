@@ -6,7 +6,8 @@ from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ApprovalFacts, Rule
-from agent_cli.policies.permission_rules import COMMAND_TOOL, parse_rule
+from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
+from agent_cli.policies.permission_rules import parse_rule
 from agent_cli.policies.shell.place import Place
 from agent_cli.sandbox.report import Report
 
@@ -30,13 +31,11 @@ def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
 
     A command is remembered by the first words of its parts, every other tool by its name.
     """
-    given = call.input if isinstance(call.input, dict) else {}
     if call.name != COMMAND_TOOL:
-        return (f"{call.name}(*)" if "path" in given else call.name,)
+        return (f"{call.name}(*)" if "path" in call.arguments else call.name,)
     from agent_cli.policies.shell import session_prefixes  # noqa: PLC0415 - with the first command
 
-    command = given.get("command")
-    prefixes = session_prefixes(command, place) if isinstance(command, str) else ()
+    prefixes = session_prefixes(command_of(call), place)
     return tuple(f"{COMMAND_TOOL}({prefix})" for prefix in prefixes)
 
 
@@ -48,15 +47,16 @@ def facts_about(
     These are the rule that asks, the sandbox of a command, and the programs it starts, because few
     people read a long script to its end.
     """
-    facts = [f"rule: {rule}" + (f"  ({rule.origin})" if rule.origin else "")] if rule else []
+    facts: list[str] = []
+    if rule:
+        facts.append(f"rule: {rule}  ({rule.origin})" if rule.origin else f"rule: {rule}")
     if call.name == COMMAND_TOOL:
         from agent_cli.policies.shell.readings import programs  # noqa: PLC0415 - as above
 
-        given = call.input if isinstance(call.input, dict) else {}
-        started = programs(str(given.get("command", "")), place.search_path)
+        started = programs(command_of(call), place.search_path)
         if len(started) > 1:
             facts.append(f"runs: {', '.join(started)}")
-        leaves = given.get("unsandboxed", False) is not False
+        held = report if not leaves_sandbox(call) else None
         outside = "none: runs with all your rights and the network"
-        facts.append(f"sandbox: {outside if leaves or not report else report.summary}")
+        facts.append(f"sandbox: {held.summary if held else outside}")
     return tuple(facts)

@@ -196,8 +196,7 @@ class Approvals:
     def _shown(self, call: ToolCall) -> _Shown:
         """Return the rows and facts to show about *call*."""
         asked = self._permissions.asked_about(call)
-        is_command = isinstance(call.input, dict) and "command" in call.input
-        where = f" in {self._workspace}" if is_command else ""
+        where = f" in {self._workspace}" if "command" in call.arguments else ""
         why = [f"why it asks: {call.reason}"] if call.reason else []
         return _Shown(
             reveal(f"{call.name}{where}"),
