@@ -10,9 +10,9 @@ from agent_cli.settings.environment import (
     check_credentials,
     load_environment,
 )
-from agent_cli.settings.load import SETTINGS_FILES, Loaded, load_settings
+from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.settings.schema import LogSink, McpServer, Settings
-from agent_cli.settings.sources import Override
+from agent_cli.settings.sources import SETTINGS_FILES, Override
 
 __all__ = [
     "OPTIONAL_SECRETS",

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.rules import fold
-from agent_cli.settings.sources import CLAUDE_FILES, WrittenHooks, text_of
+from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, text_of
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 
 PROJECT_DIR = "CLAUDE_PROJECT_DIR"
-_OWN_FILES = ("appsettings.json", "appsettings.toml")
 
 
 def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
@@ -53,15 +52,14 @@ def is_acting(path: Path) -> bool:
 def project_hooks(workspace: Path) -> list[WrittenHooks]:
     """Return all groups of hooks in files of *workspace*; invalid files count as empty."""
     found: list[WrittenHooks] = []
-    for name in (*_OWN_FILES, *CLAUDE_FILES):
+    for name in (*SETTINGS_FILES, *CLAUDE_FILES):
         path = workspace / name
         if path.is_file():
             try:
-                found += (
-                    claude_hooks(path, from_project=True)
-                    if name in CLAUDE_FILES
-                    else (_own_hooks(path))
-                )
+                if name in CLAUDE_FILES:
+                    found += claude_hooks(path, from_project=True)
+                else:
+                    found += _own_hooks(path)
             except SettingsError:
                 continue  # loading the settings reports it
     return found

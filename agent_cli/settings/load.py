@@ -10,6 +10,7 @@ from agent_cli.settings.schema import Settings
 from agent_cli.settings.sources import (
     CLAUDE_FILES,
     RULE_KINDS,
+    SETTINGS_FILES,
     Entry,
     Override,
     WrittenHooks,
@@ -18,9 +19,6 @@ from agent_cli.settings.sources import (
     override_entries,
 )
 from agent_cli.system import paths
-
-# TOML is the main format of this program, so it wins if both exist.
-SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 
 
 class Loaded(NamedTuple):

@@ -11,6 +11,8 @@ from agent_cli.contracts.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
 # Claude Code's hook files: the first in the home directory, both in a project.
+# TOML is the main format of this program, so it wins if both exist.
+SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 RULE_KINDS = ("allow", "ask", "deny")
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.command_files import command_paths
 from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
+from agent_cli.settings.sources import SETTINGS_FILES
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_object
 
 # All files of a repository that change what this program does or starts.
-SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 ACTING_FILES = (*SETTINGS_FILES, ".env", ".mcp.json")
 # Folders of skills: the model follows their instructions.
 SKILL_FOLDERS = (".agent-cli/skills", ".agents/skills", ".claude/skills")
