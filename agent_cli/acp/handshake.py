@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from agent_cli.contracts.credentials import KEYS_URL
 from agent_cli.contracts.timeline import Json
 from agent_cli.version import __version__
 
@@ -29,7 +30,7 @@ INITIALIZED: Final[dict[str, Json]] = {
             "name": "Anthropic API key",
             "description": "Set ANTHROPIC_API_KEY, or put it into the user's .env",
             "vars": [{"name": "ANTHROPIC_API_KEY", "label": "API key"}],
-            "link": "https://console.anthropic.com/settings/keys",
+            "link": KEYS_URL,
         },
         {
             "type": "env_var",

@@ -7,10 +7,10 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from agent_cli.contracts.credentials import KEYS_URL
 from agent_cli.contracts.errors import NoCredentials
 from agent_cli.system import paths
 
-KEYS_URL = "https://platform.claude.com/settings/keys"
 _CREDENTIALS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
