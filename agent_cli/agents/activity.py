@@ -7,6 +7,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
+from agent_cli.terminal.narration import one_line
 
 _GIVEN_CHARS_MAX: Final = 60
 
@@ -57,5 +58,4 @@ def used(usage: Usage) -> str:
 def _described(name: str, given: Json) -> str:
     values = given.values() if isinstance(given, Mapping) else ()
     first = next((value for value in values if isinstance(value, str)), "")
-    line = " ".join(f"{name} {first}".split())
-    return line if len(line) <= _GIVEN_CHARS_MAX else f"{line[: _GIVEN_CHARS_MAX - 1]}…"
+    return one_line(f"{name} {first}", _GIVEN_CHARS_MAX)

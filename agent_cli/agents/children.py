@@ -34,14 +34,15 @@ STOPPED: Final = "The user stopped this agent. Do not start it again unless they
 class Assignment:
     """A task for an agent.
 
-    definition: The agent's definition.
-    task: Its task.
-    title: The task in a few words.
-    tool_call_id: The call that starts it.
-    model: An alias or an id instead of the definition's; "" keeps that.
-    depth: 1 for subagents of the main agent, 2 for their subagents.
-    is_isolated: Whether it gets its own git worktree.
-    parent: The id of the conversation with the call.
+    Attributes:
+        definition: The agent's definition.
+        task: Its task.
+        title: The task in a few words.
+        tool_call_id: The call that starts it.
+        model: An alias or an id instead of the definition's; "" keeps that.
+        depth: 1 for subagents of the main agent, 2 for their subagents.
+        parent: The id of the conversation with the call.
+        is_isolated: Whether it gets its own git worktree.
     """
 
     definition: AgentDefinition
@@ -256,16 +257,14 @@ async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -
     name, text = assignment.definition.name, _text(result)
     more = await worker.end()
     if result.stop_reason == "aborted":
-        raise ToolError(f"{STOPPED}{more and ' ' + more}")
+        raise ToolError(" ".join(filter(None, (STOPPED, more))))
     if result.stop_reason == "error":
-        last = f" Its last words: {text}" if text else ""
-        raise ToolError(f"The agent {name} failed: {result.error}.{last}{more and ' ' + more}")
-    stopped = f"[stopped: {result.error or result.stop_reason}]"
-    parts = [
-        text or "(The agent ended without an answer.)",
-        *([stopped] if result.stop_reason != "end_turn" else []),
-        *([more] if more else []),
-    ]
+        last = f"Its last words: {text}" if text else ""
+        failed = f"The agent {name} failed: {result.error}."
+        raise ToolError(" ".join(filter(None, (failed, last, more))))
+    is_complete = result.stop_reason == "end_turn"
+    stopped = "" if is_complete else f"[stopped: {result.error or result.stop_reason}]"
+    parts = (text or "(The agent ended without an answer.)", stopped, more)
     conversation = worker.agent.conversation
     cost = conversation.usage.cost_microdollars
     details: Json = {
@@ -274,4 +273,4 @@ async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -
         "rounds": result.iterations,
         "cost_microdollars": cost,
     }
-    return ToolResult.of("\n\n".join(parts), details)
+    return ToolResult.of("\n\n".join(filter(None, parts)), details)

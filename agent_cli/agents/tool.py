@@ -12,6 +12,7 @@ from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.parameters import Parameters, without_docstring
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
+from agent_cli.terminal.narration import one_line
 
 TOOL: Final = "agent"
 _TITLE_CHARS_MAX: Final = 80
@@ -81,8 +82,7 @@ def updated_description(tool: Tool, agents: Sequence[AgentDefinition]) -> Tool:
 
 
 def _title(params: AgentInput) -> str:
-    line = " ".join(params.description.split())
-    return line if len(line) <= _TITLE_CHARS_MAX else f"{line[: _TITLE_CHARS_MAX - 1]}…"
+    return one_line(params.description, _TITLE_CHARS_MAX)
 
 
 def _described(agents: Sequence[AgentDefinition]) -> str:
