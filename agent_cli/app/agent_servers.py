@@ -16,7 +16,6 @@ from agent_cli.mcp_client.names import is_of_server
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
-_CHANGE_WAIT_S: Final = 1.0
 _REASON_CHARS_MAX: Final = 400
 
 
@@ -67,7 +66,7 @@ class AgentServers:
 
     async def __call__(self, turn: Turn) -> None:
         """Add tools to *turn*, and the instructions of the agent's own servers."""
-        await self._pool.wait_listed(_CHANGE_WAIT_S)
+        await self._pool.wait_listed()
         shared = [
             tool
             for tool in self._shared.offered()

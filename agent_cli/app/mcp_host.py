@@ -56,7 +56,7 @@ class ServerHost:
         self._startup = startup
         self._stream = stream
         self._model = model
-        self._check_limit = check_budget
+        self._check_account = check_budget
         self._agent = agent
         self._sessions = sessions
         self._directories = directories
@@ -107,7 +107,7 @@ class ServerHost:
         if not self._agent().conversation.prompts:
             # The cost is counted in the current prompt, so there must be one.
             raise ToolError("no model is asked for a server before the user has asked for anything")
-        self._check_limit()
+        self._check_account()
 
     def _spent(self, _model: str, usage: Usage) -> None:
         conversation = self._agent().conversation

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agent_cli.mcp_client.requests import Requests
 
 _CLOSE_LIMIT_S = 8.0
+_CHANGE_WAIT_S = 1.0
 
 
 def _check_web(config: ServerConfig) -> None:
@@ -233,10 +234,10 @@ class McpServers(Offers):
                 return True
         return False
 
-    async def wait_listed(self, timeout_s: float) -> None:
-        """Wait until the tools of every server that announced a change are listed again."""
+    async def wait_listed(self) -> None:
+        """Wait briefly until the tools of servers that announced a change are listed again."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(_CHANGE_WAIT_S):
                 for connection in [*self._connections.values()]:  # further ones may still be added
                     if connection.connected:
                         await connection.upkeep.listed.wait()
