@@ -16,6 +16,7 @@ from agent_cli.contracts.timeline import (
 from agent_cli.core.projection import entries
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import History, read_mended
+from agent_cli.session_store.records import Header
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
 
@@ -30,19 +31,20 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
     except SessionError as error:
         return SessionInfo(path.stem, path, updated_at_ms, problem=str(error))
     shown = [prompt for prompt in history.prompts if prompt.visible]
+    header = history.header or Header(path.stem, workspace="", created_at_ms=0)
     return SessionInfo(
         path.stem,
         path,
         updated_at_ms,
         _title(shown),
-        history.header.workspace if history.header else "",
-        history.header.created_at_ms if history.header else 0,
+        header.workspace,
+        header.created_at_ms,
         len(shown),
         usage_of(history.prompts, history.taken_back),
         waiting=any(prompt.state == "waiting_for_approval" for prompt in history.prompts),
         problem=_problem(history),
-        agent=(history.header.agent or "") if history.header else "",
-        parent_call=(history.header.parent_at or "") if history.header else "",
+        agent=header.agent or "",
+        parent_call=header.parent_at or "",
     )
 
 
