@@ -38,14 +38,14 @@ def directory_at(path: Path, *, create: bool = False) -> Generator[int]:
         os.close(place)
 
 
-def open_file(path: Path, flags: int, mode: int = 0o666) -> int:
-    """Return a descriptor of the real file *path*, opened with *flags*.
+def open_file(path: Path, flags: int) -> int:
+    """Return a descriptor of the existing real file *path*, opened with *flags*.
 
     Raises:
         OSError: As `os.open`, or it has a symlink now (ELOOP or ENOTDIR).
     """
     with directory_at(path.parent) as place:
-        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=place)
+        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
 
 
 def names_in(place: int) -> list[str]:

@@ -76,9 +76,7 @@ async def _play(startup: StartupContext, writer: Writer) -> None:
         writer.end_answer()
 
 
-def demo_start(
-    workspace: Path, arguments: Arguments, environment: Environment | None = None
-) -> StartupContext:
+def demo_start(workspace: Path, arguments: Arguments) -> StartupContext:
     """Return the start-up context of a session that reads no user files and asks nothing."""
     settings = Settings()
     settings = settings._replace(
@@ -88,7 +86,7 @@ def demo_start(
         logging=settings.logging._replace(sinks=()),
     )
     loaded = Loaded(settings, {}, ())
-    return StartupContext(arguments, workspace, False, environment or Environment({}), loaded, ())
+    return StartupContext(arguments, workspace, False, Environment({}), loaded, ())
 
 
 class _Nobody:

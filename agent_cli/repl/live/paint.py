@@ -58,9 +58,9 @@ _TAB_CELLS = 4
 class Paint:
     """Holds the theme, and whether colours may be used at all."""
 
-    def __init__(self, *, color: bool, theme: ThemeName = THEME) -> None:
+    def __init__(self, *, color: bool) -> None:
         self._color = color
-        self._theme: ThemeName = theme
+        self._theme: ThemeName = THEME
 
     @property
     def theme(self) -> ThemeName:
