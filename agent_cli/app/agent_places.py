@@ -45,8 +45,6 @@ _IN_WORKTREE: Final = (
 _NO_WORKTREE: Final = (
     "No git worktree could be made for this agent: {}. Call it without isolation, or tell the user."
 )
-
-
 _LEFT: Final = (
     "agents of a program that was killed left git worktrees; look for changes you need, then remove"
     " them"
@@ -103,7 +101,14 @@ class AgentPlace:
         permissions = parts.permissions(startup, sandbox)
         permissions.mode = "yolo"  # each call also respects the session's mode, which may change
         return AgentPlace(
-            *(self.bench, startup, workspace, sandbox, permissions, made), is_owned=True, mark=mark
+            self.bench,
+            startup,
+            workspace,
+            sandbox,
+            permissions,
+            worktree=made,
+            is_owned=True,
+            mark=mark,
         )
 
     @property

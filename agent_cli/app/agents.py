@@ -178,27 +178,21 @@ class AgentTree:
         servers: AgentServers,
     ) -> LoopConfig:
         place = rank.where()
-        workspace, startup, bench, definition = (
-            place.workspace,
-            self._startup,
-            self._bench,
-            assignment.definition,
-        )
+        workspace, definition = place.workspace, assignment.definition
+        startup, bench = self._startup, self._bench
         settings = startup.loaded.settings
         own = (*parts.tools(startup, workspace, place.sandbox), *self._tools_of(rank))
         options = parts.run_options(startup)
         model = front_matter.model_name(assignment.model)
+        prompt = (definition.prompt, *skill_texts(startup, definition.skills), place.note)
+        instructions = [agent_plugins(startup, bench.announce.warn)]
 
         async def authorize(call: ToolCall, tool: Tool, params: object) -> Verdict:
             return await place.authorize(call, tool, params, mode=rank.mode)
 
         return replace(
             options,
-            system_prompt="\n\n".join(
-                filter(
-                    None, (definition.prompt, *skill_texts(startup, definition.skills), place.note)
-                )
-            ),
+            system_prompt="\n\n".join(filter(None, prompt)),
             model=bench.named_model(model) if model else parent.agent().state.model,
             thinking_level=definition.effort or options.thinking_level,
             max_rounds=definition.max_rounds or self._settings.max_rounds,
@@ -208,7 +202,7 @@ class AgentTree:
             path_order=self.path_order,
             prepare=(
                 WorkspaceDirectories(workspace.root, bench.directories.all[1:]),
-                *([agent_plugins(startup, bench.announce.warn)] * definition.has_instructions),
+                *(instructions if definition.has_instructions else ()),
                 servers,
                 jobs,
                 rank.ledger,

@@ -284,9 +284,7 @@ def _problems(configured: Iterable[ServerConfig | ServerProblem]) -> Iterator[Ch
 
 
 def _of_server(state: ServerState) -> Check:
-    good, waits = (
-        state.phase is ServerPhase.READY,
-        state.phase in (ServerPhase.DISABLED, ServerPhase.CONNECTING),
-    )
+    good = state.phase is ServerPhase.READY
+    waits = state.phase in (ServerPhase.DISABLED, ServerPhase.CONNECTING)
     text = counted(state.tools, "tool") if good else state.reason or str(state.phase)
     return Check(f"mcp {state.name}", None if waits else good, text)

@@ -20,13 +20,18 @@ def listed(hooks: "Sequence[Hook]") -> list[str]:
     """Return a line for each hook."""
     lines: list[str] = []
     for hook in hooks:
-        when = f"{hook.event} {hook.matcher}".strip() + (
-            f" if {hook.condition}" * bool(hook.condition)
-        )
-        kind = "guard" if hook.guards else "in the background" if hook.background else "watches"
+        when = f"{hook.event} {hook.matcher}".strip()
+        if hook.condition:
+            when += f" if {hook.condition}"
         fault = f"; blocks: {hook.fault}" if hook.fault else ""
-        lines.append(f"{when}: {hook.shown} ({kind}, {hook.origin}){fault}")
+        lines.append(f"{when}: {hook.shown} ({_kind(hook)}, {hook.origin}){fault}")
     return lines
+
+
+def _kind(hook: "Hook") -> str:
+    if hook.guards:
+        return "guard"
+    return "in the background" if hook.background else "watches"
 
 
 def _file_of(origin: str) -> str:

@@ -13,8 +13,9 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.permissions import Mode
 
 CHOOSE_SESSION = ""
-NEW_WORKTREE = ""  # for `--worktree` without a name
 """The value of `Arguments.resume` when no id was given: the user chooses."""
+NEW_WORKTREE = ""
+"""The value of `Arguments.worktree` when no name was given: a new one is made."""
 FILES: Final = "@files"
 SESSIONS: Final = "@sessions"
 MODELS: Final = "@models"

@@ -6,7 +6,7 @@ when tools are listed, not when they are sent.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
@@ -85,14 +85,14 @@ def _check_depth(schema: Mapping[str, Json]) -> None:
     for _ in range(_LEVELS_MAX):
         if not level:
             return
-        level = [
-            inner
-            for part in level
-            for inner in (
-                part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-            )
-        ]
+        level = [inner for part in level for inner in _parts(part)]
     raise UnusableSchema("its input schema is nested too deeply")
+
+
+def _parts(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _check_size(schema: Mapping[str, Json]) -> None:

@@ -114,9 +114,9 @@ def _told(conversation: Conversation) -> tuple[str, str | None]:
     for number, output in enumerate(entries(conversation.prompts)):
         at[output.id] = number
         match output:
-            case CustomOutput(name="output_style", data={"text": str(text)}):
+            case CustomOutput(name=name, data={"text": str(text)}) if name == BEGUN_WITH:
                 begun_with = text
-            case CustomOutput(name="output_style_change", data={"text": str(text)}):
+            case CustomOutput(name=name, data={"text": str(text)}) if name == CHANGED_TO:
                 changed_to, changed_at = text, number
             case CompactionOutput(first_kept_id=str(kept)) | TrimOutput(first_kept_id=kept):
                 if changed_at < at.get(kept, number):

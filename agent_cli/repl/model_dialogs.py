@@ -115,7 +115,8 @@ class ModelQuestions:
                 return [Rejected(STOPPED, stop=True)] * len(calls)
 
     async def _answer(self, question: UserQuestion, of: str) -> str:
-        about = f", {one_line(reveal(question.header), _HEADER_CHARS_MAX)}" * bool(question.header)
+        header = one_line(reveal(question.header), _HEADER_CHARS_MAX)
+        about = f", {header}" if header else ""
         self._show([f"the model asks you{of}{about}:", *said(question.question)])
         offered = _offered(question.options)
         if question.multi_select:

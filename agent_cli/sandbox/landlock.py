@@ -96,8 +96,9 @@ def _ruleset(libc: ctypes.CDLL, grants: Grants) -> int:
     network = _CONNECT_AND_BIND if version >= _ABI_NETWORK and not grants.network else 0
     scopes = _SCOPES if version >= _ABI_SCOPES else 0
     handled = struct.pack("=QQQ", _WRITE | _READ_FILE, network, scopes)
-    size = 24 if version >= _ABI_SCOPES else 16 if version >= _ABI_NETWORK else 8
-    ruleset = _check(libc.syscall(_CREATE_RULESET, handled, size, 0))
+    # An older kernel refuses fields it does not know; each has eight bytes.
+    fields = 1 + (version >= _ABI_NETWORK) + (version >= _ABI_SCOPES)
+    ruleset = _check(libc.syscall(_CREATE_RULESET, handled, 8 * fields, 0))
     try:
         for path in grants.readable:
             _grant(libc, ruleset, path, _READ_FILE)
