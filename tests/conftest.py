@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import hypothesis
 import pytest
 
 from agent_cli.system.stop_signals import STOP_SIGNALS
@@ -31,6 +32,10 @@ SETTINGS_NAMES = (
 CHILDREN_GRACE_S = 20.0
 
 Address: TypeAlias = Any  # each family of sockets has its own kind
+
+# A busy machine may take any time for one example.
+hypothesis.settings.register_profile("any machine", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
