@@ -4,6 +4,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,8 @@ from agent_cli.repl.commands.views import show
 from agent_cli.repl.mcp.prompts import server_commands
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.narration import one_line
+
+_WITH: Final = "with"
 
 
 def commands_of(app: Application) -> Sequence[Command]:
@@ -89,7 +92,8 @@ def _saying(prompt: PromptCommand) -> Command:
         if prompt.problem:
             raise UsageError(prompt.problem)
         text, model = await prompt.prompt(argument)
-        context.say(Said(text, model_of_prompt(context, model) if model else None))
+        named = model if context.model is None else ""
+        context.say(Said(text, model_of_prompt(context, named) if named else None))
 
     return Command(
         prompt.name,
@@ -100,6 +104,31 @@ def _saying(prompt: PromptCommand) -> Command:
         asks_the_model=True,
         source=prompt.source,
     )
+
+
+async def _with(context: Context, argument: str) -> None:
+    """Send a prompt, or the prompt of a command, to another model than the session's."""
+    words = argument.split(maxsplit=1)
+    if len(words) < 2:
+        raise UsageError("/with needs a model and a prompt, such as /with high Find the race")
+    name, line = words
+    if line.startswith("!") and context.questions.can_ask:
+        raise UsageError("/with takes a prompt; run the ! command first, without /with")
+    is_prompt = not is_command(line, context.app)
+    if not is_prompt:
+        command, _ = find_command(line, context.app)
+        if not command.asks_the_model or command.name == _WITH:
+            what = "a prompt or a command that sends one, such as a skill"
+            raise UsageError(f"/with takes {what}; /{command.name} is neither")
+    model = model_of_prompt(context, name)
+    if is_prompt:
+        context.say(Said(line, model))
+        return
+
+    def say(said: Said) -> None:
+        context.say(replace(said, model=model))
+
+    await run_command(line, replace(context, say=say, model=model))
 
 
 def _suggestion(name: str, commands: Sequence[Command]) -> str:
@@ -160,7 +189,22 @@ def _exit(context: Context, _argument: str) -> None:
 _GROUPS: Final[Mapping[str, Sequence[Command]]] = {
     "conversation": SESSION_COMMANDS,
     "files": FILE_COMMANDS,
-    "settings": SETTING_COMMANDS,
+    "settings": (
+        *SETTING_COMMANDS,
+        Command(
+            _WITH,
+            "ask another model this one prompt",
+            _with,
+            "model prompt",
+            during_a_run=False,
+            asks_the_model=True,
+            choices=lambda app: app.models,
+            more=(
+                "All calls of this prompt ask that model, and the next prompt the usual one.\n"
+                "The prompt may be a command that sends one: /with high /NAME text."
+            ),
+        ),
+    ),
     "what is there": INFORMATION_COMMANDS,
     "this program": (
         Command("help", "list commands and keys", _help, "[name]", choices=_all_commands),

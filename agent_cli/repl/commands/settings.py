@@ -7,7 +7,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeName
 from agent_cli.contracts.permissions import Mode, mode_named
 from agent_cli.contracts.provider import Model, ThinkingLevel
-from agent_cli.repl.commands.spec import Command, Context, Said, pick
+from agent_cli.repl.commands.spec import Command, Context, pick
 from agent_cli.repl.commands.views import show
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
@@ -50,13 +50,6 @@ async def _choose_model(context: Context, named: dict[str, str], question: str) 
 
 def _with_state(row: str, state: str | None) -> str:
     return one_line(f"{row} · {clean(state)}" if state else clean(row))
-
-
-def _with(context: Context, argument: str) -> None:
-    words = argument.split(maxsplit=1)
-    if len(words) < 2:
-        raise UsageError("/with needs a model and a prompt, such as /with high Find the race")
-    context.say(Said(words[1], model_of_prompt(context, words[0])))
 
 
 def model_of_prompt(context: Context, name: str) -> Model:
@@ -164,16 +157,6 @@ SETTING_COMMANDS: Final = (
         "[name]",
         choices=lambda app: app.models,
         more="An alias, or any model's id. Takes effect with the next request, also during a run.",
-    ),
-    Command(
-        "with",
-        "ask another model this one prompt",
-        _with,
-        "model prompt",
-        during_a_run=False,
-        asks_the_model=True,
-        choices=lambda app: app.models,
-        more="All calls of this prompt ask that model; the next prompt asks the usual one again.",
     ),
     Command(
         "effort",

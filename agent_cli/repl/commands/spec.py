@@ -94,7 +94,8 @@ class Context:
 
     `say()` sends a prompt once the command is done, as if it had been typed. `controls` is None
     without a live screen: on a pipe or a dumb terminal. `may_wait` is False during a run: then a
-    command shows the current value and offers no choice.
+    command shows the current value and offers no choice. `model` is the one the user named for the
+    command's prompt, instead of the prompt's own.
     """
 
     app: Application
@@ -104,6 +105,7 @@ class Context:
     say: Callable[[Said], None]
     controls: Controls | None = None
     may_wait: bool = True
+    model: Model | None = None
 
 
 @dataclass(frozen=True, slots=True)

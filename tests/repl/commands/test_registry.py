@@ -111,6 +111,16 @@ def test_the_beginning_of_one_name_is_enough() -> None:
         ("/with", "/with needs a model and a prompt, such as /with high Find the race"),
         ("/with high", "/with needs a model and a prompt, such as /with high Find the race"),
         ("/with nope hello", "there is no model nope; there are: normal, high"),
+        ("/with nope /review it", "there is no model nope; there are: normal, high"),
+        ("/with high /nothing", "unknown command /nothing; did you mean /thinking?"),
+        (
+            "/with high /mode plan",
+            "/with takes a prompt or a command that sends one, such as a skill; /mode is neither",
+        ),
+        (
+            "/with high /with normal hello",
+            "/with takes a prompt or a command that sends one, such as a skill; /with is neither",
+        ),
         ("/effort high", "effort: high"),
         ("/effort huge", f"unknown effort huge; there are: default, {LEVELS}"),
         ("/mode plan", "mode: plan, only looks around"),
@@ -145,6 +155,16 @@ def test_with_asks_another_model_one_prompt() -> None:
 
     assert out == "You said 'two\\nlines' to model-2.\nYou said 'hello' to model-1.\n"
     assert shown[:2] == ["model for this prompt: model-2", "model: model-1"]
+
+
+def test_with_asks_another_model_the_prompt_of_a_command() -> None:
+    """S2-54: the command's text, not its name; the named model comes before the command's own."""
+    out, shown = converse("/with normal /review it on high", "/with high /tmp is full")
+
+    assert out == (
+        "You said 'review it on high' to model-1.\nYou said '/tmp is full' to model-2.\n"
+    )
+    assert shown == ["model for this prompt: model-1", "model for this prompt: model-2"]
 
 
 def test_a_command_that_names_a_model_asks_it_this_one_prompt() -> None:
