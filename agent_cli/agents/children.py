@@ -1,21 +1,27 @@
 """The subagents of one agent: started by calls of its tool, run to the end, stopped with it.
 
-This module limits how many run and tracks each; callers supply the ways to build one and to answer
-its questions.
+It limits how many run at once; callers supply the ways to build one and to answer its questions.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeAlias
 
 from agent_cli.agents.activity import AgentActivity
 from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.agent_events import AgentEvent
-from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.events import Event, EventSink
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted, ToolError
+from agent_cli.contracts.events import AgentStart, Event, EventSink
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.agent import Agent
@@ -43,6 +49,7 @@ class Assignment:
         depth: 1 for subagents of the main agent, 2 for their subagents.
         parent: The id of the conversation with the call.
         is_isolated: Whether it gets its own git worktree.
+        stop: Set once the user stops this agent.
     """
 
     definition: AgentDefinition
@@ -53,6 +60,7 @@ class Assignment:
     depth: int
     parent: str
     is_isolated: bool = False
+    stop: CancelToken = field(default_factory=CancelToken, compare=False)
 
     @property
     def who(self) -> str:
@@ -130,6 +138,7 @@ class Children:
         depth: int = 1,
         place: object = None,
         begin: Begin | None = None,
+        listing: Callable[[Assignment], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """Start nothing yet.
 
@@ -142,6 +151,7 @@ class Children:
             depth: The depth of these agents in the tree.
             place: The holder of the parent agent's place; the main agent needs none.
             begin: Starts an agent in the background; None if that is not allowed.
+            listing: Entered while an agent waits for a place or works.
         """
         self.catalogue = catalogue
         self._build = build
@@ -151,6 +161,7 @@ class Children:
         self._depth = depth
         self._place = place
         self._begin = begin
+        self._listing = listing
         self._waiting = 0
 
     def started_beside(self, tool_name: str) -> int:
@@ -197,12 +208,16 @@ class Children:
             )
 
     async def _worked(self, assignment: Assignment, tell: Tell) -> ToolResult:
-        await self._places.take(assignment)
         try:
-            async with self._build(assignment) as worker:
-                return await self._done(assignment, worker, tell)
-        finally:
-            self._places.give(assignment)
+            with self._listing(assignment):
+                async with AsyncExitStack() as stack:
+                    async with assignment.stop.scope():
+                        await self._places.take(assignment)
+                        stack.callback(self._places.give, assignment)
+                        worker = await stack.enter_async_context(self._build(assignment))
+                    return await self._done(assignment, worker, tell)
+        except Aborted:
+            raise ToolError(STOPPED) from None
 
     @asynccontextmanager
     async def _parent_waits(self) -> AsyncGenerator[None]:
@@ -225,6 +240,8 @@ class Children:
         activity = AgentActivity(tell)
 
         def hear(event: Event) -> None:
+            if isinstance(event, AgentStart) and assignment.stop.cancelled:
+                agent.abort()  # stopped between two runs, for example during a hook
             activity(event)
             name, call_id = assignment.definition.name, assignment.tool_call_id
             self._publish(AgentEvent(agent_id, name, call_id, event))
@@ -241,8 +258,14 @@ class Children:
         while True:
             while result.stop_reason == "waiting_for_approval":
                 result = await worker.decide()
-            text = _text(result)
-            if result.stop_reason != "end_turn" or not (why := await worker.send_back(text)):
+            if result.stop_reason != "end_turn":
+                return result
+            try:
+                async with assignment.stop.scope():
+                    why = await worker.send_back(_text(result))
+            except Aborted:
+                return replace(result, stop_reason="aborted")
+            if not why:
                 return result
             result = await worker.agent.prompt(why)
 

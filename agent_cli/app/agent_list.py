@@ -22,8 +22,8 @@ _TITLE_CHARS_MAX: Final = 120
 class _Listed:
     number: int
     assignment: Assignment
-    agent: Agent
-    doing: str = "starting"
+    agent: Agent | None = None
+    doing: str = "waiting for its turn"
     started_s: float = field(default_factory=time.monotonic)
     ended_s: float | None = None
 
@@ -33,14 +33,16 @@ class _Listed:
     def info(self) -> AgentInfo:
         end_s = time.monotonic() if self.ended_s is None else self.ended_s
         passed = whole_seconds(int(end_s - self.started_s))
-        is_running = self.ended_s is None
-        how = f"{self.doing} · {passed}" if is_running else f"ended after {passed}"
+        is_running, is_stopping = self.ended_s is None, self.assignment.stop.cancelled
+        doing = "stopping" if is_stopping else self.doing
+        how = f"{doing} · {passed}" if is_running else f"ended after {passed}"
         title = one_line(self.assignment.who, _TITLE_CHARS_MAX)
-        return AgentInfo(self.number, title, how, is_running)
+        call_id = self.assignment.tool_call_id
+        return AgentInfo(self.number, title, how, is_running, call_id, is_running and is_stopping)
 
 
 class AgentList:
-    """Agents at work, and the last that ended, by number."""
+    """Agents at work or waiting for their turn, and the last that ended, by number."""
 
     def __init__(self) -> None:
         """List no agents yet."""
@@ -48,19 +50,32 @@ class AgentList:
         self._last = 0
 
     @contextmanager
-    def working(self, assignment: Assignment, agent: Agent) -> Generator[None]:
-        """List *agent* as working while the body runs."""
+    def working(self, assignment: Assignment) -> Generator[None]:
+        """List an agent for *assignment* as working while the body runs."""
         self._last += 1
-        listed = _Listed(self._last, assignment, agent)
+        listed = _Listed(self._last, assignment)
         ended = [each for each in self._listed if each.ended_s is not None]
         forgotten = ended[: max(0, len(ended) - _ENDED_MAX)]
         self._listed = [*(each for each in self._listed if each not in forgotten), listed]
+        try:
+            yield
+        finally:
+            listed.ended_s = time.monotonic()
+
+    def note(self, assignment: Assignment, doing: str) -> None:
+        """Show *doing* as the activity of the agent for *assignment*."""
+        self._of(assignment).note(doing)
+
+    @contextmanager
+    def following(self, assignment: Assignment, agent: Agent) -> Generator[None]:
+        """Show the activity and the transcript of *agent*; the activity while the body runs."""
+        listed = self._of(assignment)
+        listed.agent = agent
         unsubscribe = agent.subscribe(AgentActivity(listed.note))
         try:
             yield
         finally:
             unsubscribe()
-            listed.ended_s = time.monotonic()
 
     @property
     def is_any_working(self) -> bool:
@@ -73,13 +88,20 @@ class AgentList:
 
     def transcript(self, number: int) -> str:
         """Return an agent's transcript so far; raises `UsageError` if there is no such agent."""
-        return transcript(self._named(number).agent.conversation.prompts)
+        listed = self._named(number)
+        if listed.agent is None:
+            return (
+                f"{listed.assignment.who} has done nothing yet; its task:\n{listed.assignment.task}"
+            )
+        return transcript(listed.agent.conversation.prompts)
 
     def stop(self, number: int) -> AgentInfo:
         """Stop an agent and all its subagents; raises `UsageError` if there is no such agent."""
         listed = self._named(number)
         if listed.ended_s is None:
-            listed.agent.abort()
+            listed.assignment.stop.cancel()
+            if listed.agent:
+                listed.agent.abort()
         return listed.info()
 
     def _named(self, number: int) -> _Listed:
@@ -87,3 +109,6 @@ class AgentList:
             if each.number == number:
                 return each
         raise UsageError(f"there is no agent {number}; /agents lists them")
+
+    def _of(self, assignment: Assignment) -> _Listed:
+        return next(each for each in self._listed if each.assignment is assignment)

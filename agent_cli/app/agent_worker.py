@@ -55,8 +55,9 @@ class AgentWorker:
                 await decline_and_stop(self.agent, [call.tool_call_id for call in waiting])
                 raise ToolError(_KEEPS_ASKING.format(self._assignment.definition.name))
             self._refusals += 1
-        result = await self._bench.person.decide(self.agent, self._assignment.who)
-        if result.stop_reason == "aborted":
+        stop = self._assignment.stop
+        result = await self._bench.person.decide(self.agent, self._assignment.who, stop)
+        if result.stop_reason == "aborted" and not stop.cancelled:
             self._bench.agent.abort()  # stopping at a question stops the whole session's run
         return result
 

@@ -116,6 +116,7 @@ class AgentTree:
             depth=rank.depth,
             place=rank.place,
             begin=self._bench.jobs.start_agent if rank.depth == 1 else None,
+            listing=self.list.working,
         )
         return (agent_tool(children, ask_beyond=self._settings.ask_beyond),)
 
@@ -123,6 +124,7 @@ class AgentTree:
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
         """Build the agent for *assignment*; close its session afterwards."""
         definition, bench = assignment.definition, self._bench
+        self.list.note(assignment, "starting")
         ledger = parent.ledger.child(lambda: agent.conversation, limit_usd=definition.max_cost_usd)
         above = parent.where()
         async with AsyncExitStack() as stack:
@@ -156,7 +158,7 @@ class AgentTree:
             if contexts:
                 prompt = "\n\n".join((agent.state.system_prompt, *contexts))
                 agent.set_system_prompt(prompt)
-            stack.enter_context(self.list.working(assignment, agent))
+            stack.enter_context(self.list.following(assignment, agent))
             yield AgentWorker(bench, assignment, agent, jobs, place, servers)
 
     def _servers(self, definition: AgentDefinition, rank: _Rank) -> AgentServers:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import (
     CallDialogs,
     Decision,
@@ -10,10 +11,17 @@ from agent_cli.contracts.dialogs import (
     PlanApproved,
     Rejected,
 )
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import CHANGE_PLAN, CLOSED, NOBODY_ALLOWS, UNDECIDED, apply_decisions
+from agent_cli.core.declining import (
+    CHANGE_PLAN,
+    CLOSED,
+    NOBODY_ALLOWS,
+    UNDECIDED,
+    apply_decisions,
+    decline_and_stop,
+)
 from agent_cli.core.run_result import RunResult
 from agent_cli.plugins.ask_user import Question
 from agent_cli.policies.permissions import Permissions
@@ -59,12 +67,19 @@ class ModelsPerson:
         """Whether a user is present to decide about calls of subagents."""
         return self.calls is not None and self.calls.can_ask
 
-    async def decide(self, agent: Agent, who: str) -> RunResult:
-        """Have the user decide the waiting calls of *agent*, and continue its run."""
+    async def decide(self, agent: Agent, who: str, stop: CancelToken) -> RunResult:
+        """Have the user decide the waiting calls of *agent*, and continue its run.
+
+        Once *stop* is set, the calls are declined and the run ends.
+        """
         waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
         decisions: Sequence[Decision] = [Rejected(NOBODY_ALLOWS)] * len(waiting)
         if self.calls is not None and self.can_decide:
-            decisions = await self.calls.decide_calls(waiting, who)
+            try:
+                async with stop.scope():
+                    decisions = await self.calls.decide_calls(waiting, who)
+            except Aborted:
+                return await decline_and_stop(agent, [call.id for call in waiting])
         return await apply_decisions(agent, waiting, decisions)
 
     async def present(self, plan: str) -> str:

@@ -12,7 +12,7 @@ from tests.messages_api import FakeMessagesApi, Gate, ReceivedRequest, Reply, re
 from tests.messages_api import tool_use as call
 from tests.repl.terminal import Terminal
 
-CTRL_O = "\x0f"
+ARROW_DOWN, CTRL_O, ESCAPE = "\x1b[B", "\x0f", "\x1b"
 AGENTS, TURNS = 8, 10
 FRAMES_PER_S = 20
 FRAME = b"\x1b[?2026h"
@@ -54,6 +54,77 @@ def test_one_agent_is_looked_at_and_stopped_while_another_works_on(columns: int)
 
     assert "The user stopped this agent" in results
     assert "Counted." in results
+
+
+@pytest.mark.parametrize("columns", [80, 32])
+def test_arrow_down_selects_one_of_eight_agents_and_escape_stops_it(columns: int) -> None:
+    """At work or waiting for its turn; the model reads which were stopped, the others go on."""
+    gate = Gate()
+    tasks = [f"task {number}" for number in range(1, AGENTS + 1)]
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if any(task in str(messages[0]) for task in tasks):
+            return reply("Counted.", gate=gate, hold_at=0)
+        if len(messages) > 1:
+            return reply("All done.")
+        return reply(*(call("agent", {"description": each, "prompt": each}) for each in tasks))
+
+    with (
+        serve_in_thread(answer=answer) as api,
+        Terminal(
+            AGENT_CLI, *YOLO, **environment(api, {"AGENT_CLI_AGENTS__ASK_BEYOND": "8"})
+        ) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.resize(columns)
+        terminal.send("go\r")
+        api.wait_for_requests(5)
+        terminal.send(ARROW_DOWN * 2)
+        terminal.until("❯ 2 ")
+        terminal.until("  8 ")
+        terminal.until("Esc stops")
+        terminal.send(ESCAPE)
+        terminal.until("✗ Agent")
+        terminal.until("❯ 2 ")  # its row stays until the next key
+        terminal.send(ARROW_DOWN * 6)
+        terminal.until("❯ 8 ")
+        terminal.send(ESCAPE)
+        terminal.until(lambda: terminal.transcript.count("✗ Agent") == 2)
+        terminal.send("a draft")
+        terminal.until(lambda: terminal.last_row == "you> a draft" and "❯" not in terminal.text)
+        gate.open()
+        terminal.until("All done.")
+        results = api.requests[-1].body["messages"][-1]["content"]
+
+    stopped = ["stopped this agent" in str(result["content"]) for result in results]
+    assert stopped == [task in ("task 2", "task 8") for task in tasks]
+
+
+def test_a_background_agent_is_selected_at_the_idle_prompt_and_stopped() -> None:
+    """Its end starts a run, in which the model reads that the user stopped it."""
+    gate = Gate()
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if "count" in str(messages[0]):
+            return reply("Counted.", gate=gate, hold_at=0)
+        if len(messages) > 1:
+            return reply("I see." if "stopped this agent" in str(messages[-1]) else "Begun.")
+        task = {"description": "count", "prompt": "count", "run_in_background": True}
+        return reply(call("agent", task))
+
+    with serve_in_thread(answer=answer) as api, in_terminal(api) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("Begun.")
+        terminal.until_prompt()
+        api.wait_for_requests(3)
+        terminal.send(ARROW_DOWN)
+        terminal.until("❯ 1 agent general (count)")
+        terminal.send(ESCAPE)
+        terminal.until("I see.")
+        gate.open()
 
 
 def test_ctrl_o_opens_the_transcript_of_the_agent_at_work() -> None:

@@ -81,5 +81,8 @@ AGENTS_COMMAND: Final = Command(
     "[NUMBER|stop NUMBER|show]",
     beside_a_run=True,
     choices=_choices,
-    more="Ctrl-O shows what an agent does. Stopping one stops the agents it started.",
+    more=(
+        "Arrow-down in an empty input selects one at work: Enter shows its work, Esc stops it.\n"
+        "Ctrl-O shows what an agent does. Stopping one stops the agents it started."
+    ),
 )

@@ -16,6 +16,7 @@ _KEYS: Final = (
     ("Alt-Enter", "new line; during a run: send when it would end (--vi: Ctrl-F)"),
     ("Ctrl-J, \\Enter", "new line"),
     ("Ctrl-C, Esc", "stop the run (--vi: only Ctrl-C); Ctrl-C clears, twice leaves"),
+    ("Arrow-down", "select an agent at work: Enter shows its work, Esc stops it alone"),
     ("Ctrl-O, Ctrl-T", "show what was folded; show what the model thinks"),
     ("Ctrl-B", "let the command that runs go on in the background (tmux: twice)"),
     ("Ctrl-S, Ctrl-Q", "hold the display; let it go on"),

@@ -38,6 +38,7 @@ _HOOK_CHARS_MAX: Final = 80
 # A command that runs longer may be worth moving to the background.
 _MOVABLE_S: Final = 3.0
 _MOVES: Final = " · Ctrl-B goes on without it"
+_SELECTS: Final = " · ↓ selects an agent"
 
 
 class ActivityLine:
@@ -45,6 +46,7 @@ class ActivityLine:
 
     Attributes:
         can_move: Returns whether the running command can be moved to the background.
+        has_agents: Returns whether any agent works that can be selected.
         hook: Returns the status message of a running lifecycle hook, or "".
     """
 
@@ -66,6 +68,7 @@ class ActivityLine:
         self._heard_s = 0.0
         self._retry: events.Retry | None = None
         self.can_move: Callable[[], bool] = bool
+        self.has_agents: Callable[[], bool] = bool
         self.hook: Callable[[], str] = str
         self._running: dict[str, tuple[str, float]] = {}
         self._tokens = 0
@@ -152,8 +155,9 @@ class ActivityLine:
         rest = f"{passed}{said}{_STOP}"
         if row_width(doing) + len(rest) > columns:
             rest = f"{passed}{_STOP}"
-        if self._is_movable(now_s) and row_width(doing) + len(rest) + len(_MOVES) <= columns:
-            rest += _MOVES
+        hint = _SELECTS if self.has_agents() else _MOVES if self._is_movable(now_s) else ""
+        if row_width(doing) + len(rest) + len(hint) <= columns:
+            rest += hint
         return f"{shortened(doing, max(columns - len(rest), 1))}{rest}"
 
     def _is_movable(self, now_s: float) -> bool:

@@ -27,6 +27,7 @@ def bind_keys(screen: LiveScreen) -> None:
     _bind_display(keys, screen)
     _bind_answers(keys, screen)
     _bind_editing(keys, screen)
+    _bind_agents(keys, screen)
     screen.app.key_bindings = keys
 
 
@@ -146,7 +147,7 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     # The draft stays in the input.
     @keys.add("c-o")
     def show_output(_event: KeyPressEvent) -> None:
-        what = "/agents show" if screen.has_agents() else "/output"
+        what = "/agents show" if screen.agents.is_any_working else "/output"
         screen.listener.submit(what, follow_up=False)
 
     @keys.add("c-t")
@@ -170,6 +171,38 @@ def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-n", filter=listed & ~has_completions & ~is_searching)
     def down(_event: KeyPressEvent) -> None:
         move(1)
+
+
+def _bind_agents(keys: KeyBindings, screen: LiveScreen) -> None:
+    """Bind the keys of a selected agent; bound last, so that they take precedence."""
+    rows = screen.agents
+    selectable = Condition(lambda: rows.can_open)
+    selected = Condition(lambda: rows.is_open)
+
+    @keys.add("down", filter=selectable & ~has_completions & ~is_searching)
+    @keys.add("down", filter=selected)
+    @keys.add("c-n", filter=selected)
+    def down(_event: KeyPressEvent) -> None:
+        rows.select(1)
+
+    @keys.add("up", filter=selected)
+    @keys.add("c-p", filter=selected)
+    def up(_event: KeyPressEvent) -> None:
+        rows.select(-1)
+
+    @keys.add("enter", filter=selected)
+    @keys.add("c-o", filter=selected)
+    def show_work(_event: KeyPressEvent) -> None:
+        if agent := rows.selected:
+            screen.listener.submit(f"/agents {agent.number}", follow_up=False)
+
+    @keys.add("escape", filter=selected)
+    def stop(_event: KeyPressEvent) -> None:
+        agent = rows.selected
+        if agent is None or not agent.is_running:
+            rows.close()
+        elif not agent.is_stopping:
+            screen.listener.submit(f"/agents stop {agent.number}", follow_up=False)
 
 
 def _answer_with_line(screen: LiveScreen) -> None:

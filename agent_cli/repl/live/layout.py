@@ -1,4 +1,4 @@
-"""The layout around the input line: todo list and queue above it, choices and status below."""
+"""The layout around the input: todo list, queue and agents above it, choices and status below."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -35,6 +35,11 @@ class LayoutState(Protocol):
     @property
     def todo_row(self) -> str:
         """The to-do list on one line, or ""."""
+        ...
+
+    @property
+    def agent_rows(self) -> Sequence[tuple[bool, str]]:
+        """The agents at work while one is selected, each with whether it is the one."""
         ...
 
     @property
@@ -86,6 +91,7 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
         [
             _rows(lambda: [(FAINT, _cut(shown.todo_row, shown))] if shown.todo_row else []),
             _rows(lambda: [(FAINT, _cut(row, shown)) for row in shown.queue_rows]),
+            _rows(lambda: [(CHOSEN if on else FAINT, row) for on, row in shown.agent_rows]),
             ConditionalContainer(
                 Window(
                     line,

@@ -51,7 +51,9 @@ def open_display(
         links=shows_links(os.environ),
     )
     screen.can_move = activity.can_move = lambda: app.jobs.can_move
-    screen.has_agents = lambda: app.agents.is_any_working
+    screen.agents.agents = app.agents.all
+    activity.has_agents = lambda: app.agents.is_any_working
+    tools.listed = lambda: {agent.tool_call_id for agent in screen.agents.listed()}
     activity.hook = lambda: app.hooks.status
     screen.todo = TodoRow(app.agent, app.todos)
     display = Display(

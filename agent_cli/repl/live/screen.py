@@ -16,6 +16,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input, create_input
 
+from agent_cli.repl.live.agent_rows import AgentRows
 from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.echo import echoed
 from agent_cli.repl.live.input.draft import Draft
@@ -78,17 +79,18 @@ class LiveScreen:
         self.todo: Callable[[], str] = str
         self.own_row: Callable[[], StyleAndTextTuples] = list
         self.can_move: Callable[[], bool] = bool
-        self.has_agents: Callable[[], bool] = bool
         self._output = output
         self._clock = clock
-        self._hinted_at_s = -_LEAVE_WITHIN_S
-        self._escaped_at_s = -_TWICE_WITHIN_S
+        self._hinted_at_s, self._escaped_at_s = -_LEAVE_WITHIN_S, -_TWICE_WITHIN_S
         warnings: list[str] = []
         self.draft = Draft(history, warn=warnings.append)
         self.buffer = self.draft.buffer
         self.menu = Menu(self.buffer, lambda: self.app)
         self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
         self.picker = Picker(lambda: self.rows_max, lambda: self.columns)
+        self.agents = AgentRows(
+            self.is_free, lambda: self.rows_max, lambda: self.columns, refresh=self.refresh
+        )
         self.app = LiveApplication(
             layout=layout_of(self, self.buffer, Buffer(), self.picker),
             editing_mode=EditingMode.VI if vi else EditingMode.EMACS,
@@ -171,6 +173,11 @@ class LiveScreen:
         return self.todo()
 
     @property
+    def agent_rows(self) -> Sequence[tuple[bool, str]]:
+        """The agents at work while one is selected, each with whether it is the one."""
+        return self.agents.rows()
+
+    @property
     def status_row(self) -> str:
         """The line below the input."""
         return self.status()
@@ -204,6 +211,10 @@ class LiveScreen:
     def asks(self) -> bool:
         """Return whether a question or a list is open."""
         return self.picker.is_open() or self.asking.question is not None
+
+    def is_free(self) -> bool:
+        """Return whether the input is empty, and neither a question nor a list is open."""
+        return self.draft.is_empty and not self.asks()
 
     def interrupt(self) -> None:
         """Stop the run or command; else clear the draft; else, the second time, leave."""
@@ -244,6 +255,7 @@ class LiveScreen:
     def _key_pressed(self, _keys: object) -> None:
         self.draft.key_pressed()
         self.asking.key_pressed()
+        self.agents.key_pressed()
 
     def _drawn(self, _app: object) -> None:
         call, self.on_first_draw = self.on_first_draw, _nothing

@@ -1,6 +1,6 @@
 """Tool calls on the screen: a live row each, in call order, and a permanent row at the end."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,7 +42,11 @@ class _Call:
 
 
 class ToolRows:
-    """The calls of one reply. Finished rows leave in call order."""
+    """The calls of one reply. Finished rows leave in call order.
+
+    Attributes:
+        listed: Returns the ids of the calls with a row elsewhere on the screen, for now.
+    """
 
     def __init__(
         self,
@@ -69,6 +73,7 @@ class ToolRows:
         self._details = details
         self._calls: dict[str, _Call] = {}
         self._late: list[str] = []
+        self.listed: Callable[[], Collection[str]] = tuple
         # A run that asks ends; its calls are announced again by the run after the answer.
         self._asked: set[str] = set()
 
@@ -117,7 +122,10 @@ class ToolRows:
     def tail(self, spinner: str) -> list[str]:
         """Return one row for each call, with the latest update of a running one."""
         rows: list[str] = []
-        for call in self._calls.values():
+        listed = self.listed()
+        for call_id, call in self._calls.items():
+            if call.ended_s is None and call_id in listed:
+                continue
             if call.ended_s is not None:
                 rows.append(call.rows[0])
             elif call.started_s is None:

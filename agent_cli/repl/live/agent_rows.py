@@ -1,0 +1,141 @@
+"""The agents at work as rows above the input: one can be selected, to show its work or stop it.
+
+Imported before the first prompt: standard library and prompt_toolkit only.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from agent_cli.contracts.agents import AgentInfo
+from agent_cli.repl.live.cells import row_width, shortened
+from agent_cli.terminal.sanitize import reveal
+
+_MARK: Final = "❯ "
+_MARGIN: Final = " " * len(_MARK)
+_GAP: Final = " · "
+_HINTS: Final = (
+    "Esc stops this agent · Enter shows its work · ↑ ↓",
+    "Esc stops it · Enter · ↑ ↓",
+    "Esc stops it",
+)
+# The rows show seconds.
+_REDRAWN_EVERY_S: Final = 0.5
+
+
+class AgentRows:
+    """A list that is open while a row is selected and the input is empty.
+
+    The selection stays with its agent: when that ends, its row stays until the next key, so that
+    a key meant for it never reaches another agent or the run.
+
+    Attributes:
+        agents: Returns the agents in the order they were started.
+    """
+
+    def __init__(
+        self,
+        is_free: Callable[[], bool],
+        rows_max: Callable[[], int],
+        columns: Callable[[], int],
+        *,
+        refresh: Callable[[], None],
+    ) -> None:
+        """Select nothing yet.
+
+        Args:
+            is_free: Returns whether the input is empty and no question is open.
+            rows_max: Returns the maximum number of rows of the list.
+            columns: Returns the width of the terminal.
+            refresh: Redraws the rows.
+        """
+        self.agents: Callable[[], Sequence[AgentInfo]] = tuple
+        self._is_free = is_free
+        self._rows_max = rows_max
+        self._columns = columns
+        self._refresh = refresh
+        self._number: int | None = None
+        self._redrawing: asyncio.TimerHandle | None = None
+
+    @property
+    def is_any_working(self) -> bool:
+        """Whether any agent is working."""
+        return any(agent.is_running for agent in self.agents())
+
+    @property
+    def can_open(self) -> bool:
+        """Whether a row can be selected now."""
+        return self._is_free() and self.is_any_working
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a row is selected."""
+        return self._number is not None and self._is_free()
+
+    @property
+    def selected(self) -> AgentInfo | None:
+        """The selected agent."""
+        listed = self.listed()
+        return next((agent for agent in listed if agent.number == self._number), None)
+
+    def listed(self) -> Sequence[AgentInfo]:
+        """Return the agents with a row: those at work, and the selected one."""
+        if not self.is_open:
+            return ()
+        return [each for each in self.agents() if each.is_running or each.number == self._number]
+
+    def select(self, rows: int) -> None:
+        """Move the selection by *rows*; select the first agent if none is; above it, none."""
+        listed = [each.number for each in self.listed()]
+        if self._number in listed:
+            place = listed.index(self._number) + rows
+            number = listed[min(place, len(listed) - 1)] if place >= 0 else None
+        else:
+            number = next((each.number for each in self.agents() if each.is_running), None)
+        self._number = number
+        self._tick()
+
+    def close(self) -> None:
+        """Select nothing."""
+        self._number = None
+        self._refresh()
+
+    def key_pressed(self) -> None:
+        """Drop a selection that something else has hidden since the last key."""
+        if not self.is_open:
+            self._number = None
+
+    def rows(self) -> list[tuple[bool, str]]:
+        """Return a row for each agent, with whether it is selected, and a row about the keys.
+
+        If not all fit, the rows around the selected one are returned.
+        """
+        listed, width = self.listed(), max(self._columns() - 1, 1)
+        if not listed:
+            return []
+        rows = [(each.number == self._number, self._row(each, width)) for each in listed]
+        place = next((at for at, (is_selected, _row) in enumerate(rows) if is_selected), 0)
+        count = max(min(self._rows_max(), len(rows)), 1)
+        first = max(0, min(place - count // 2, len(rows) - count))
+        hints = (f"{_MARGIN}{hint}" for hint in _HINTS)
+        hint = next((hint for hint in hints if row_width(hint) <= width), "")
+        return [*rows[first : first + count], (False, hint)]
+
+    def _row(self, agent: AgentInfo, width: int) -> str:
+        """Return name and state; a narrow window has room for half of each."""
+        begin = f"{_MARK if agent.number == self._number else _MARGIN}{agent.number} "
+        title, state = reveal(agent.title), reveal(agent.state)
+        room = width - row_width(begin) - len(_GAP)
+        state = shortened(state, max(room - row_width(title), room // 2, 1))
+        title = shortened(title, max(room - row_width(state), 1))
+        return shortened(f"{begin}{title}{_GAP}{state}", width)
+
+    def _tick(self) -> None:
+        """Redraw, and again soon while the list is open."""
+        if self._redrawing:
+            self._redrawing.cancel()
+        self._redrawing = None
+        self._refresh()
+        if self.is_open:
+            loop = asyncio.get_running_loop()
+            self._redrawing = loop.call_later(_REDRAWN_EVERY_S, self._tick)

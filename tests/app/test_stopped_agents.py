@@ -1,0 +1,79 @@
+"""One agent is stopped, whatever it does at that moment; the others and the parent go on."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_cli.agents.children import STOPPED
+from agent_cli.contracts.agents import AgentInfo
+from agent_cli.contracts.dialogs import Decision
+from agent_cli.contracts.events import ToolCall
+from tests.app.test_agents import Person, Program, Script, _settings, program, started
+from tests.hooks.test_scripts import command, hooks
+from tests.messages_api import Gate, reply, tool_use
+from tests.tools.calling import until
+
+
+def agent_of(run: Program, task: str) -> AgentInfo:
+    return next(each for each in run.app.agents.all() if f"({task})" in each.title)
+
+
+async def test_an_agent_that_waits_for_its_turn_is_listed_and_stopped() -> None:
+    """It never asks the model; whoever comes after it gets the place."""
+    gate = Gate()
+    script = Script(
+        go=[started("one", "two", "three"), reply("Done.")],
+        one=[reply("first", gate=gate, hold_at=0)],
+        three=[reply("third")],
+    )
+    async with program(script, "--settings", _settings("agents.max_parallel = 1")) as run:
+        prompting = asyncio.create_task(run.prompt())
+        await until(lambda: len(script.asked) == 2 and len(run.app.agents.all()) == 3)
+        waiting = agent_of(run, "two")
+        run.app.agents.stop(waiting.number)
+        told = run.app.agents.transcript(waiting.number)
+        await until(lambda: not agent_of(run, "two").is_running)
+        gate.open(100)
+        result = await prompting
+
+    assert waiting.state.startswith("waiting for its turn")
+    assert "its task:\ntwo" in told
+    assert run.answers(result) == ["first", STOPPED, "third"]
+
+
+async def test_an_agent_is_stopped_while_a_hook_decides_about_its_end() -> None:
+    hooks(SubagentStop=command("touch asked; exec sleep 1004"))
+    script = Script(go=[started("one"), reply("Done.")], one=[reply("first")])
+    async with program(script) as run:
+        prompting = asyncio.create_task(run.prompt())
+        await until(Path("asked").exists)
+        run.app.agents.stop(1)
+        result = await prompting
+
+    assert run.answers(result) == [STOPPED]
+    assert result.stop_reason == "end_turn"
+
+
+async def test_an_agent_is_stopped_while_its_question_waits() -> None:
+    """The question is closed, its call does not run, and the rest of the tree goes on."""
+    asked = asyncio.Event()
+
+    class Away(Person):
+        async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+            asked.set()
+            return await asyncio.Future[Sequence[Decision]]()
+
+    script = Script(
+        go=[started("write it", agent="general"), reply("Done.")],
+        write_it=[reply(tool_use("write", {"path": "a", "content": "b"}))],
+    )
+    async with program(script, mode="ask", person=Away()) as run:
+        prompting = asyncio.create_task(run.prompt())
+        await asked.wait()
+        run.app.agents.stop(1)
+        result = await prompting
+        [kept] = run.app.sessions.agents()
+
+    assert run.answers(result) == [STOPPED]
+    assert (result.stop_reason, kept.problem) == ("end_turn", "")
+    assert not Path("a").exists()
