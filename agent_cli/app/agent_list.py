@@ -1,15 +1,17 @@
 """The agents of a session as shown to the user: listed, read while they work, and stopped."""
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from agent_cli.agents.activity import AgentActivity
 from agent_cli.agents.children import Assignment
-from agent_cli.contracts.agents import AgentInfo
+from agent_cli.agents.definition import AgentDefinition
+from agent_cli.contracts.agents import AgentInfo, AgentServer
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import ServerState
 from agent_cli.core.agent import Agent
 from agent_cli.session_store.transcript import transcript
 from agent_cli.terminal.narration import one_line, whole_seconds
@@ -26,6 +28,11 @@ class _Listed:
     doing: str = "waiting for its turn"
     started_s: float = field(default_factory=time.monotonic)
     ended_s: float | None = None
+    servers: Callable[[], Sequence[ServerState]] = tuple
+
+    def has_servers_of(self, definition: AgentDefinition) -> bool:
+        is_running = self.ended_s is None
+        return is_running and self.assignment.definition is definition and bool(self.servers())
 
     def note(self, doing: str) -> None:
         self.doing = doing
@@ -44,8 +51,9 @@ class _Listed:
 class AgentList:
     """Agents at work or waiting for their turn, and the last that ended, by number."""
 
-    def __init__(self) -> None:
-        """List no agents yet."""
+    def __init__(self, definitions: Callable[[], Sequence[AgentDefinition]]) -> None:
+        """List no agents yet; *definitions* returns those that may start MCP servers."""
+        self._definitions = definitions
         self._listed: list[_Listed] = []
         self._last = 0
 
@@ -76,6 +84,22 @@ class AgentList:
             yield
         finally:
             unsubscribe()
+
+    def uses(self, assignment: Assignment, servers: Callable[[], Sequence[ServerState]]) -> None:
+        """Show *servers*, those of the agent for *assignment* alone, while it works."""
+        self._of(assignment).servers = servers
+
+    def servers(self) -> Sequence[AgentServer]:
+        """Return the servers of working agents, and those that start with other agents."""
+        found: list[AgentServer] = []
+        for definition in self._definitions():
+            running = [each for each in self._listed if each.has_servers_of(definition)]
+            for each in running:
+                who = f"{definition.name} {each.number}"
+                found += [AgentServer(who, state.name, state) for state in each.servers()]
+            if not running:
+                found += [AgentServer(definition.name, name) for name in definition.own_servers]
+        return found
 
     @property
     def is_any_working(self) -> bool:

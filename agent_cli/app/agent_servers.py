@@ -78,6 +78,10 @@ class AgentServers:
         if said := marked_instructions(self._pool.instructions()):
             turn.system.append(said)
 
+    def states(self) -> Sequence[ServerState]:
+        """Return the state of each server of the definition."""
+        return self._pool.states()
+
     def problems(self) -> str:
         """Return a sentence for the model about each server that did not serve, or ""."""
         states = self._pool.states()

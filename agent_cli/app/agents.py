@@ -77,13 +77,13 @@ class AgentTree:
             of_plugins: Returns the directories of definitions of the loaded plugins.
         """
         self.path_order = InOrder()
-        self.list = AgentList()
         self._bench = bench
         self._startup = startup
         self._settings = startup.loaded.settings.agents
         self._places = ParallelLimit(self._settings.max_parallel)
         self._catalogue = catalogue(startup, bench.announce.warn)
         self._of_plugins = of_plugins
+        self.list = AgentList(self._with_servers)
         self._own_tools = self._tools_of(
             _Rank(lambda: bench.agent, bench.ledger, lambda: AgentPlace.of_session(bench, startup))
         )
@@ -140,7 +140,9 @@ class AgentTree:
                 assignment,
             )
             jobs = AgentJobs(place.workspace, bench.announce, lambda: agent)
-            servers = await stack.enter_async_context(self._servers(definition, rank))
+            own_servers = self._servers(definition, rank)
+            self.list.uses(assignment, own_servers.states)
+            servers = await stack.enter_async_context(own_servers)
             config = bench.hooks.around_calls(
                 self._config(assignment, parent, rank, jobs, servers), parts.place(place.startup)
             )
@@ -160,6 +162,12 @@ class AgentTree:
                 agent.set_system_prompt(prompt)
             stack.enter_context(self.list.following(assignment, agent))
             yield AgentWorker(bench, assignment, agent, jobs, place, servers)
+
+    def _with_servers(self) -> Sequence[AgentDefinition]:
+        """Return the definitions whose agents start MCP servers."""
+        if not (self._settings.enabled and self._startup.loaded.settings.mcp.enabled):
+            return ()
+        return [each for each in self._catalogue.all() if each.own_servers]
 
     def _servers(self, definition: AgentDefinition, rank: _Rank) -> AgentServers:
         directories, root = self._bench.directories, rank.where().workspace.root

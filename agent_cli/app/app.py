@@ -197,7 +197,9 @@ class App:
         """Return the checks of `doctor` for this program; this sends the model a short request."""
         from agent_cli.app.doctor import diagnosis  # noqa: PLC0415 - rare
 
-        return await diagnosis(self._startup, self._bench.model, self.servers.states())
+        return await diagnosis(
+            self._startup, self._bench.model, self.servers.states(), self.agents.servers()
+        )
 
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode, sandbox, MCP servers, jobs."""

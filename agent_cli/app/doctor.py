@@ -8,26 +8,24 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 from agent_cli.app import logs, parts
 from agent_cli.app.access import check_access, why_chosen
 from agent_cli.app.checks import Check, CheckReport
-from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.model_checks import check_models
 from agent_cli.app.plugins import command_files, plugins
+from agent_cli.app.server_checks import check_servers, checks_of_running, server_problems
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import telemetry_checks
+from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest
-from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.contracts.servers import ServerState
 from agent_cli.contracts.timeline import NO_USAGE
-from agent_cli.contracts.wording import counted
-from agent_cli.mcp_client import ServerConfig, ServerProblem
-from agent_cli.mcp_client.trial import connected
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import without_password
 from agent_cli.providers.models import (
@@ -67,7 +65,7 @@ async def examine(startup: StartupContext) -> int:
                 await _endpoint(startup, model),
                 *await check_models(startup, model),
             ]
-            checks = [*local, *asked, *await _servers(startup)]
+            checks = [*local, *asked, *await check_servers(startup)]
     finally:
         sinks.close()
     report = CheckReport(checks)
@@ -76,19 +74,28 @@ async def examine(startup: StartupContext) -> int:
 
 
 async def diagnosis(
-    startup: StartupContext, model: Model, states: Sequence[ServerState]
+    startup: StartupContext,
+    model: Model,
+    states: Sequence[ServerState],
+    of_agents: Sequence[AgentServer],
 ) -> CheckReport:
-    """Return the report of a running program that uses *model* and has servers in *states*."""
+    """Return the report of a running program.
+
+    Args:
+        startup: The workspace and the settings.
+        model: The model in use.
+        states: The states of the session's MCP servers.
+        of_agents: The servers that serve one agent alone.
+    """
     local = await asyncio.to_thread(lambda: [*_local(startup, model)])
-    configured = await asyncio.to_thread(lambda: [*configured_servers(startup)])
     return CheckReport(
         [
             *local,
             *await _cloud_credentials(startup),
             await _endpoint(startup, model),
             *await check_models(startup, model),
-            *_problems(configured),
-            *map(_of_server, states),
+            *await asyncio.to_thread(server_problems, startup),
+            *checks_of_running(states, of_agents),
         ]
     )
 
@@ -268,23 +275,3 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
     finally:
         await provider.aclose()
     return Check("endpoint", True, f"{where} answers")
-
-
-async def _servers(startup: StartupContext) -> list[Check]:
-    configured = [*configured_servers(startup)]
-    usable = [each for each in configured if isinstance(each, ServerConfig)]
-    async with connected(inherited_environment(startup), usable) as servers:
-        return [*_problems(configured), *map(_of_server, servers.states())]
-
-
-def _problems(configured: Iterable[ServerConfig | ServerProblem]) -> Iterator[Check]:
-    for server in configured:
-        if isinstance(server, ServerProblem):
-            yield Check(f"mcp {server.name}", False, server.reason)
-
-
-def _of_server(state: ServerState) -> Check:
-    good = state.phase is ServerPhase.READY
-    waits = state.phase in (ServerPhase.DISABLED, ServerPhase.CONNECTING)
-    text = counted(state.tools, "tool") if good else state.reason or str(state.phase)
-    return Check(f"mcp {state.name}", None if waits else good, text)

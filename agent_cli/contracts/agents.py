@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from agent_cli.contracts.servers import ServerState
+
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
@@ -17,3 +19,21 @@ class AgentInfo:
     is_running: bool
     tool_call_id: str = ""
     is_stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentServer:
+    """An MCP server that serves one agent alone.
+
+    `agent` names the agent, with its number in the list if it works now. `state` is None while no
+    such agent works, as the server starts with it.
+    """
+
+    agent: str
+    name: str
+    state: ServerState | None = None
+
+    @property
+    def title(self) -> str:
+        """The server and its agent in a few words."""
+        return f"{self.name} (agent {self.agent})"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agent_cli.contracts.agents import AgentInfo
+from agent_cli.contracts.agents import AgentInfo, AgentServer
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.core.application import InteractiveApplication
@@ -106,6 +106,10 @@ class AgentsPort(Protocol):
 
     def all(self) -> Sequence[AgentInfo]:
         """Return the agents in the order they were started."""
+        ...
+
+    def servers(self) -> Sequence[AgentServer]:
+        """Return the MCP servers of working agents, and those that start with other agents."""
         ...
 
     def transcript(self, number: int) -> str:

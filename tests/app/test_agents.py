@@ -17,6 +17,7 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
 from agent_cli.cli.sessions import COMMANDS
 from agent_cli.contracts.agent_events import AgentEvent
+from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected, ServerDialogs
 from agent_cli.contracts.events import (
     Event,
@@ -26,6 +27,7 @@ from agent_cli.contracts.events import (
     ToolExecutionUpdate,
 )
 from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.declining import REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
@@ -234,10 +236,20 @@ async def test_an_agent_has_servers_of_its_own(monkeypatch: pytest.MonkeyPatch) 
         go=[started(TASK, agent="helped"), reply("Thanks.")],
         explore_the_basket=[reply(tool_use(tools[1], {})), reply("Done.")],
     )
-    person = Person(Approved())
+    during: list[AgentServer] = []
+
+    class Watching(Person):
+        async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+            during.extend(run.app.agents.servers())
+            return await super().decide_calls(calls, who)
+
+    person = Watching(Approved())
     async with program(script, person=person, mode="ask", mcp=True) as run:
         result = await run.prompt()
         assert run.app.servers.states() == ()
+        assert run.app.agents.servers() == [
+            AgentServer("helped", name) for name in ("raw.one", "gone", "unset")
+        ]
         assert not is_alive(int(Path("pid").read_text()))
 
     offered = [tool for tool in script.tools(TASK) if tool.startswith("mcp__")]
@@ -245,6 +257,11 @@ async def test_an_agent_has_servers_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     assert not any(tool.startswith("mcp__") for tool in script.tools("go"))
     assert "Call it politely." in json.dumps(script.bodies(TASK)[0]["system"])
     assert person.asked == [(f"agent helped ({TASK})", tools[1])]
+    assert {each.title: each.state and each.state.phase for each in during} == {
+        "raw.one (agent helped 1)": ServerPhase.READY,
+        "gone (agent helped 1)": ServerPhase.FAILED,
+        "unset (agent helped 1)": ServerPhase.MISCONFIGURED,
+    }
     assert "answered" in json.dumps(script.bodies(TASK)[1]["messages"])
     [answer] = run.answers(result)
     said, _, problems = answer.partition("\n\n")

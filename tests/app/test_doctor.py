@@ -11,11 +11,14 @@ import pytest
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.doctor import diagnosis, examine
 from agent_cli.app.startup import start
+from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.providers.models import prices_as_of
 from agent_cli.system import paths
+from tests.app.test_agents import raw, with_servers
 from tests.messages_api import error, reply, serve_in_thread
+from tests.tools.calling import is_alive
 
 
 async def test_what_is_wrong_is_named_with_a_way_out(
@@ -95,7 +98,11 @@ async def test_a_program_that_runs_reports_the_servers_it_has(
     with serve_in_thread(reply("ok")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         chosen = Model("somebody-elses", context_window=7)
-        found = await diagnosis(start(Arguments(), may_ask=False), chosen, states)
+        of_agents = [
+            AgentServer("helped", "later"),
+            AgentServer("helped 2", "own", ServerState("own", ServerPhase.READY, tools=1)),
+        ]
+        found = await diagnosis(start(Arguments(), may_ask=False), chosen, states, of_agents)
     report = "\n".join(found.lines())
 
     assert api.requests[0].body["model"] == "somebody-elses"
@@ -105,5 +112,29 @@ async def test_a_program_that_runs_reports_the_servers_it_has(
     assert ["ok", "mcp", "docs", "3 tools"] in lines
     assert ["--", "mcp", "slow", "connecting"] in lines
     assert ["FAIL", "mcp", "web", "it is down"] in lines
+    assert "mcp later (agent helped) starts with it" in " ".join(report.split())
+    assert "ok mcp own (agent helped 2) 1 tool" in " ".join(report.split())
     assert "stdout is not a terminal; it gets answers only" in report
     assert f"{api.base_url} answers" in report
+
+
+async def test_the_servers_that_agents_bring_are_started_and_checked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each is marked with its agent, as servers of two agents may have one name."""
+    with_servers(
+        gone={"command": "there-is-no-such-server"},
+        raw=raw({}),
+        unset={"command": "${NEVER_SET_ANYWHERE}"},
+    )
+
+    code = await examine(start(Arguments(), may_ask=False))
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if "(agent helped)" in line]
+    assert code == 1
+    assert [line.split()[:3] for line in lines] == [
+        ["FAIL", "mcp", "unset"],
+        ["FAIL", "mcp", "gone"],
+        ["ok", "mcp", "raw"],
+    ]
+    assert not is_alive(int(Path("pid").read_text()))

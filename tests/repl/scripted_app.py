@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_cli.app import logs
 from agent_cli.app.checks import Check, CheckReport
-from agent_cli.contracts.agents import AgentInfo
+from agent_cli.contracts.agents import AgentInfo, AgentServer
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.errors import (
@@ -272,6 +272,10 @@ class Agents:
         }
 
     is_any_working = False
+    listed_servers: Sequence[AgentServer] = ()
+
+    def servers(self) -> Sequence[AgentServer]:
+        return self.listed_servers
 
     def all(self) -> Sequence[AgentInfo]:
         return list(self._agents.values())

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerResource, ServerState
 from agent_cli.repl.approval.changes import Row
@@ -61,14 +62,15 @@ def _table(context: Context) -> None:
     )
 
     servers = context.app.servers
-    states = servers.states()
+    states, of_agents = servers.states(), context.app.agents.servers()
     counts = (Column(title, right=True) for title in _COUNTS)
     table = Table(
         [Column("server"), Column("state"), *counts],
-        [_cells(state, servers) for state in states],
+        [*(_cells(state, servers) for state in states), *map(_cells_of_agent, of_agents)],
         empty="no MCP servers; agent-cli mcp add, in a shell, adds one",
     )
-    show(context, RemarkedTable(table, [[*_remarks(state)] for state in states]))
+    remarks = [[*_remarks(state)] for state in states]
+    show(context, RemarkedTable(table, remarks + [_remarks_of_agent(each) for each in of_agents]))
 
 
 def _cells(state: ServerState, servers: ServersPort) -> tuple[str, ...]:
@@ -77,6 +79,21 @@ def _cells(state: ServerState, servers: ServersPort) -> tuple[str, ...]:
     shown = "needs a sign-in" if state.needs_sign_in else state.phase
     numbers = (state.tools, *counts, state.tokens)
     return (reveal(state.name), shown, *(f"{number:,}" if number else "-" for number in numbers))
+
+
+def _cells_of_agent(server: AgentServer) -> tuple[str, ...]:
+    """Return the row of a server that serves one agent alone: it offers that nothing but tools."""
+    title, state = reveal(server.title), server.state
+    if state is None:
+        return (title, "starts with it", *("-" for _count in _COUNTS))
+    tools, tokens = (f"{number:,}" if number else "-" for number in (state.tools, state.tokens))
+    return (title, state.phase, tools, "-", "-", tokens)
+
+
+def _remarks_of_agent(server: AgentServer) -> list[str]:
+    state = server.state
+    reason = state.reason.removeprefix(f"MCP server '{state.name}' ") if state else ""
+    return [reveal(each) for each in (reason, *(state.notes if state else ())) if each]
 
 
 def _remarks(state: ServerState) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.repl.commands.registry import commands_of
 from tests.repl.conversation import converse, said
@@ -40,6 +41,23 @@ def test_each_server_is_shown_with_its_offer_and_its_faults() -> None:
     ]
     assert said("/mcp", app=app_with()) == [
         "no MCP servers; agent-cli mcp add, in a shell, adds one"
+    ]
+
+
+def test_servers_of_agents_are_listed_with_their_agents() -> None:
+    """Those of working agents with their state, others as what they are: not started."""
+    app = app_with(READY)
+    of_two = (ServerState("own", ServerPhase.READY, tools=2, tokens=1_000), BAD)
+    app.agents.listed_servers = [
+        *(AgentServer("helped 2", state.name, state) for state in of_two),
+        AgentServer("plan\u202e", "later"),
+    ]
+
+    assert said("/mcp", app=app) == [
+        "docs  ready  3  -  -  1,204",
+        "own (agent helped 2)  ready  2  -  -  1,000",
+        "bad (agent helped 2)  failed  -  -  -  -  did not start: no such file",
+        "later (agent plan\\u202e)  starts with it  -  -  -  -",
     ]
 
 

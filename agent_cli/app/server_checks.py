@@ -1,0 +1,89 @@
+"""Checks of MCP servers for `doctor`: those of the session, and those that agents bring."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from agent_cli.app.agent_catalogue import catalogue
+from agent_cli.app.checks import Check
+from agent_cli.app.mcp_config import configured_servers, inherited_environment, servers_of_agent
+from agent_cli.app.plugins import plugins
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.agents import AgentServer
+from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.contracts.wording import counted
+from agent_cli.mcp_client import ServerConfig, ServerProblem
+from agent_cli.mcp_client.trial import connected
+
+_Configured: TypeAlias = Sequence[ServerConfig | ServerProblem]
+
+
+async def check_servers(startup: StartupContext) -> list[Check]:
+    """Start every server once; those of agents by definition, as their names may repeat."""
+    checks = await _checked(startup, [*configured_servers(startup)])
+    for agent, configured in _of_agents(startup):
+        checks += [_marked(check, agent) for check in await _checked(startup, configured)]
+    return checks
+
+
+def server_problems(startup: StartupContext) -> list[Check]:
+    """Return a check for each server whose entry cannot be used; starts none."""
+    checks = [*_problems(configured_servers(startup))]
+    for agent, configured in _of_agents(startup):
+        checks += [_marked(check, agent) for check in _problems(configured)]
+    return checks
+
+
+def checks_of_running(
+    states: Iterable[ServerState], of_agents: Iterable[AgentServer]
+) -> Iterator[Check]:
+    """Yield a check for each server of a running program."""
+    yield from map(_check_of, states)
+    for server in of_agents:
+        if server.state is None:
+            yield _marked(Check(f"mcp {server.name}", None, "starts with it"), server.agent)
+        elif server.state.phase is not ServerPhase.MISCONFIGURED:  # among the problems already
+            yield _marked(_check_of(server.state), server.agent)
+
+
+async def _checked(startup: StartupContext, configured: _Configured) -> list[Check]:
+    usable = [each for each in configured if isinstance(each, ServerConfig)]
+    async with connected(inherited_environment(startup), usable) as servers:
+        return [*_problems(configured), *map(_check_of, servers.states())]
+
+
+def _of_agents(startup: StartupContext) -> Iterator[tuple[str, _Configured]]:
+    """Yield the name of each agent that brings servers, with those."""
+    settings = startup.loaded.settings
+    if not (settings.agents.enabled and settings.mcp.enabled):
+        return
+    contributors = plugins(startup, warn=_ignore, one_shot=False)
+    contributors.load()
+    agents = catalogue(startup, warn=_ignore)
+    agents.add_plugins(contributors.agent_folders())
+    for agent in agents.all():
+        if entries := agent.own_servers:
+            found = servers_of_agent(startup, entries, Path(agent.source), startup.workspace)
+            yield agent.name, [*found]
+
+
+def _ignore(_text: str) -> None:
+    """Ignore a warning: others tell it."""
+
+
+def _problems(configured: Iterable[ServerConfig | ServerProblem]) -> Iterator[Check]:
+    for server in configured:
+        if isinstance(server, ServerProblem):
+            yield Check(f"mcp {server.name}", False, server.reason)
+
+
+def _check_of(state: ServerState) -> Check:
+    good = state.phase is ServerPhase.READY
+    waits = state.phase in (ServerPhase.DISABLED, ServerPhase.CONNECTING)
+    text = counted(state.tools, "tool") if good else state.reason or str(state.phase)
+    return Check(f"mcp {state.name}", None if waits else good, text)
+
+
+def _marked(check: Check, agent: str) -> Check:
+    return replace(check, name=f"{check.name} (agent {agent})")
