@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import Mode, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
+from agent_cli.core.agent import Agent
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.git import GitError
@@ -115,6 +117,10 @@ class AgentPlace:
     def note(self) -> str:
         """A note about the worktree for the agent's system prompt, or ""."""
         return _IN_WORKTREE.format(root=self.workspace.root) if self.worktree else ""
+
+    def working(self, agent: Agent, name: str) -> WorkingAgent:
+        """Return the facts about *agent*, an agent *name* that works here."""
+        return WorkingAgent(agent.conversation.id, name, self.workspace.root)
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object, *, mode: Mode) -> Verdict:
         """Decide about a call of an agent in permission mode *mode*."""

@@ -66,10 +66,8 @@ class AgentWorker:
         if self._sent_back == _SENT_BACK_MAX:
             return ""
         again, self._sent_back = self._sent_back > 0, self._sent_back + 1
-        name = self._assignment.definition.name
-        why = await self._bench.hooks.agent_ends(
-            self.agent.conversation.id, name, text, again=again
-        )
+        working = self._place.working(self.agent, self._assignment.definition.name)
+        why = await self._bench.hooks.agent_ends(working, text, again=again)
         return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
 
     async def end(self) -> str:

@@ -144,7 +144,9 @@ class AgentTree:
             self.list.uses(assignment, own_servers.states)
             servers = await stack.enter_async_context(own_servers)
             config = bench.hooks.around_calls(
-                self._config(assignment, parent, rank, jobs, servers), parts.place(place.startup)
+                self._config(assignment, parent, rank, jobs, servers),
+                parts.place(place.startup),
+                lambda: place.working(agent, definition.name),
             )
             agent = Agent(bench.telemetry.around_calls(config), conversation=Conversation())
             closing = bench.sessions.keep_agent(
@@ -156,8 +158,7 @@ class AgentTree:
             stack.callback(closing)
             stack.push_async_callback(jobs.end)
             agent.subscribe(ledger.listen)
-            contexts = await bench.hooks.agent_starts(agent.conversation.id, definition.name)
-            if contexts:
+            if contexts := await bench.hooks.agent_starts(place.working(agent, definition.name)):
                 prompt = "\n\n".join((agent.state.system_prompt, *contexts))
                 agent.set_system_prompt(prompt)
             stack.enter_context(self.list.following(assignment, agent))

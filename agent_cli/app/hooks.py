@@ -10,6 +10,7 @@ from agent_cli.app.hook_lines import listed, overview
 from agent_cli.app.mcp_config import inherited_environment
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
 from agent_cli.contracts.messages import Message
@@ -107,18 +108,25 @@ class SessionHooks:
             get_follow_up_messages=self._lifecycle.follow_ups_beside(config.get_follow_up_messages),
         )
 
-    def around_calls(self, config: LoopConfig, place: Place) -> LoopConfig:
-        """Return *config* with hooks wrapped around its tool calls only, for subagents."""
+    def around_calls(
+        self, config: LoopConfig, place: Place, agent: Callable[[], WorkingAgent] | None = None
+    ) -> LoopConfig:
+        """Return *config* with hooks around its tool calls only, for the subagent *agent*."""
         if self._lifecycle is None or self._runs is None or config.finish_result is None:
             return config
-        from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415 - as above
+        from agent_cli.hooks.payloads import about_agent  # noqa: PLC0415 - as above
+        from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415
 
         # In this program one is a coroutine function, the other a plain function.
         authorize: Any = config.authorize_tool
         finish: Any = config.finish_result
         calls = CallHooks(
             self._runs,
-            replace(self._payloads, workspace=place.root),
+            replace(
+                self._payloads,
+                workspace=place.root,
+                inside=lambda: about_agent(agent()) if agent else {},
+            ),
             authorize=authorize,
             finish=finish,
             covers=lambda call, rule: covers(call, rule, place),
@@ -126,15 +134,15 @@ class SessionHooks:
         )
         return replace(config, authorize_tool=calls.authorize, finish_result=calls.finish)
 
-    async def agent_starts(self, agent_id: str, agent: str) -> Sequence[str]:
+    async def agent_starts(self, agent: WorkingAgent) -> Sequence[str]:
         """Run the SubagentStart hooks of an agent; return the context they add."""
-        return await self._lifecycle.agent_starts(agent_id, agent) if self._lifecycle else ()
+        return await self._lifecycle.agent_starts(agent) if self._lifecycle else ()
 
-    async def agent_ends(self, agent_id: str, agent: str, text: str, *, again: bool) -> str:
+    async def agent_ends(self, agent: WorkingAgent, text: str, *, again: bool) -> str:
         """Return why SubagentStop hooks do not let an agent end with the reply *text*, or ""."""
         if self._lifecycle is None:
             return ""
-        return await self._lifecycle.agent_ends(agent_id, agent, text, again=again)
+        return await self._lifecycle.agent_ends(agent, text, again=again)
 
     async def __aenter__(self) -> "SessionHooks":
         for problem in self._problems:

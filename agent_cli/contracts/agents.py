@@ -1,6 +1,7 @@
 """Values about agents that work for the session's agent."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent_cli.contracts.servers import ServerState
 
@@ -19,6 +20,15 @@ class AgentInfo:
     is_running: bool
     tool_call_id: str = ""
     is_stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingAgent:
+    """An agent at work: the id of its conversation, its kind, and the directory it works in."""
+
+    id: str
+    name: str
+    directory: Path
 
 
 @dataclass(frozen=True, slots=True)

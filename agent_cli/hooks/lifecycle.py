@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
+from agent_cli.contracts.agent_events import innermost
+from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
     AgentEnd,
@@ -26,7 +28,7 @@ from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_names import tool_name
-from agent_cli.hooks.payloads import Payloads
+from agent_cli.hooks.payloads import Payloads, about_agent
 from agent_cli.hooks.runs import HookRuns, Ran
 
 RECORDED: Final = "hook"
@@ -109,6 +111,14 @@ class Lifecycle:
 
     def listen(self, event: Event) -> None:
         """Notify hooks of *event*, without delaying the run."""
+        match innermost(event):  # a subagent's as well
+            case ApprovalRequested(call=call):
+                told = f"agent-cli needs your permission to use {tool_name(call.name)}"
+                self._notify("permission_prompt", told)
+            case Compacted():
+                self._start(self._ask("PostCompact", "auto", trigger="auto"))
+            case _:
+                pass
         match event:
             case AgentStart():
                 self._stop = ""
@@ -121,12 +131,6 @@ class Lifecycle:
                 self._incoming.append(message)
             case MessageEnd(AssistantMessage() as message):
                 self._last_text = message.text
-            case ApprovalRequested():
-                name = tool_name(event.call.name)
-                told = f"agent-cli needs your permission to use {name}"
-                self._notify("permission_prompt", told)
-            case Compacted():
-                self._start(self._ask("PostCompact", "auto", trigger="auto"))
             case SessionOpened() if self._is_open and event.session_id != self._session:
                 self._session = event.session_id
                 source = "resume" if event.resumed else "clear"
@@ -191,18 +195,17 @@ class Lifecycle:
         self._own = [text]
         return [UserMessage.of(text)]
 
-    async def agent_starts(self, agent_id: str, agent: str) -> Sequence[str]:
+    async def agent_starts(self, agent: WorkingAgent) -> Sequence[str]:
         """Return the information that hooks give to a subagent."""
-        answer = await self._ask("SubagentStart", agent, agent_id=agent_id, agent_type=agent)
+        answer = await self._ask("SubagentStart", agent.name, **about_agent(agent))
         return answer.contexts
 
-    async def agent_ends(self, agent_id: str, agent: str, text: str, *, again: bool) -> str:
+    async def agent_ends(self, agent: WorkingAgent, text: str, *, again: bool) -> str:
         """Return why hooks keep a subagent from ending, or ""; *again* if they did it before."""
         answer = await self._ask(
             "SubagentStop",
-            agent,
-            agent_id=agent_id,
-            agent_type=agent,
+            agent.name,
+            **about_agent(agent),
             stop_hook_active=again,
             last_assistant_message=text,
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
@@ -20,12 +21,16 @@ _MODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """The common part of all payloads, computed for each one because it may change."""
+    """The common part of all payloads, computed for each one because it may change.
+
+    `inside` returns the fields that name the subagent; none for the session's agent.
+    """
 
     workspace: Path
     session_id: Callable[[], str]
     transcript: Callable[[], str]
     mode: Callable[[], str]
+    inside: Callable[[], Mapping[str, Json]] = dict
 
     def payload(self, event: str, **more: Json) -> dict[str, Json]:
         """Return the payload of *event*."""
@@ -35,6 +40,7 @@ class Payloads:
             "cwd": str(self.workspace),
             "permission_mode": _MODES.get(self.mode(), "default"),
             "hook_event_name": event,
+            **self.inside(),
             **more,
         }
 
@@ -50,6 +56,11 @@ class Payloads:
             tool_use_id=call.id,
             **more,
         )
+
+
+def about_agent(agent: WorkingAgent) -> dict[str, Json]:
+    """Return the fields that name a subagent and the directory it works in."""
+    return {"agent_id": agent.id, "agent_type": agent.name, "cwd": str(agent.directory)}
 
 
 def after_call(theirs: ClaudeCall, result: ToolResult) -> Mapping[str, Json]:

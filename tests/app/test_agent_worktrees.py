@@ -15,6 +15,8 @@ from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.system.worktree_marks import WorktreeMark
 from agent_cli.system.worktrees import add_worktree, worktree_folder
 from tests.app.test_agents import Person, Program, Script, program, started
+from tests.app.test_background_agents import begun, told
+from tests.app.test_hooked_agents import heard, idle_after
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, Reply, reply, tool_use
 from tests.system.test_worktrees import git
@@ -221,3 +223,45 @@ async def test_guards_see_the_paths_of_the_worktree(repository: Path) -> None:
     _main, tree = trees(repository)
     assert seen["cwd"] == tree
     assert seen["tool_input"]["file_path"] == f"{tree}/src/a.txt"
+
+
+async def test_a_stop_hook_of_a_background_agent_runs_after_its_parents_reply(
+    repository: Path,
+) -> None:
+    """It sends the agent back; it is told of the worktree, which is there until it agrees."""
+    log = 'cat >> "$CLAUDE_PROJECT_DIR/ends"; echo >> "$CLAUDE_PROJECT_DIR/ends"'
+    once = "test $(wc -l < ends) -ge 2 && exit 0; echo 'name the line' >&2; exit 2"
+    hooks(
+        SubagentStart=command(f"{log.replace('ends', 'starts')}"),
+        SubagentStop=command(f"{log}; {once}"),
+    )
+    gate = Gate()
+    script = Script(
+        go=[
+            begun("change it", agent="general", isolation="worktree"),
+            reply("Begun."),
+            reply("I see."),
+        ],
+        change_it=[reply("Changed.", gate=gate, hold_at=0), reply("Changed line 3.")],
+    )
+    async with program(script, attended=True) as run:
+        await run.prompt()
+        gate.open()
+        await idle_after(run, 3)
+
+    [start] = heard("starts")
+    first, second = heard("ends")
+    tree = str(first["cwd"])
+    assert tree != str(repository)
+    assert tree in json.dumps(script.bodies("change it")[0]["system"])
+    about = {"agent_id": start["agent_id"], "agent_type": "general", "cwd": tree}
+    for payload in (start, first, second):
+        assert about.items() <= payload.items()
+    assert (first["last_assistant_message"], first["stop_hook_active"]) == ("Changed.", False)
+    assert (second["last_assistant_message"], second["stop_hook_active"]) == (
+        "Changed line 3.",
+        True,
+    )
+    assert "name the line" in json.dumps(script.bodies("change it")[1]["messages"])
+    assert "Changed line 3." in told(run)
+    assert not Path(tree).exists()

@@ -12,8 +12,8 @@ from tests.messages_api import Gate, Reply, error, reply, tool_use
 from tests.tools.calling import until
 
 
-def begun(*tasks: str, agent: str = "explore") -> Reply:
-    return started(*tasks, agent=agent, run_in_background=True)
+def begun(*tasks: str, agent: str = "explore", **more: object) -> Reply:
+    return started(*tasks, agent=agent, run_in_background=True, **more)
 
 
 def waits(id: int = 1) -> Reply:

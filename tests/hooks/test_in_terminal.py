@@ -104,6 +104,26 @@ def test_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
     assert "not today" in sent(api)
 
 
+def test_the_line_of_the_run_says_what_a_hook_does(tmp_path: Path) -> None:
+    """Its statusMessage, with escapes made visible, for as long as it runs."""
+    guard = command(
+        "until test -e go; do sleep 0.05; done", statusMessage="checking \x1b[31mthe call"
+    )
+    hooks(PreToolUse=guard)
+    script_of = (reply(bash("touch ran")), reply("Done."))
+    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("checking \\x1b[31mthe call · ")
+        assert not (tmp_path / "ran").exists()
+        (tmp_path / "go").touch()
+        terminal.until("Done.")
+        terminal.until_prompt()
+
+    assert "checking" not in terminal.text
+    assert (tmp_path / "ran").exists()
+
+
 def test_hooks_are_asked_before_and_told_after_a_compaction(tmp_path: Path) -> None:
     """By hand: the output of PreCompact goes into the summary; its denial keeps everything."""
     hooks(

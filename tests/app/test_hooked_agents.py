@@ -1,0 +1,64 @@
+"""Lifecycle hooks and agents: in the background, in a git worktree, while the parent is idle."""
+
+import json
+from pathlib import Path
+
+from agent_cli.contracts.dialogs import Approved
+from agent_cli.contracts.timeline import Json
+from tests.app.test_agents import Person, Program, Script, program, started
+from tests.app.test_background_agents import begun
+from tests.hooks.test_scripts import command, hooks
+from tests.messages_api import Gate, reply, tool_use
+from tests.tools.calling import until
+
+
+def heard(name: str) -> list[dict[str, Json]]:
+    """Return the payloads that hooks appended to the file *name*, one a line."""
+    return [json.loads(line) for line in Path(name).read_text().splitlines()]
+
+
+async def idle_after(run: Program, requests: int) -> None:
+    """Wait until the session's agent has sent *requests* and is idle."""
+    await until(lambda: len(run.script.bodies("go")) == requests)
+    await run.app.agent.wait_for_idle()
+
+
+async def test_stop_hooks_are_asked_at_each_end_of_a_reply_beside_a_background_agent() -> None:
+    """The agent goes on; the run that its end starts is a new one for the hook, too."""
+    once = "cat >> ends; echo >> ends; test -e sent && exit 0; touch sent; echo 'go on' >&2; exit 2"
+    hooks(Stop=command(once))
+    gate = Gate()
+    script = Script(
+        go=[begun("look"), reply("Begun."), reply("Still begun."), reply("I see.")],
+        look=[reply("Found.", gate=gate, hold_at=0)],
+    )
+    async with program(script, attended=True) as run:
+        await run.prompt()
+        await until(lambda: len(script.bodies("look")) == 1)
+        assert [each.is_running for each in run.app.agents.all()] == [True]
+        gate.open()
+        await idle_after(run, 4)
+
+    ends = [(each["last_assistant_message"], each["stop_hook_active"]) for each in heard("ends")]
+    assert ends == [("Begun.", False), ("Still begun.", True), ("I see.", False)]
+
+
+async def test_hooks_hear_which_agent_calls_and_that_its_question_waits() -> None:
+    """A question of an agent waits for the person like any other, so Notification hooks run."""
+    hooks(
+        PreToolUse=command("cat >> calls; echo >> calls"),
+        Notification=command("cat >> notes; echo >> notes", matcher="permission_prompt"),
+    )
+    script = Script(
+        go=[started("write it", agent="general"), reply("Done.")],
+        write_it=[reply(tool_use("write", {"path": "a", "content": "b"})), reply("Over.")],
+    )
+    async with program(script, mode="ask", person=Person(Approved())) as run:
+        await run.prompt()
+
+    of_parent, of_agent = heard("calls")
+    assert "agent_id" not in of_parent
+    assert (of_agent["agent_type"], of_agent["tool_name"]) == ("general", "Write")
+    assert of_agent["agent_id"]
+    [note] = heard("notes")
+    assert note["message"] == "agent-cli needs your permission to use Write"
