@@ -20,6 +20,7 @@ from agent_cli.session_store import Session, SessionStore, export, search
 from agent_cli.session_store.export import Format
 from agent_cli.session_store.history import read_header
 from agent_cli.session_store.records import Header
+from agent_cli.session_store.spending import cost_since
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.background import in_background
@@ -125,16 +126,14 @@ class Sessions:
         return self._store.of_agents(self._session.id).list() if self._session else ()
 
     def cost_of_agents(self, prompt: Prompt) -> int:
-        """Return the micro-dollars, reserved ones included, of agents that *prompt* started."""
-        calls = {out.tool_call_id for out in prompt.output if isinstance(out, ToolOutput)}
-        agents = self.agents() if calls else ()
-        started = {info.id for info in agents if info.parent_call in calls}
-        if not started:
+        """Return the micro-dollars, reserved ones included, of agents since *prompt* began.
+
+        Agents in the background that an earlier prompt started count with what they cost since.
+        """
+        if not any(isinstance(out, ToolOutput) for out in prompt.output):
             return 0
-        # Nested agents are listed as well, and only one prompt at a time starts agents.
-        first = min(info.created_at_ms for info in agents if info.id in started)
-        usages = [info.usage for info in agents if info.created_at_ms >= first]
-        return sum((each.cost_microdollars or 0) + each.held_microdollars for each in usages)
+        worked = (info for info in self.agents() if info.updated_at_ms >= prompt.at_ms)
+        return sum(cost_since(info, prompt.at_ms) for info in worked)
 
     def list(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""

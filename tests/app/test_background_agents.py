@@ -1,5 +1,6 @@
 """Subagents that continue in the background after their call has returned: jobs, like commands."""
 
+import asyncio
 import json
 
 import pytest
@@ -180,3 +181,47 @@ async def test_agents_in_the_background_have_the_limit_of_the_prompt_that_goes_o
         result = await run.prompt()
 
     assert (result.stop_reason, len(script.bodies("go"))) == ("max_cost", 2)
+
+
+async def test_a_prompt_that_goes_on_counts_what_an_earlier_ones_agent_cost_meanwhile() -> None:
+    """A restart neither forgets that cost nor counts what the agent had cost before."""
+    usage = {"input_tokens": 1_000_000, "output_tokens": 1}
+    look = tool_use("glob", {"pattern": "*.no"})
+    ask = tool_use("write", {"path": "a", "content": "b"})
+    spending, asking, ending = Gate(), Gate(), Gate()
+    script = Script(
+        go=[
+            begun("look"),
+            reply("Begun."),
+            reply(ask, gate=asking, hold_at=0),
+            reply("never"),
+        ],
+        look=[
+            reply(look),
+            reply(look, usage=usage, gate=spending, hold_at=0),
+            reply("never", gate=ending, hold_at=0),
+        ],
+    )
+    limit = ("--max-cost", "0.55")
+    async with program(script, *limit, mode="ask", attended=True) as run:
+        await run.prompt()
+        await until(lambda: len(script.bodies("look")) == 2)
+        prompting = asyncio.create_task(run.prompt("and now"))
+        await until(lambda: len(script.bodies("go")) == 3)
+        spending.open()
+        await until(lambda: len(script.bodies("look")) == 3)
+        asking.open()
+        assert (await prompting).stop_reason == "waiting_for_approval"
+        first, second = run.app.agent.conversation.prompts
+        [agent] = run.app.sessions.agents()
+        [call] = run.app.agent.conversation.questions()
+        since = run.app.sessions.cost_of_agents(second)
+        assert (
+            500_000 <= since < (agent.usage.cost_microdollars or 0) + agent.usage.held_microdollars
+        )
+        assert run.app.sessions.cost_of_agents(first) > since
+    ending.open()
+    async with program(script, "--continue", *limit, mode="ask") as run:
+        result = await run.app.agent.approve(call.tool_call_id)
+
+    assert (result.stop_reason, len(script.bodies("go"))) == ("max_cost", 3)
