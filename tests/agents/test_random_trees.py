@@ -17,15 +17,17 @@ from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.children import Assignment, Children, ParallelLimit
 from agent_cli.agents.tool import agent_tool
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.dialogs import Approved, Rejected
 from agent_cli.contracts.errors import ModelError, ToolError
-from agent_cli.contracts.events import UsageChanged
+from agent_cli.contracts.events import ToolCall, UsageChanged
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd
-from agent_cli.contracts.timeline import Usage
-from agent_cli.contracts.tooling import Execute, Tool, ToolContext
+from agent_cli.contracts.timeline import Prompt, Usage
+from agent_cli.contracts.tooling import Allow, Ask, Execute, Tool, ToolContext, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.declining import apply_decisions
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run_result import RunResult
 from agent_cli.policies.accounts import Account
@@ -34,7 +36,7 @@ from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import cost_microdollars, model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
-from tests.fakes import NOT_THE_USERS, tool
+from tests.fakes import NOT_THE_USERS, returns, tool
 from tests.messages_api import (
     FakeMessagesApi,
     ReceivedRequest,
@@ -137,14 +139,22 @@ def used(figures: Payload) -> Usage:
     )
 
 
+async def decided(agent: Agent, dice: random.Random) -> RunResult:
+    """Decide about the waiting calls of *agent* at random, and continue its run."""
+    calls = [ToolCall.of(call) for call in agent.conversation.questions()]
+    decisions = [dice.choice([Approved(), Rejected("no")]) for _ in calls]
+    return await apply_decisions(agent, calls, decisions)
+
+
 class Worker:
     """An agent as `Children` needs it."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, dice: random.Random) -> None:
         self.agent = agent
+        self._dice = dice
 
     async def decide(self) -> RunResult:
-        raise AssertionError("nothing asks here")
+        return await decided(self.agent, self._dice)
 
     async def end(self) -> str:
         return ""
@@ -156,7 +166,19 @@ class Worker:
 class Tree:
     """A tree of agents on one ledger; all their conversations are kept."""
 
-    def __init__(self, provider: AnthropicMessages, dice: random.Random, limit: int) -> None:
+    def __init__(
+        self,
+        provider: AnthropicMessages,
+        dice: random.Random,
+        limit: int,
+        *,
+        conversation: Conversation | None = None,
+        of_agents: Callable[[Prompt], int] = lambda _prompt: 0,
+        keep: Callable[[Agent, Assignment | None], None] | None = None,
+    ) -> None:
+        """Start nothing yet; with *keep*, which stores them, some calls ask."""
+        self._conversation = conversation
+        self._keep = keep
         self.conversations: list[Conversation] = []
         self.agents: list[Agent] = []
         self.dice = dice
@@ -167,10 +189,20 @@ class Tree:
             lambda: self.root.conversation,
             price=cost_microdollars,
             account=Account(limit),
+            of_agents=of_agents,
         )
         self.root = self._agent(self.ledger, 1, None)
 
-    def _agent(self, ledger: Ledger, depth: int, place: object) -> Agent:
+    async def run(self, prompt: str) -> RunResult:
+        """Send *prompt* and decide about calls until the run ends."""
+        return await self.to_the_end(await self.root.prompt(prompt))
+
+    async def to_the_end(self, result: RunResult) -> RunResult:
+        while result.stop_reason == "waiting_for_approval":
+            result = await decided(self.root, self.dice)
+        return result
+
+    def _agent(self, ledger: Ledger, depth: int, place: Assignment | None) -> Agent:
         children = Children(
             self._catalogue,
             lambda assignment: self._built(assignment, ledger),
@@ -183,6 +215,8 @@ class Tree:
         tools: list[Tool] = [tool("sample", self._sampling(ledger, lambda: agent))]
         if depth <= DEPTH_MAX:
             tools.append(agent_tool(children, ask_beyond=9))
+        if self._keep:
+            tools.append(tool("risky", returns("done")))
         agent = Agent(
             LoopConfig(
                 model=model_by_id(MODEL),
@@ -192,8 +226,12 @@ class Tree:
                 prepare=[ledger],
                 max_tokens=4_000,
                 max_rounds=6,
-            )
+                authorize_tool=_asks_about_risky,
+            ),
+            conversation=None if place else self._conversation,
         )
+        if self._keep:
+            self._keep(agent, place)
         agent.subscribe(ledger.listen)
         self.conversations.append(agent.conversation)
         self.agents.append(agent)
@@ -204,7 +242,7 @@ class Tree:
         share = self.dice.choice([0, 0, 0.05, 0.5])
         ledger = parent.child(lambda: agent.conversation, limit_usd=share)
         agent = self._agent(ledger, assignment.depth + 1, assignment)
-        yield Worker(agent)
+        yield Worker(agent, self.dice)
 
     def _sampling(self, ledger: Ledger, agent: Callable[[], Agent]) -> Execute:
         """Return a tool that calls the model itself, as sampling by an MCP server does."""
@@ -230,6 +268,10 @@ class Tree:
         """Return the recorded totals: the certain cost, and the possible one."""
         usages = [conversation.usage for conversation in self.conversations]
         return sum((each.cost_microdollars or 0) + each.held_microdollars for each in usages)
+
+
+def _asks_about_risky(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+    return Ask("it is risky") if call.name == "risky" else Allow()
 
 
 async def grow(api: FakeMessagesApi, server: Server, seed: int) -> tuple[Tree, bool]:
