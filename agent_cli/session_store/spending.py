@@ -7,9 +7,12 @@ from agent_cli.session_store.log_file import read_log
 
 
 def cost_since(info: SessionInfo, at_ms: int) -> int:
-    """Return the micro-dollars, reserved ones included, that a session cost from *at_ms* on."""
+    """Return the micro-dollars, reserved ones included, that a session cost from *at_ms* on.
+
+    What was reserved before counts: its call may have ended since.
+    """
     before = 0 if info.created_at_ms >= at_ms else _cost_before(info, at_ms)
-    return max(_cost(info.usage) - before, 0)
+    return max((info.usage.cost_microdollars or 0) + info.usage.held_microdollars - before, 0)
 
 
 def _cost_before(info: SessionInfo, at_ms: int) -> int:
@@ -18,8 +21,4 @@ def _cost_before(info: SessionInfo, at_ms: int) -> int:
         if "usage" in record and int(record.get("at", 0)) < at_ms:
             prompt = str(record.get("prompt") or record.get("id"))
             totals[prompt] = usage_from_json(record["usage"])
-    return sum(map(_cost, totals.values()))
-
-
-def _cost(usage: Usage) -> int:
-    return (usage.cost_microdollars or 0) + usage.held_microdollars
+    return sum(usage.cost_microdollars or 0 for usage in totals.values())

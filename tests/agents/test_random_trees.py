@@ -7,7 +7,7 @@ interruptions are random. The server counts all it generated, whether or not the
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +17,7 @@ from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.children import Assignment, Children, ParallelLimit
 from agent_cli.agents.tool import agent_tool
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.dialogs import Approved, Rejected
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import ModelError, ToolError
 from agent_cli.contracts.events import ToolCall, UsageChanged
 from agent_cli.contracts.messages import UserMessage
@@ -142,8 +142,8 @@ def used(figures: Payload) -> Usage:
 async def decided(agent: Agent, dice: random.Random) -> RunResult:
     """Decide about the waiting calls of *agent* at random, and continue its run."""
     calls = [ToolCall.of(call) for call in agent.conversation.questions()]
-    decisions = [dice.choice([Approved(), Rejected("no")]) for _ in calls]
-    return await apply_decisions(agent, calls, decisions)
+    answers: Sequence[Decision] = (Approved(), Rejected("no"))
+    return await apply_decisions(agent, calls, [dice.choice(answers) for _ in calls])
 
 
 class Worker:
