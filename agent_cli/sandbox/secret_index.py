@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -23,6 +23,7 @@ _BARE_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
 _MAY_BE_PUBLIC = (".pem", ".key")
 _PRIVATE = b"PRIVATE KEY"
 _KEY_BYTES_MAX = 1_000_000
+_LISTS = ("secrets", "locked", "git_folders", "git_files", "git_pointers", "settings")
 
 
 def never(_path: PurePath) -> bool:
@@ -69,17 +70,29 @@ class Contents:
     is_complete: bool = True
     is_changed: bool = False
 
+    def __bool__(self) -> bool:
+        """Return whether any path was found."""
+        return any(getattr(self, name) for name in _LISTS)
+
+    def add(self, other: "Contents") -> None:
+        """Add the paths of *other*."""
+        for name in _LISTS:
+            getattr(self, name).extend(getattr(other, name))
+
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
+    """A directory as it was when it was listed.
+
+    Attributes:
+        changed_ns: Its time of change; 0 if it was so fresh that a later change may have the same.
+        below: The folders in it to search.
+        contents: The paths found in it; None, as in most, if there are none.
+    """
+
     changed_ns: int
-    secrets: tuple[Path, ...]
-    locked: tuple[Path, ...]
     below: tuple[str, ...]
-    git_folders: tuple[Path, ...]
-    git_files: tuple[Path, ...]
-    git_pointers: tuple[Path, ...]
-    settings: tuple[Path, ...]
+    contents: Contents | None
 
 
 class SecretIndex:
@@ -107,12 +120,9 @@ class SecretIndex:
         seen: dict[str, _Directory] = {}
         depth = 0
         while waiting and depth != self._depth_max:
-            following: list[str] = []
-            for path in waiting:
-                if len(seen) >= self._directories_max:
-                    found.is_complete = False
-                    break
-                self._look_at(path, found, seen, following)
+            room = self._directories_max - len(seen)
+            found.is_complete = len(waiting) <= room
+            following = self._look_at(waiting[:room], found, seen)
             waiting = following if found.is_complete else []
             depth += 1
         found.is_changed = found.is_changed or len(seen) != len(self._known)
@@ -120,66 +130,65 @@ class SecretIndex:
         return found
 
     def _look_at(
-        self, path: str, found: Contents, seen: dict[str, _Directory], following: list[str]
-    ) -> None:
-        try:
-            directory = self._directory(path)
-        except PermissionError:
-            # The user can make it readable at any time, with unknown secrets in it.
-            found.secrets.append(Path(path))
-            return
-        except OSError:
-            return  # Deleted meanwhile.
-        found.is_changed = found.is_changed or directory is not self._known.get(path)
-        seen[path] = directory
-        found.secrets += directory.secrets
-        found.locked += directory.locked
-        found.git_folders += directory.git_folders
-        found.git_files += directory.git_files
-        found.git_pointers += directory.git_pointers
-        found.settings += directory.settings
-        following += directory.below
-
-    def _directory(self, path: str) -> _Directory:
-        # No Path, for speed: this runs for every directory before every command.
-        changed_ns = os.stat(path).st_mtime_ns  # noqa: PTH116
+        self, paths: Sequence[str], found: Contents, seen: dict[str, _Directory]
+    ) -> list[str]:
+        """Add the contents of the directories *paths* to *found*; return those below them."""
+        # No Path and few calls, for speed: this runs for every directory before every command.
+        stat, known_at, following = os.stat, self._known.get, list[str]()
         # Two changes within one clock tick have the same time, so a fresh change is not cached.
-        if time.time_ns() - changed_ns < _TICK_NS:
-            changed_ns = 0
-        known = self._known.get(path)
-        if known is not None and known.changed_ns == changed_ns != 0:
-            return known
+        settled_ns = time.time_ns() - _TICK_NS
+        for path in paths:
+            try:
+                changed_ns = stat(path).st_mtime_ns
+                known = known_at(path)
+                is_settled = 0 < changed_ns <= settled_ns
+                if known is None or known.changed_ns != changed_ns or not is_settled:
+                    known = self._directory(path, changed_ns if is_settled else 0)
+                    found.is_changed = True
+            except PermissionError:
+                # The user can make it readable at any time, with unknown secrets in it.
+                found.secrets.append(Path(path))
+                continue
+            except OSError:
+                continue  # Deleted meanwhile.
+            seen[path] = known
+            following += known.below
+            if known.contents is not None:
+                found.add(known.contents)
+        return following
+
+    def _directory(self, path: str, changed_ns: int) -> _Directory:
         with os.scandir(path) as entries:
             listed = list(entries)
         inside = PurePath("/", os.path.relpath(path, self._root))
         is_generated = not _GENERATED.isdisjoint(inside.parts)
         folders = [entry for entry in listed if entry.is_dir(follow_symlinks=False)]
-        secrets = tuple(self._secrets(listed, inside, is_generated=is_generated))
+        secrets = list(self._secrets(listed, inside, is_generated=is_generated))
         hidden = {str(each) for each in secrets}
         is_theirs = is_generated or path == str(self._root)
         named_git = [each for each in listed if each.name == ".git" and not is_theirs]
         is_bare = not is_theirs and {each.name for each in listed} >= _BARE_REPOSITORY
-        return _Directory(
-            changed_ns,
+        contents = Contents(
             secrets=secrets,
-            locked=tuple(self._locked(listed)),
-            below=tuple(each.path for each in folders if each.path not in hidden),
-            git_folders=(
+            locked=list(self._locked(listed)),
+            git_folders=[
                 *(Path(each.path) for each in named_git if each.is_dir(follow_symlinks=False)),
                 *([Path(path)] if is_bare else []),
-            ),
-            git_files=tuple(
+            ],
+            git_files=[
                 Path(each.path) for each in named_git if each.is_file(follow_symlinks=False)
-            ),
-            git_pointers=tuple(
+            ],
+            git_pointers=[
                 Path(each.path)
                 for each in listed
                 if each.name == ".git" and not is_generated and _is_pointer(each)
-            ),
-            settings=tuple(
+            ],
+            settings=[
                 Path(each.path) for each in listed if each.name in NESTED_NAMES and not is_theirs
-            ),
+            ],
         )
+        below = tuple(each.path for each in folders if each.path not in hidden)
+        return _Directory(changed_ns, below, contents or None)
 
     def _secrets(
         self, entries: "list[os.DirEntry[str]]", inside: PurePath, *, is_generated: bool

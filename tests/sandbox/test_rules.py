@@ -99,6 +99,22 @@ def test_new_secrets_are_found_and_old_ones_forgotten(root: Path) -> None:
     assert index.contents().secrets == []
 
 
+def test_a_secret_is_found_that_came_in_the_same_tick_as_a_search(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 4: a file system's clock has ticks, in which two changes have the same time."""
+    index = SecretIndex(root, PathMarks(is_secret))
+    changed_ns = root.stat().st_mtime_ns
+    monkeypatch.setattr("time.time_ns", lambda: changed_ns + 1_000_000)
+    assert index.contents().secrets == []
+    (root / ".env").touch()
+    os.utime(root, ns=(changed_ns, changed_ns))
+    monkeypatch.setattr("time.time_ns", lambda: changed_ns + 3_600_000_000_000)
+
+    assert index.contents().secrets == [root / ".env"]
+    assert index.contents().is_changed is False
+
+
 def test_git_data_of_a_parent_directory_belongs_to_the_workspace(root: Path) -> None:
     """A user may start in a part of a repository, and commit."""
     folder = root / ".git"
