@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from agent_cli.contracts.events import Event
+from agent_cli.contracts.events import Event, MessageUpdate
 from agent_cli.repl.live.backlog import Backlog, Item, Rows
 from agent_cli.repl.live.display_mode import Sequence
 from agent_cli.repl.live.paint import Paint, rows_of
@@ -172,6 +172,8 @@ class Display:
         self._changed.set()
 
     def _take_in(self, item: Item) -> None:
+        if not isinstance(item, MessageUpdate):  # e.g. a badge or the to-do list may have changed
+            self._painter.outdate_prompt()
         try:
             self._view.show(item)
         except Exception:

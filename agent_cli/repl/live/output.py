@@ -55,6 +55,13 @@ class FrameOutput(Vt100_Output):
                 self._buffer = [_BEGIN_FRAME, *self._buffer, _END_FRAME]
                 self.flush()
 
+    def written_by(self, draw: Callable[[], None]) -> str:
+        """Call *draw* in a frame; return the part of the frame that it wrote."""
+        with self.frame():
+            begin = len(self._buffer)
+            draw()
+            return "".join(self._buffer[begin:])
+
     def erase_down(self) -> None:
         """Erase from the cursor, which is in the first column, to the end of the screen."""
         self.write_raw(_ERASE_DOWN)

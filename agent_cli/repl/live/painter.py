@@ -59,8 +59,13 @@ class Painter:
         elif self._finished or shown != self._tail:
             self._replace(shown)
 
+    def outdate_prompt(self) -> None:
+        """Let the prompt be examined with the next rows: it may have to show something else."""
+        self._app.outdate()
+
     def print(self, rows: Sequence[str]) -> None:
         """Print *rows* permanently, above the current tail."""
+        self.outdate_prompt()
         self.show(rows, self._wanted)
 
     def retry(self) -> None:
@@ -71,6 +76,7 @@ class Painter:
     def drop_tail(self) -> None:
         """Erase the tail: another program gets the screen, or the session ends."""
         self._gap = 0
+        self.outdate_prompt()
         self.show((), ())
 
     def end(self) -> None:
@@ -152,7 +158,6 @@ class Painter:
             for row in tail:
                 output.write_raw(f"{_ERASE_ROW}{_NO_WRAP}{row}{_WRAP}\r\n")
             self._finished, self._tail, self._columns = [], tail, size.columns
-            app.forget()
             app.draw()
         self._headroom = min(self._headroom, max(size.rows - len(tail) - app.height, 0))
 

@@ -321,6 +321,47 @@ async def test_rows_appear_above_the_prompt_and_the_tail_between(tmp_path: Path)
             assert it.rows == [*done, *fitting, "you> draft"]
 
 
+async def test_rows_above_an_unchanged_prompt_do_not_render_it_anew(tmp_path: Path) -> None:
+    """Rendering it was a fifth of the CPU time of a long answer; the screen is the same."""
+    async with live(tmp_path) as it:
+        it.type("draft")
+        await it.until(lambda: it.rows == ["you> draft"] and not it.screen.app.invalidated)
+        it.screen.painter.show(["first"], ["tail"])
+        rendered = it.screen.app.render_counter
+        done = [f"row {number}" for number in range(2 * ROWS)]
+        for row in done:
+            it.screen.painter.show([row], ["tail"])
+
+        assert it.screen.app.render_counter == rendered
+        assert it.rows == ["first", *done, "tail", "you> draft"]
+        it.type("s\x1b[D\x1b[D")
+        await it.until(lambda: it.rows[-1] == "you> drafts")
+        it.screen.painter.show(["last"], ())
+        it.type("!")
+        await it.until(lambda: it.rows == ["first", *done, "last", "you> draf!ts"])
+
+
+@pytest.mark.parametrize("how", ["noted", "asked", "printed"])
+async def test_a_prompt_that_may_have_changed_is_rendered_with_the_next_rows(
+    tmp_path: Path, how: str
+) -> None:
+    """A badge or the to-do list changes with an event, in the same frame as the event's rows."""
+    async with live(tmp_path) as it:
+        it.screen.painter.show(["first"], ())
+        it.screen.todo = lambda: "todo"
+        match how:
+            case "noted":
+                it.screen.painter.outdate_prompt()
+                it.screen.painter.show(["second"], ())
+            case "asked":
+                it.screen.refresh()
+                it.screen.painter.show(["second"], ())
+            case _:
+                it.screen.print(["second"])
+
+        assert it.rows == ["first", "second", "todo", "you>"]
+
+
 async def test_a_frame_is_one_write(tmp_path: Path) -> None:
     """Otherwise a terminal shows half of it: the prompt flickers."""
     async with live(tmp_path) as it:
