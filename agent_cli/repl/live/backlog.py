@@ -9,6 +9,8 @@ from agent_cli.contracts.events import Event, MessageUpdate, ToolExecutionUpdate
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 
 HELD_CHARS_MAX: Final = 1_000_000
+# Between two joined texts, keys are handled.
+_JOINED_CHARS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,12 @@ class Backlog:
         if not self._chars:
             self._paid_until_s = max(self._paid_until_s, self._clock())
         self._items.append(item)
-        self._chars += len(text_of(item))
-        self._size += _size_of(item)
+        chars = len(text_of(item))
+        self._chars += chars
+        self._size += chars or _size_of(item)
 
     def take(self) -> Iterator[Item]:
-        """Yield the items that may be shown now; a text may come in pieces."""
+        """Yield the items that may be shown now; texts may come in pieces, or joined."""
         allowed = self._allowance()
         while self._items:
             too_much = self._size - self._chars_max
@@ -87,7 +90,7 @@ class Backlog:
                 allowed = too_much
             if allowed <= 0:
                 return
-            item = self._cut(min(size, allowed))
+            item = self._joined(min(allowed, max(size, _JOINED_CHARS_MAX)))
             allowed -= len(text_of(item))
             yield item
 
@@ -107,14 +110,29 @@ class Backlog:
         self._paid_until_s += allowed / self.chars_per_second
         return max(allowed, too_many)
 
-    def _cut(self, size: int) -> Item:
+    def _joined(self, size: int) -> Item:
+        """Take text of at most *size* characters, adjacent pieces as one, and return it.
+
+        Showing one piece costs as much as showing fifty joined ones.
+        """
         item = self._items[0]
-        self._chars -= size
-        self._size -= size
-        if size == len(text_of(item)):
-            return self._items.popleft()
-        first, self._items[0] = _split(item, size)
-        return first
+        parts = [self._cut(size)]
+        size -= len(parts[0])
+        while size and self._items and _continues(item, self._items[0]):
+            parts.append(self._cut(size))
+            size -= len(parts[-1])
+        return _with_text(item, "".join(parts))
+
+    def _cut(self, size: int) -> str:
+        """Take at most *size* characters of the first item's text, and return them."""
+        item = self._items.popleft()
+        text = text_of(item)
+        if len(text) > size:
+            self._items.appendleft(_with_text(item, text[size:]))
+            text = text[:size]
+        self._chars -= len(text)
+        self._size -= len(text) or _size_of(item)
+        return text
 
 
 def text_of(item: Item) -> str:
@@ -127,24 +145,29 @@ def text_of(item: Item) -> str:
 
 
 def _size_of(item: Item) -> int:
-    """Return the number of characters an item keeps in memory, at least 1."""
+    """Return the number of characters an item without text keeps in memory, at least 1."""
     match item:
         case Rows(rows=rows):
             size = sum(map(len, rows))
         case ToolExecutionUpdate(partial_result=partial):
             size = len(partial.text)
         case _:
-            size = len(text_of(item))
+            size = 1
     return max(size, 1)
 
 
-def _split(item: Item, size: int) -> tuple[Item, Item]:
+def _continues(item: Item, following: Item) -> bool:
+    """Return whether *following* is more text of the same block as *item*."""
+    match item, following:
+        case MessageUpdate(event=TextDelta(index=one)), MessageUpdate(event=TextDelta(index=other)):
+            return one == other
+        case _:
+            return False
+
+
+def _with_text(item: Item, text: str) -> Item:
     match item:
         case MessageUpdate(event=TextDelta() | ThinkingDelta() as event):
-            first, rest = event.delta[:size], event.delta[size:]
-            return (
-                replace(item, event=replace(event, delta=first)),
-                replace(item, event=replace(event, delta=rest)),
-            )
+            return replace(item, event=replace(event, delta=text))
         case _:
             raise AssertionError(f"{item} holds no text")

@@ -1,6 +1,7 @@
 """The width of painted rows; uses the standard library and prompt_toolkit only."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from prompt_toolkit.utils import get_cwidth
@@ -8,6 +9,7 @@ from prompt_toolkit.utils import get_cwidth
 _ESCAPE: Final = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\)")
 
 
+@lru_cache(maxsize=256)  # of one row, several times in each frame that shows it
 def row_width(row: str) -> int:
     """Return the number of cells a row with colours takes."""
     text = _ESCAPE.sub("", row)

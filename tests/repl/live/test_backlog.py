@@ -151,3 +151,29 @@ def test_whoever_must_decide_does_not_wait_for_the_speed() -> None:
     waiting.skip_wait()
 
     assert shown(waiting) == "a long explanation"
+
+
+def test_adjacent_pieces_of_a_text_are_shown_as_one() -> None:
+    """A frame of a fast answer has dozens; a piece costs as much as all of them. At most 1,000
+    characters at once, so that keys are handled between them.
+    """
+    waiting, _ = backlog()
+    other = MessageUpdate(lambda: AssistantMessage(()), TextDelta(1, "other"))
+    for item in (delta("one "), delta(""), delta("two"), other, *[delta("x" * 300)] * 4):
+        waiting.put(item)
+
+    items = list(waiting.take())
+
+    assert [text_of(item) for item in items] == ["one two", "other", "x" * 1_000, "x" * 200]
+    assert not waiting
+
+
+def test_joined_text_keeps_to_the_speed() -> None:
+    """S4-28."""
+    waiting, clock = backlog(10)
+    for text in ("abcd", "efgh", "ijkl"):
+        waiting.put(delta(text))
+    clock.now_s = 1
+
+    assert [text_of(item) for item in waiting.take()] == ["abcdefghij"]
+    assert waiting.waiting_chars == 2
