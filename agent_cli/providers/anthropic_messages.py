@@ -159,7 +159,7 @@ async def _call(
     address = connection.platform.remedies.address
     async with AsyncExitStack() as stack:
         try:
-            async with limit.waiting():
+            with limit:
                 posting = client.post(sent, api_key=request.api_key)
                 opened = await stack.enter_async_context(posting)
         finally:
@@ -204,7 +204,7 @@ async def _payloads(
     try:
         while True:
             asked_s = clock()
-            async with limit.waiting():
+            with limit:
                 chunk = await anext(opened.chunks, None)
             if chunk is None:
                 return

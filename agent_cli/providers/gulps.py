@@ -9,7 +9,7 @@ from typing import Final
 AFTER_PIECES: Final = 200
 """The beginning is read without pauses, so that short replies are not delayed."""
 
-PAUSE_S: Final = 0.03
+PAUSE_S: Final = 0.045
 """Less than the time between two frames."""
 
 _THERE_ALREADY_S: Final = 0.000_5

@@ -5,8 +5,9 @@ keep the program waiting forever.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.failures import broken_off
@@ -15,36 +16,67 @@ _PROGRESS = ("message_start", "message_delta", "message_stop")
 
 
 class ProgressLimit:
-    """The limit of one call; it starts at once and restarts with each piece of the reply."""
+    """The limit of one call; it starts at once and restarts with each piece of the reply.
+
+    `with` it around each wait for the server; the body must not yield. One timer serves all waits:
+    an `asyncio.timeout` for each took a fifth of the time of a long reply.
+    """
 
     def __init__(self, limit_s: float, place: str) -> None:
         self._limit_s = limit_s
         self._place = place
-        self._deadline_s = 0.0
-        self._begin()
+        self._loop = asyncio.get_running_loop()
+        self._deadline_s = self._loop.time() + limit_s
+        self._timer: asyncio.Handle | None = None
+        self._waiting: asyncio.Task[Any] | None = None
+        self._cancelling = 0  # requests to cancel the task that are not ours
+        self._is_over = False
 
     def note(self, payload: Mapping[str, Json]) -> None:
-        """Restart the limit if *event* is a piece of the reply."""
+        """Restart the limit if *payload* is a piece of the reply."""
         kind = str(payload.get("type"))
-        if kind in _PROGRESS or kind.startswith("content_block_"):
-            self._begin()
+        if kind.startswith("content_block_") or kind in _PROGRESS:
+            self._deadline_s = self._loop.time() + self._limit_s
 
-    @asynccontextmanager
-    async def waiting(self) -> AsyncGenerator[None]:
-        """Limit the body, which waits for the server and must not yield events.
+    def __enter__(self) -> None:
+        """Begin to wait for the server."""
+        self._waiting = asyncio.current_task()
+        assert self._waiting is not None
+        self._cancelling = self._waiting.cancelling()
+        if self._loop.time() >= self._deadline_s:
+            if self._timer:
+                self._timer.cancel()
+            self._timer = self._loop.call_soon(self._check)
+        elif self._timer is None:
+            self._timer = self._loop.call_at(self._deadline_s, self._check)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        """End the wait.
 
         Raises:
             CallFailed: The limit was reached.
         """
-        limit = asyncio.timeout_at(self._deadline_s)
-        try:
-            async with limit:
-                yield
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
+        task, self._waiting = self._waiting, None
+        if not self._is_over:
+            return
+        self._is_over = False
+        assert task is not None
+        if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             what = f"{self._place} sent no piece of the reply for {self._limit_s:g} s"
             raise broken_off(what) from error
 
-    def _begin(self) -> None:
-        self._deadline_s = asyncio.get_running_loop().time() + self._limit_s
+    def _check(self) -> None:
+        """Cancel the wait if the limit was reached; the timer may be of an earlier piece."""
+        self._timer = None
+        if self._waiting is None or self._is_over:
+            return
+        if self._loop.time() >= self._deadline_s:
+            self._is_over = True
+            self._waiting.cancel()
+        else:
+            self._timer = self._loop.call_at(self._deadline_s, self._check)

@@ -20,7 +20,7 @@ async def wait_after(steps: list[tuple[float, dict[str, str]]]) -> None:
     limit = ProgressLimit(LIMIT_S, "the server")
     for seconds, event in steps:
         ahead_s += seconds
-        async with limit.waiting():
+        with limit:
             await asyncio.sleep(0)
         limit.note(event)
 
@@ -33,3 +33,44 @@ async def test_a_long_reply_has_no_limit_as_a_whole() -> None:
 async def test_pings_do_not_prolong_the_limit() -> None:
     with pytest.raises(CallFailed, match="the server sent no piece of the reply for 600 s"):
         await wait_after([(LIMIT_S - 1, DELTA), (LIMIT_S - 1, PING), (2, PING)])
+
+
+async def test_a_wait_ends_at_the_limit_that_the_last_piece_restarted() -> None:
+    """One timer serves all waits; it was set for the first of them."""
+    loop = asyncio.get_running_loop()
+    limit = ProgressLimit(0.1, "the server")
+    with limit:
+        await asyncio.sleep(0.05)
+    limit.note(DELTA)
+    noted_s = loop.time()
+
+    with pytest.raises(CallFailed), limit:
+        await asyncio.Event().wait()
+
+    assert loop.time() - noted_s >= 0.1
+
+
+async def test_a_wait_that_is_cancelled_stays_cancelled() -> None:
+    """Ctrl-C is no failure of the server, whether before the limit or with it."""
+
+    async def wait(limit_s: float) -> None:
+        with ProgressLimit(limit_s, "the server"):
+            await asyncio.Event().wait()
+
+    for limit_s in (LIMIT_S, 0):
+        task = asyncio.create_task(wait(limit_s))
+        asyncio.get_running_loop().call_soon(task.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_time_between_two_waits_cancels_nothing() -> None:
+    """A reader that is slow with a piece is not cancelled while it handles it."""
+    limit = ProgressLimit(0.01, "the server")
+    with limit:
+        pass
+
+    await asyncio.sleep(0.03)
+    limit.note(DELTA)
+    with limit:
+        await asyncio.sleep(0)
