@@ -6,7 +6,7 @@ that no word is lost.
 
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +66,8 @@ def parse_inline(text: str, theme: Theme, *, base: str = "", provisional: bool =
         text = text.rstrip("*_~`\\![")
         if _UNFINISHED_TARGET.search(text):
             text += ")"
+    if not _TOKEN.search(text):
+        return [(text, base)] if text else []
     return _Parser(text, theme, provisional).spans(base)
 
 
@@ -78,7 +80,7 @@ class _Parser:
         self._provisional = provisional
         self._nodes: list[_Node] = []
         self._marks: list[_Mark] = []
-        self._waiting: Counter[str] = Counter()  # marks per character
+        self._waiting: defaultdict[str, int] = defaultdict(int)  # marks per character
         self._brackets: list[int] = []
         self._startup: defaultdict[int, list[str]] = defaultdict(list)  # node → styles
         self._ended: defaultdict[int, list[str]] = defaultdict(list)
@@ -223,8 +225,10 @@ class _Parser:
                 self._span(mark, min(mark.count, 2), len(self._nodes))
 
     def _styled(self, base: str) -> Spans:
+        if not self._startup:
+            return [(node.text, join_styles(base, node.style)) for node in self._nodes if node.text]
         spans: list[Span] = []
-        active: Counter[str] = Counter()
+        active: defaultdict[str, int] = defaultdict(int)
         outer = base
         for index, node in enumerate(self._nodes):
             for style in self._ended.get(index, ()):

@@ -24,6 +24,8 @@ class Prefix:
     def before(self, row: Spans, width: int, *, first: bool = False) -> Spans:
         """Return *row* with its prefix; a deep prefix is shortened to its inner end."""
         spans = self.first if first else self.rest
+        if not spans:
+            return row
         dropped = len(plain(spans)) - self.cells(width)
         shown: Spans = []
         for text, style in spans:

@@ -21,7 +21,7 @@ class Piece:
 
     def with_text(self, text: str) -> Self:
         """Return the piece with another text: without the prefix of a quote or an item."""
-        return type(self)(text, self.starts_line, self.ends_line)
+        return self if text == self.text else type(self)(text, self.starts_line, self.ends_line)
 
 
 class PieceCutter:

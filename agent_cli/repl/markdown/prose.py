@@ -4,7 +4,7 @@ import copy
 import re
 from typing import Final, Self
 
-from agent_cli.repl.markdown.cells import wrapped
+from agent_cli.repl.markdown.cells import is_narrow, wrapped
 from agent_cli.repl.markdown.inline import parse_inline
 from agent_cli.repl.markdown.leaf import Prefix
 from agent_cli.repl.markdown.pieces import PIECE_CHARS, Piece
@@ -105,9 +105,12 @@ class Prose:
 
     def _wrapped(self, spans: Spans, width: int) -> list[Spans]:
         inner = width - self._prefix.cells(width)
-        return [
-            row for line in split_lines(spans) for row in cut(line, wrapped(plain(line), inner))
-        ]
+        rows: list[Spans] = []
+        for line in split_lines(spans):
+            text = plain(line)
+            is_row = len(text) <= inner and is_narrow(text) and not text.startswith(" ")
+            rows += [line] if is_row else cut(line, wrapped(text, inner))
+        return rows
 
     def _prefixed(self, rows: list[Spans], width: int) -> list[Spans]:
         prefixed: list[list[tuple[str, str]]] = []

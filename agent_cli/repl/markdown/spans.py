@@ -71,6 +71,8 @@ def _without_trailing_blanks(spans: Spans) -> Spans:
 
 def split_lines(spans: Spans) -> list[Spans]:
     """Split at newlines; there is always at least one line."""
+    if not any("\n" in text for text, _ in spans):
+        return [[span for span in spans if span[0]]]
     lines: list[Spans] = [[]]
     for text, style in spans:
         first, *others = text.split("\n")
