@@ -155,8 +155,9 @@ class Painter:
                 if row_width(row) > size.columns:
                     output.erase_down()
                 output.write_raw(f"{_ERASE_ROW}{row}\r\n")
-            for row in tail:
-                output.write_raw(f"{_ERASE_ROW}{_NO_WRAP}{row}{_WRAP}\r\n")
+            if tail:
+                rows = "".join(f"{_ERASE_ROW}{row}\r\n" for row in tail)
+                output.write_raw(f"{_NO_WRAP}{rows}{_WRAP}")
             self._finished, self._tail, self._columns = [], tail, size.columns
             app.draw()
         self._headroom = min(self._headroom, max(size.rows - len(tail) - app.height, 0))
