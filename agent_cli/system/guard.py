@@ -47,10 +47,13 @@ class Guard:
         except BlockingIOError:
             return False
 
-    def close(self) -> None:
-        """Move all files that appeared, and stop watching."""
+    def finish(self) -> None:
+        """Move all files that appeared."""
         for path in self._paths:
             self._move(path)
+
+    def close(self) -> None:
+        """Stop watching; the kernel takes several milliseconds for it."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1

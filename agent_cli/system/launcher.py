@@ -31,7 +31,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 
-from agent_cli.system.keeper import Order, adopt_orphans, child_signals, drain, keep
+from agent_cli.system.keeper import Order, adopt_orphans, child_signals, drain, keep, rehearse
 from agent_cli.system.orphans import kill_children
 
 HEADER_BYTES = 8
@@ -106,6 +106,7 @@ def _stand_by(control: socket.socket, launcher: socket.socket) -> None:
     """Take the next order and keep its command; return if the session or the launcher ends."""
     signals = child_signals()  # replaces the launcher's pipe
     adopt_orphans()
+    rehearse()
     poll = select.poll()
     poll.register(launcher, select.POLLIN)
     poll.register(control, select.POLLIN)

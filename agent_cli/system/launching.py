@@ -103,7 +103,7 @@ class KeeperLink:
                 return True
             self.socket.shutdown(socket.SHUT_WR)
             self.socket.settimeout(limit_s)
-            while received := self.socket.recv(_RECEIVED_BYTES):
+            while not self.found("moved") and (received := self.socket.recv(_RECEIVED_BYTES)):
                 self.take(received)
         except OSError:
             return False

@@ -132,6 +132,7 @@ def _repository(root: Path) -> None:
 
 def _moved_by_a_keeper(confinement: Confinement) -> list[tuple[str, str]]:
     guard = Guard([str(path) for path in confinement.missing], str(confinement.aside))
+    guard.finish()
     guard.close()
     return guard.moved
 
