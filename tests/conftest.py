@@ -29,7 +29,7 @@ SETTINGS_NAMES = (
     *("COLUMNS", "LINES", "EDITOR", "VISUAL", "PAGER"),
     "PYTHONDONTWRITEBYTECODE",  # every program a test starts would recompile our modules
 )
-CHILDREN_GRACE_S = 20.0
+CHILDREN_GRACE_S = 60.0
 
 Address: TypeAlias = Any  # each family of sockets has its own kind
 

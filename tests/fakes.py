@@ -46,7 +46,7 @@ from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.loop_config import LoopConfig
 
 MODEL = Model("scripted-model", api="scripted", provider="nobody")
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 """How long a test waits for something that should happen at once; never reached when it does."""
 
 NOT_THE_USERS = "the last message is not the user's"

@@ -23,7 +23,7 @@ from tests.e2e.program import AGENT_CLI, environment
 from tests.forked import PipedProgram, start
 from tests.messages_api import FakeMessagesApi
 
-LIMIT_S: Final = 30.0
+LIMIT_S: Final = 60.0
 Payload: TypeAlias = dict[str, Any]
 Permission: TypeAlias = str | Callable[[Payload], Awaitable[str]]
 

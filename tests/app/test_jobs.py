@@ -111,7 +111,7 @@ async def test_without_a_person_no_run_begins(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_after_a_stopped_run_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The person stopped the run; the model reads of the end with the next prompt."""
-    hangs = reply(tool_use("bash", {"command": "sleep 60"}))
+    hangs = reply(tool_use("bash", {"command": "sleep 300"}))
     async with here(monkeypatch, reply(JOB), hangs, reply("Seen.")) as now:
         async with asyncio.TaskGroup() as tasks:
             run = tasks.create_task(now.app.agent.prompt("go"))
@@ -198,7 +198,7 @@ async def test_in_plan_mode_a_job_can_be_read_and_none_that_changes_started(
 ) -> None:
     """A running job continues, and its end is reported; plan mode limits later calls."""
     read = tool_use("job_output", {"id": 1})
-    another = tool_use("bash", {"command": "touch made; sleep 60", "background": True})
+    another = tool_use("bash", {"command": "touch made; sleep 300", "background": True})
     script = (reply(JOB), reply("Up."), reply(read, another), reply("Planned."), reply("Seen."))
     async with here(monkeypatch, *script) as now:
         await now.app.agent.prompt("go")

@@ -107,7 +107,7 @@ def finished(process: PipedProgram) -> Finished:
     return Finished(process.wait(), stdout, stderr)
 
 
-def until(condition: Callable[[], object], what: str, *, limit_s: float = 20.0) -> None:
+def until(condition: Callable[[], object], what: str, *, limit_s: float = 60.0) -> None:
     """Wait until *condition* holds."""
     deadline_s = time.monotonic() + limit_s
     while not condition():

@@ -112,7 +112,7 @@ def test_a_signal_in_mid_stream_ends_with_a_result(number: signal.Signals, code:
         serve_in_thread(reply("A long answer that stands still", gate=gate, hold_at=5)) as api,
         started("-p", "go", *STREAM, api=api) as process,
     ):
-        assert gate.reached.wait(20)
+        assert gate.reached.wait(60)
         process.send_signal(number)
         run = finished(process)
         assert api.requests[0].disconnected.wait(5)
@@ -125,7 +125,7 @@ def test_a_signal_in_mid_stream_ends_with_a_result(number: signal.Signals, code:
 def test_a_signal_while_a_tool_runs_ends_the_tool() -> None:
     """130, and the command does not continue in the background."""
     with (
-        serve_in_thread(reply(bash("touch begun; sleep 60; touch ended"))) as api,
+        serve_in_thread(reply(bash("touch begun; sleep 300; touch ended"))) as api,
         started("-p", "go", *YOLO, *JSON, api=api) as process,
     ):
         until(Path("begun").exists, "the command runs")

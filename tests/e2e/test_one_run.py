@@ -153,7 +153,7 @@ def test_sigterm_leaves_the_output_directory_complete(tmp_path: Path) -> None:
         ) as api,
         started("-p", "go", *YOLO, *JSON, "--output-dir", str(out), api=api) as process,
     ):
-        assert gate.reached.wait(20)
+        assert gate.reached.wait(60)
         process.send_signal(signal.SIGTERM)
         run = finished(process)
 

@@ -24,7 +24,7 @@ from tests.fakes import calls, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 USAGE = {
     "input_tokens": 10,
     "output_tokens": 2,

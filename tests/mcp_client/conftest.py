@@ -147,7 +147,7 @@ def call() -> Call:
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
     async def wait(condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110 - files and processes have no event
                 await asyncio.sleep(0.01)
 

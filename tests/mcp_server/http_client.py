@@ -15,7 +15,7 @@ from tests.e2e.program import started
 from tests.forked import PipedProgram
 from tests.messages_api import FakeMessagesApi
 
-LIMIT_S: Final = 30.0
+LIMIT_S: Final = 60.0
 _ADDRESS: Final = re.compile(r"MCP server on (http://127\.0\.0\.1:(\d+)/mcp)\n")
 _TOKEN: Final = re.compile(r"clients send  Authorization: Bearer (\S+)\n")
 

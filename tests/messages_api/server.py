@@ -32,6 +32,7 @@ from tests.messages_api.wire_format import steps_of
 
 Door: TypeAlias = Callable[[ReceivedRequest], ReceivedRequest | Refusal]
 """What a cloud puts before the API: refuses a request, or returns what the API gets."""
+_HEAD_END = b"\r\n\r\n"
 NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -72,7 +73,7 @@ class FakeMessagesApi:
         """The value for ANTHROPIC_BASE_URL."""
         return f"http://127.0.0.1:{self.port}"
 
-    def wait_for_requests(self, count: int, *, limit_s: float = 20) -> None:
+    def wait_for_requests(self, count: int, *, limit_s: float = 60) -> None:
         """Block until *count* requests have arrived. Not from the server's own loop."""
         with self._arrived:
             if not self._arrived.wait_for(lambda: len(self.requests) >= count, limit_s):
@@ -246,20 +247,21 @@ class _Connection(asyncio.Protocol):
                 await self._sending
 
     def _parse(self) -> None:
-        head, separator, rest = bytes(self._buffer).partition(b"\r\n\r\n")
-        if not separator:
+        end = self._buffer.find(_HEAD_END)
+        if end < 0:
             return
-        first, *lines = head.decode("latin-1").split("\r\n")
+        first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
         headers = {
             name.strip().lower(): value.strip()
             for name, _, value in (line.partition(":") for line in lines)
         }
         length = int(headers.get("content-length", "0"))
-        if len(rest) < length:
+        begin = end + len(_HEAD_END)
+        if len(self._buffer) < begin + length:
             return
-        del self._buffer[: len(head) + 4 + length]
         method, path, _version = first.split(" ")
-        body = rest[:length]
+        body = bytes(self._buffer[begin : begin + length])
+        del self._buffer[: begin + length]
         self._current = ReceivedRequest(
             method, path, headers, body, _parsed(body), time.monotonic()
         )

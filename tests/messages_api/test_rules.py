@@ -70,7 +70,7 @@ async def post(
     reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
     writer.write("\r\n".join([*lines, "", ""]).encode() + raw)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await reader.readuntil(b"\r\n0\r\n\r\n")
     finally:
         writer.close()

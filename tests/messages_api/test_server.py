@@ -67,7 +67,7 @@ async def test_a_gate_holds_the_stream_until_it_opens() -> None:
     gate = Gate()
     async with FakeMessagesApi(reply("a" * 48, gate=gate)) as api:
         answer = asyncio.create_task(post(api, request()))
-        await asyncio.to_thread(gate.reached.wait, 20)
+        await asyncio.to_thread(gate.reached.wait, 60)
         gate.open(2)
         assert not answer.done()
         gate.open()
@@ -79,12 +79,12 @@ async def test_a_client_that_leaves_is_noticed() -> None:
     gate = Gate()
     async with FakeMessagesApi(reply("a", gate=gate)) as api:
         answer = asyncio.create_task(post(api, request()))
-        await asyncio.to_thread(gate.reached.wait, 20)
+        await asyncio.to_thread(gate.reached.wait, 60)
         answer.cancel()
         with pytest.raises(asyncio.CancelledError):
             await answer
 
-        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 20)
+        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 60)
 
 
 @pytest.mark.parametrize(("fault", "ended_by"), [("drop", b""), ("reset", ConnectionResetError)])
@@ -102,7 +102,7 @@ def test_connections_break_as_asked(fault: str, ended_by: object) -> None:
 
 
 def _read_all(client: socket.socket) -> tuple[bytes, object]:
-    client.settimeout(20)
+    client.settimeout(60)
     got = b""
     try:
         while piece := client.recv(65536):
@@ -176,7 +176,7 @@ def test_the_cache_misses_what_is_more_than_20_blocks_away_or_was_changed() -> N
 async def test_a_connection_that_is_just_being_accepted_is_closed_too(turns: int) -> None:
     """Or the garbage collector would report it in a later test."""
     async with FakeMessagesApi() as api:
-        client = socket.create_connection(("127.0.0.1", api.port), timeout=20)
+        client = socket.create_connection(("127.0.0.1", api.port), timeout=60)
         for _ in range(turns):
             await asyncio.sleep(0)
 
@@ -197,12 +197,12 @@ def test_the_command_serves_a_script_to_another_process(tmp_path: Path) -> None:
     ) as server:
         assert server.stdin and server.stdout
         port = int(server.stdout.readline().rsplit(":", 1)[1])
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             client.sendall(RAW_REQUEST)
             answer = b""
             while b"\r\n0\r\n\r\n" not in answer:
                 answer += client.recv(65536)
         server.stdin.close()
 
-        assert server.wait(20) == 0
+        assert server.wait(60) == 0
     assert b'"text": "hi"' in answer

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from tests.messages_api.script import Answer, MakeAnswer
 from tests.messages_api.server import Door, FakeMessagesApi
 
-START_LIMIT_S = 20
+START_LIMIT_S = 60
 
 
 @contextmanager

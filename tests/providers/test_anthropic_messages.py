@@ -355,12 +355,12 @@ async def test_cancelling_closes_the_connection_at_once() -> None:
     gate = Gate()
     async with FakeMessagesApi(reply("a" * 40, gate=gate)) as api, asker(api) as it:
         asking = asyncio.create_task(it.ask())
-        await asyncio.to_thread(gate.reached.wait, 20)
+        await asyncio.to_thread(gate.reached.wait, 60)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
 
-        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 20)
+        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 60)
 
 
 async def test_closing_the_stream_closes_the_connection() -> None:
@@ -373,7 +373,7 @@ async def test_closing_the_stream_closes_the_connection() -> None:
                 if isinstance(event, TextDelta):
                     break
 
-        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 20)
+        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 60)
 
 
 async def test_cancelling_while_the_sdk_loads_does_no_harm() -> None:

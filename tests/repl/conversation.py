@@ -12,7 +12,7 @@ from agent_cli.repl.plain.shell import Shell
 from agent_cli.terminal.writer import Writer
 from tests.repl.scripted_app import Application
 
-LIMIT_S: Final = 30
+LIMIT_S: Final = 60
 
 
 @dataclass

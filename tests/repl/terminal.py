@@ -19,7 +19,7 @@ from agent_cli.terminal.first_prompt import PROMPT
 from tests.forked import start_in_terminal
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 LEAVING_LIMIT_S = 2.0
 ROWS, COLUMNS = 40, 100
 

@@ -27,7 +27,7 @@ from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.creations import only_what_is_named
 
 CANARY = "CANARY-SECRET"
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 _CACHE = Path(__file__).parents[2] / ".pytest_cache"
 
 

@@ -438,7 +438,7 @@ def called_by() -> list[str]:
 
 def in_background(*calls: Payload) -> Callable[[], str]:
     """Return the last result of *calls*, made while a command runs in the background."""
-    start = tool_use("bash", {"command": "sleep 60", "background": True})
+    start = tool_use("bash", {"command": "sleep 300", "background": True})
 
     def see() -> str:
         run, requests = printed(*(reply(call) for call in (start, *calls)))

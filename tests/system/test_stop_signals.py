@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT_S = 30
+LIMIT_S = 60
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ def test_a_signal_before_a_run_is_an_exception(number: signal.Signals) -> None:
 stop_signals.raise_stopped()
 try:
     print("ready", flush=True)
-    time.sleep(60)
+    time.sleep(300)
 finally:
     print("closed", flush=True)
 """
@@ -112,7 +112,7 @@ def test_a_signal_after_the_result_changes_nothing(number: signal.Signals) -> No
     script = """
 stop_signals.end_with(0)
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(300)
 """
     with started(script) as process:
         ready(process)

@@ -13,7 +13,7 @@ from agent_cli.__main__ import main
 from agent_cli.cli import main as command_line
 from agent_cli.system import programs
 
-LIMIT_S = 30
+LIMIT_S = 60
 
 
 def wait() -> None:

@@ -12,7 +12,7 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_inp
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.job_output import job_output_tool
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @dataclass

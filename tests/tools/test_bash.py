@@ -151,7 +151,7 @@ async def test_updates_come_at_most_five_times_a_second(tools: Tools) -> None:
 async def test_a_command_that_takes_too_long_is_ended(tools: Tools) -> None:
     started = time.monotonic()
 
-    text = await tools.error("bash", command="echo $$; echo so far; sleep 60", timeout=1)
+    text = await tools.error("bash", command="echo $$; echo so far; sleep 300", timeout=1)
 
     assert "took longer than 1 s" in text
     assert "at most 600" in text
@@ -165,12 +165,14 @@ async def test_what_is_said_at_the_end_is_heard(tools: Tools) -> None:
     command = "trap 'echo was at 42; exit' TERM; while :; do sleep 0.05; done"
 
     assert "was at 42" in await tools.error("bash", command=command, timeout=1)
-    silent = await tools.error("bash", command="sleep 60", timeout=0.1)
+    silent = await tools.error("bash", command="sleep 300", timeout=0.1)
     assert silent.endswith("does not end by itself. It printed nothing.")
 
 
 async def test_ignoring_sigterm_does_not_help(tools: Tools) -> None:
-    command = "trap '' TERM; (trap '' TERM; echo $BASHPID; sleep 60)& echo $$; sleep 60; sleep 60"
+    command = (
+        "trap '' TERM; (trap '' TERM; echo $BASHPID; sleep 300)& echo $$; sleep 300; sleep 300"
+    )
 
     text = await tools.error("bash", command=command, timeout=1)
 
@@ -216,7 +218,7 @@ async def test_a_background_process_does_not_keep_the_call(tools: Tools) -> None
 
 
 async def test_a_background_process_ends_with_the_workspace(tools: Tools) -> None:
-    text = await tools.text("bash", command="sleep 60 >/dev/null 2>&1 & echo $!")
+    text = await tools.text("bash", command="sleep 300 >/dev/null 2>&1 & echo $!")
     pid = int(text.splitlines()[0])
     assert is_alive(pid)
 
@@ -229,7 +231,7 @@ async def test_without_a_log_there_is_no_background(tools: Tools) -> None:
     """Its output would be lost without a notice."""
     tools.workspace = Workspace(tools.root, spill_dir=tools.file("out", "").parent / "out")
 
-    assert "No log file" in await tools.error("bash", command="sleep 60", background=True)
+    assert "No log file" in await tools.error("bash", command="sleep 300", background=True)
 
 
 async def test_what_fails_at_once_is_no_background_process(
@@ -252,7 +254,7 @@ async def test_no_process_and_no_descriptor_is_left(tools: Tools) -> None:
     for command in ("true", "seq 10000", "kill -9 0", "sleep 0.01 & true"):
         await tools("bash", command=command)
     await tools("bash", command="sleep 9", timeout=0.05)
-    await tools.text("bash", command="sleep 60 & true")
+    await tools.text("bash", command="sleep 300 & true")
     tools.workspace.close()
     await asyncio.sleep(0)  # Closing a pipe takes another iteration of the loop.
 
@@ -264,7 +266,7 @@ async def test_commands_run_side_by_side(tools: Tools) -> None:
     one = "touch a; until [ -e b ]; do sleep 0.01; done"
     other = "touch b; until [ -e a ]; do sleep 0.01; done"
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.gather(tools.text("bash", command=one), tools.text("bash", command=other))
 
 

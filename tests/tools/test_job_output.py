@@ -23,7 +23,7 @@ def status(text: str) -> list[str]:
 
 
 async def test_each_call_shows_what_is_new(tools: Tools) -> None:
-    await started(tools, f"echo one; echo two; {UNTIL_GO}; echo three; sleep 60")
+    await started(tools, f"echo one; echo two; {UNTIL_GO}; echo three; sleep 300")
     await prints(tools, "two\n")
 
     first = await tools.text("job_output", id=1)
@@ -42,7 +42,7 @@ async def test_each_call_shows_what_is_new(tools: Tools) -> None:
 
 
 async def test_an_incomplete_line_is_shown_again_with_the_rest(tools: Tools) -> None:
-    await started(tools, f"printf 'Is it'; {UNTIL_GO}; echo ' right?'; sleep 60")
+    await started(tools, f"printf 'Is it'; {UNTIL_GO}; echo ' right?'; sleep 300")
     await prints(tools, "Is it")
 
     assert (await tools.text("job_output", id=1)).startswith("Is it\n[job 1")
@@ -53,7 +53,7 @@ async def test_an_incomplete_line_is_shown_again_with_the_rest(tools: Tools) -> 
 
 
 async def test_since_goes_back_and_a_filter_leaves_out(tools: Tools) -> None:
-    await started(tools, r"printf 'ok 1\n\033[31mERROR\033[0m 2\nok 3\nERROR 4\n'; sleep 60")
+    await started(tools, r"printf 'ok 1\n\033[31mERROR\033[0m 2\nok 3\nERROR 4\n'; sleep 300")
     await prints(tools, "4\n")
     await tools.text("job_output", id=1)
 
@@ -65,7 +65,7 @@ async def test_since_goes_back_and_a_filter_leaves_out(tools: Tools) -> None:
 
 
 async def test_a_filter_that_is_none_says_so(tools: Tools) -> None:
-    await started(tools, "sleep 60")
+    await started(tools, "sleep 300")
 
     assert "no regular expression" in await tools.error("job_output", id=1, filter="(")
 
@@ -83,7 +83,7 @@ async def test_a_wait_ends_with_the_job(tools: Tools) -> None:
 
 
 async def test_a_wait_with_a_filter_ends_with_its_first_line(tools: Tools) -> None:
-    await started(tools, f"{UNTIL_GO}; echo ready; sleep 60")
+    await started(tools, f"{UNTIL_GO}; echo ready; sleep 300")
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(tools.text("job_output", id=1, wait=60, filter="ready"))
         await asyncio.sleep(0)
@@ -93,13 +93,13 @@ async def test_a_wait_with_a_filter_ends_with_its_first_line(tools: Tools) -> No
 
 
 async def test_a_wait_has_a_limit(tools: Tools) -> None:
-    await started(tools, "sleep 60")
+    await started(tools, "sleep 300")
 
     assert status(await tools.text("job_output", id=1, wait=0.05))[2] == "nothing new"
 
 
 async def test_of_much_output_the_end_is_shown(tools: Tools) -> None:
-    await started(tools, "seq 100000; sleep 60")
+    await started(tools, "seq 100000; sleep 300")
     await prints(tools, "100000\n")
 
     text = await tools.text("job_output", id=1)
@@ -115,19 +115,19 @@ async def test_a_job_that_is_not_there_is_named_with_those_that_are(tools: Tools
     assert await tools.error("job_output", id=3) == (
         "There is no job 3; those of an earlier program ended with it."
     )
-    await started(tools, "sleep 60")
+    await started(tools, "sleep 300")
     assert (await tools.error("job_output", id=3)).endswith(" There are: 1.")
 
 
 async def test_a_log_that_is_gone_is_told(tools: Tools) -> None:
-    await started(tools, "sleep 60")
+    await started(tools, "sleep 300")
     tools.workspace.jobs.all[0].log.unlink()
 
     assert "cannot be read" in await tools.error("job_output", id=1)
 
 
 async def test_binary_output_is_not_shown(tools: Tools) -> None:
-    await started(tools, "head -c 4000 /dev/zero; echo; sleep 60")
+    await started(tools, "head -c 4000 /dev/zero; echo; sleep 300")
     await prints(tools, "\n")
 
     assert (await tools.text("job_output", id=1)).startswith("[binary output, not shown]\n")

@@ -35,7 +35,7 @@ async def limited(folder: Path, jobs: Jobs) -> AsyncGenerator[Tools]:
 
 
 async def test_a_job_is_named_and_its_output_kept(tools: Tools) -> None:
-    result = await tools("bash", command="echo up; exec sleep 60", background=True)
+    result = await tools("bash", command="echo up; exec sleep 300", background=True)
 
     assert isinstance(result.details, dict)
     log = Path(str(result.details["spill"]))
@@ -46,7 +46,7 @@ async def test_a_job_is_named_and_its_output_kept(tools: Tools) -> None:
 
 async def test_kill_with_its_number_ends_a_job_and_all_it_started(tools: Tools) -> None:
     """As in a shell; an unknown number is left to bash, which knows none."""
-    await tools.text("bash", command="echo $$; sleep 60 & sleep 60", background=True)
+    await tools.text("bash", command="echo $$; sleep 300 & sleep 300", background=True)
     log = tools.workspace.jobs.all[0].log
     await until(log.read_text)
     pid = int(log.read_text())
@@ -76,7 +76,7 @@ async def test_the_end_is_told_once_and_only_where_the_job_is_known(tools: Tools
 
 async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
     r"""Colours in between do not hide it; later matches are not reported."""
-    script = rf"echo no; {UNTIL_GO}; printf 'Lo\033[1mcal: 5173\nLocal: 2\n'; sleep 60"
+    script = rf"echo no; {UNTIL_GO}; printf 'Lo\033[1mcal: 5173\nLocal: 2\n'; sleep 300"
     answer = await tools.text("bash", command=script, background=True, notify=r"Local: \d+")
     assert "or a line matches notify" in answer
     jobs = tools.workspace.jobs
@@ -92,7 +92,7 @@ async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
 
 async def test_a_question_without_an_end_of_line_matches(tools: Tools) -> None:
     """The program waits after it."""
-    script = "printf 'Overwrite? '; sleep 60"
+    script = "printf 'Overwrite? '; sleep 300"
     await tools.text("bash", command=script, background=True, notify=r"\? $")
     jobs = tools.workspace.jobs
     await until(lambda: jobs.all[0].output.total_bytes)
@@ -123,12 +123,12 @@ async def test_a_pattern_that_is_none_starts_nothing(tools: Tools) -> None:
 
 async def test_no_more_jobs_run_than_allowed(tmp_path: Path) -> None:
     async with limited(tmp_path, Jobs(jobs_max=1)) as tools:
-        await tools.text("bash", command="sleep 60", background=True)
+        await tools.text("bash", command="sleep 300", background=True)
 
         told = await tools.error("bash", command="touch ran", background=True)
 
         assert told == (
-            "as many jobs run as jobs.max allows: 1 `sleep 60`."
+            "as many jobs run as jobs.max allows: 1 `sleep 300`."
             " End one with `kill %ID`, alone, or wait for one to end."
         )
         await tools.text("bash", command="kill %1")
@@ -141,7 +141,7 @@ async def test_a_job_ends_at_its_limit(ignores: str, tmp_path: Path) -> None:
     """A job that ignores the request to end is killed."""
     jobs = Jobs(timeout_s=0.6)
     async with limited(tmp_path, jobs) as tools:
-        await tools.text("bash", command=f"{ignores}while :; do sleep 60; done", background=True)
+        await tools.text("bash", command=f"{ignores}while :; do sleep 300; done", background=True)
 
         await until(lambda: not jobs.running)
 
@@ -152,7 +152,7 @@ async def test_a_job_ends_at_its_limit(ignores: str, tmp_path: Path) -> None:
 
 async def test_what_a_person_stops_is_told_and_not_urgent(tools: Tools) -> None:
     """The user needs no run for it, but the model must know."""
-    await tools.text("bash", command="sleep 60", background=True)
+    await tools.text("bash", command="sleep 300", background=True)
     jobs = tools.workspace.jobs
 
     await jobs.stop(jobs.all[0], by="user")
@@ -237,7 +237,7 @@ async def test_numbers_go_on_above_those_of_an_earlier_program(tools: Tools) -> 
     """`kill %1` of a resumed conversation must not end a job of this program."""
     tools.workspace.jobs.use_ids_above(6)
 
-    assert "job 7." in await tools.text("bash", command="sleep 60", background=True)
+    assert "job 7." in await tools.text("bash", command="sleep 300", background=True)
 
 
 async def test_jobs_that_ended_long_ago_are_forgotten(
@@ -245,8 +245,8 @@ async def test_jobs_that_ended_long_ago_are_forgotten(
 ) -> None:
     monkeypatch.setattr("agent_cli_tools.jobs._ENDED_MAX", 1)
     for number in range(1, 4):
-        await tools.text("bash", command="sleep 60", background=True)
+        await tools.text("bash", command="sleep 300", background=True)
         await tools.text("bash", command=f"kill %{number}")
-    await tools.text("bash", command="sleep 60", background=True)
+    await tools.text("bash", command="sleep 300", background=True)
 
     assert [job.id for job in tools.workspace.jobs.all] == [3, 4]

@@ -76,7 +76,7 @@ async def test_a_line_of_300_mb_costs_less_than_30_mb(tools: Tools) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "echo $$; exec sleep 60",
+        "echo $$; exec sleep 300",
         "trap '' TERM HUP INT; echo $$; while :; do sleep 1; done",
         "echo $$; yes >/dev/null & wait",
     ],

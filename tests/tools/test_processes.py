@@ -38,10 +38,10 @@ async def main():
     tool = bash_tool(Workspace(Path(sys.argv[1])))
     def call(**given):
         return tool.execute("1", check_input(tool, given), CancelToken(), ToolContext())
-    await call(command="sleep 60 >/dev/null & echo $! >>pids")
-    await call(command="echo $$ >>pids; exec sleep 60", background=True)
-    await call(command="trap '' TERM HUP INT; echo $$ >>pids; (sleep 60; :) & echo $! >>pids;"
-                       " touch ready; sleep 60; sleep 60")
+    await call(command="sleep 300 >/dev/null & echo $! >>pids")
+    await call(command="echo $$ >>pids; exec sleep 300", background=True)
+    await call(command="trap '' TERM HUP INT; echo $$ >>pids; (sleep 300; :) & echo $! >>pids;"
+                       " touch ready; sleep 300; sleep 300")
 
 asyncio.run(main())
 """
@@ -105,7 +105,7 @@ def test_without_proc_ps_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
 async def test_a_daemon_does_not_survive_our_own_sigkill(tmp_path: Path) -> None:
     """S1-42, threat 15: no signal to the group reaches it, and no sandbox confines it."""
-    daemon = "setsid sh -c 'trap : TERM HUP; echo $$ >daemon; sleep 60; sleep 60' &"
+    daemon = "setsid sh -c 'trap : TERM HUP; echo $$ >daemon; sleep 300; sleep 300' &"
     script = SCRIPT.replace(
         "touch ready;", f"{daemon} until [ -s daemon ]; do :; done; touch ready;"
     )
@@ -124,7 +124,7 @@ async def test_a_daemon_does_not_survive_our_own_sigkill(tmp_path: Path) -> None
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
 async def test_a_daemon_ends_with_its_command_and_a_job_does_not(tmp_path: Path) -> None:
     """Threat 15: a job in the group is named to the model, which can end it; a daemon is not."""
-    left = "echo $$ >NAME; sleep 60; :"
+    left = "echo $$ >NAME; sleep 300; :"
     command = (
         f"setsid sh -c '{left.replace('NAME', 'daemon')}' >/dev/null &"
         f" sh -c '{left.replace('NAME', 'job')}' >/dev/null &"

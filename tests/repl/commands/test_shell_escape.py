@@ -20,10 +20,10 @@ async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
     """The job keeps the output open, so the command waits for it until Ctrl-C."""
     fifo, shell = tmp_path / "fifo", tmp_path / "shell"
     os.mkfifo(fifo)
-    command = f"!sleep 60 > {fifo} & echo $$ > {shell}.new; mv {shell}.new {shell}"
+    command = f"!sleep 300 > {fifo} & echo $$ > {shell}.new; mv {shell}.new {shell}"
     cancel = CancelToken()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         running = asyncio.create_task(OwnCommands(_writer(io.StringIO())).run(command, cancel))
         job = await asyncio.to_thread(fifo.open, "rb")
         while not shell.exists() or Path(f"/proc/{shell.read_text().strip()}").exists():  # noqa: ASYNC110
@@ -62,7 +62,7 @@ async def test_finished_lines_are_shown_as_they_come_and_of_a_progress_bar_its_e
     commands = OwnCommands(_writer(screen))
     command = f"cat {fifo}"
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         running = asyncio.create_task(commands.run(f"!{command}", cancel))
         job = await asyncio.to_thread(fifo.open, "wb", buffering=0)
         with job:
