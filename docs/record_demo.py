@@ -72,7 +72,8 @@ async def record(target: Path) -> None:
             environment = Environment(
                 {"ANTHROPIC_API_KEY": "recording", "ANTHROPIC_BASE_URL": api.base_url}
             )
-            startup = demo.demo_start(workspace, Arguments(record=target), environment)
+            startup = demo.demo_start(workspace, Arguments(record=target))
+            startup = startup._replace(environment=environment)
             async with App(startup, one_shot=True) as app:
                 result = await app.agent.prompt(demo.PROMPT)
     assert result.stop_reason == "end_turn", result
