@@ -24,9 +24,9 @@ from agent_cli.mcp_client.reasons import (
     HTTP_REFUSED,
     REQUEST_TIMEOUT,
     SIGN_IN_FAILED,
+    error_line,
     first_fault,
     is_session_loss,
-    one_line,
 )
 from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.system.shapes import is_object
@@ -105,7 +105,7 @@ async def call_tool(
     except InputRequiredRoundsExceededError:
         return ToolResult.error(f"{tool} of MCP server '{name}' keeps asking questions; stopped.")
     except (RuntimeError, ValueError, ExceptionGroup) as error:
-        return ToolResult.error(f"{tool} of MCP server '{name}' failed: {one_line(error)}")
+        return ToolResult.error(f"{tool} of MCP server '{name}' failed: {error_line(error)}")
 
 
 def _output_fault(result: CallToolResult, schema: Mapping[str, Json] | None) -> str:
@@ -208,7 +208,7 @@ def _progress_text(progress: float, total: float | None, message: str | None) ->
 
 def _protocol_error(server: Server, error: MCPError) -> str:
     """Return an MCP error as a sentence for the model."""
-    name, message = server.config.name, one_line(error)
+    name, message = server.config.name, error_line(error)
     unknown_effect = "The call may have taken effect: check before you repeat it."
     # Servers also use the code of a closed connection for their own errors.
     if error.code == CONNECTION_CLOSED and not server.connected:

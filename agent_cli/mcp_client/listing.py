@@ -12,7 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from agent_cli.contracts.servers import PromptArgument, ServerPrompt, ServerResource
 from agent_cli.mcp_client.catalogue import Catalogue
 from agent_cli.mcp_client.names import public_name
-from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
+from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
 
@@ -83,7 +83,7 @@ async def keep_listening(client: Client, on_change: Callable[[], None]) -> None:
                 async for _change in changes:
                     on_change()
         except (SubscriptionLost, TimeoutError, *CONNECTION_ERRORS) as error:
-            log.debug("mcp subscription lost", fault=one_line(error))
+            log.debug("mcp subscription lost", fault=error_line(error))
         await asyncio.sleep(_AGAIN_S[min(attempt, len(_AGAIN_S) - 1)])
         on_change()
 

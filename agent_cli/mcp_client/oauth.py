@@ -36,7 +36,7 @@ from agent_cli.mcp_client.flows import (
 )
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.loopback import Loopback, listening
-from agent_cli.mcp_client.reasons import one_line
+from agent_cli.mcp_client.reasons import error_line
 from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.token_storage import Storage
 
@@ -103,7 +103,7 @@ class _Person:
                 limit = f"{_SIGN_IN_LIMIT_S / 60:g} minutes"
                 raise OAuthFlowError(f"nobody signed in within {limit}") from error
             except ExceptionGroup as group:
-                raise OAuthFlowError(one_line(group)) from group
+                raise OAuthFlowError(error_line(group)) from group
         return _code_in(address)
 
 

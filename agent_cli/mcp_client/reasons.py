@@ -92,14 +92,14 @@ def why_not_connected(
         case FileNotFoundError():
             return f"the command '{config.command}' was not found; install it or give its path"
         case SignInUnavailable():
-            return f"{where}: {one_line(cause)}"
+            return f"{where}: {error_line(cause)}"
         case OAuthFlowError():
-            return f"{where}: {one_line(cause)}; {_how_to_sign_in(config)}"
+            return f"{where}: {error_line(cause)}; {_how_to_sign_in(config)}"
         case _ if refused in NO_SIGN_IN:
             way = _how_to_sign_in(config)
             return f"{where} asks for a sign-in (HTTP {refused}); set its headers, or {way}"
         case MCPError() if refused is not None:
-            return f"{where} answered with {refusal or one_line(cause)}{_other_way(refused)}"
+            return f"{where} answered with {refusal or error_line(cause)}{_other_way(refused)}"
         # Servers also use the code for their own errors.
         case MCPError(code=code, message=message) if (code, message) == _CLOSED:
             return f"{ended} before it was ready"
@@ -108,16 +108,16 @@ def why_not_connected(
             said = f"HTTP {status} ({response.reason_phrase})"
             return f"{where} answered with {said}{_other_way(status)}"
         case MCPError():
-            return f"it answered: {one_line(cause)}"
+            return f"it answered: {error_line(cause)}"
         case ValidationError():
             return f"its answer is not valid MCP ({first_fault(cause)})"
         case httpx2.ConnectError():
-            return f"nothing answers at {where} ({one_line(cause)})"
+            return f"nothing answers at {where} ({error_line(cause)})"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is no address of the web; it begins with http:// or https://"
         case _:
             pass
-    return one_line(cause)
+    return error_line(cause)
 
 
 def _other_way(status: int) -> str:
@@ -147,7 +147,7 @@ def is_session_loss(error: BaseException) -> bool:
     return error.code == SESSION_LOST or forgotten
 
 
-def one_line(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return the text of *error* (of all in a group) as one short printable line."""
     texts = [str(leaf) or f"{type(leaf).__name__} without a text" for leaf in leaves(error)]
     return printable(" ".join("; ".join(texts).split()))[:_TEXT_MAX]

@@ -12,7 +12,7 @@ from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.mcp_client.calls import Server, in_session
 from agent_cli.mcp_client.content import content_blocks, resource_blocks
 from agent_cli.mcp_client.listing import list_tools
-from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
+from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 
 _COMPLETION_LIMIT_S = 2.0
 Reply = TypeVar("Reply")
@@ -88,4 +88,4 @@ class Requests:
         except TimeoutError as error:
             raise ToolError(f"MCP server '{name}' did not answer: {what}") from error
         except CONNECTION_ERRORS as error:
-            raise ToolError(f"MCP server '{name}', {what}: {one_line(error)}") from error
+            raise ToolError(f"MCP server '{name}', {what}: {error_line(error)}") from error

@@ -11,7 +11,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.listing import keep_listening, list_catalogue, list_tools
 from agent_cli.mcp_client.offering import Offering
-from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
+from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 from agent_cli.system.logger import logger
 
 _SETTLE_S = 0.3
@@ -83,7 +83,7 @@ class Upkeep:
                     self._offering.catalogue = await list_catalogue(client, self._config.name)
             except (TimeoutError, *CONNECTION_ERRORS) as error:
                 # Keep the earlier listing.
-                log.info("mcp listing failed", server=self._config.name, fault=one_line(error))
+                log.info("mcp listing failed", server=self._config.name, fault=error_line(error))
             if not self._stale.is_set():
                 self.listed.set()
             await self._stale.wait()

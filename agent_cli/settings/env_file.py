@@ -10,7 +10,7 @@ from typing import NamedTuple
 # The parser alone: the package's own reader prints invalid lines to the terminal.
 from dotenv.parser import parse_stream
 
-from agent_cli.settings.sources import text_of
+from agent_cli.settings.sources import read_file
 from agent_cli.system import paths
 
 # These decide where requests and keys go, or which program runs.
@@ -48,7 +48,7 @@ def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
         SettingsError: The file cannot be read, or is not UTF-8.
     """
     found = EnvFile({}, [])
-    for binding in parse_stream(StringIO(text_of(path))):
+    for binding in parse_stream(StringIO(read_file(path))):
         place = f"{path}:{binding.original.line}"
         if binding.error:
             found.notices.append(f"{place}: this line is not NAME=value; ignored")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.rules import fold
-from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, text_of
+from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 
@@ -25,7 +25,7 @@ def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
         SettingsError: The file cannot be read, so a guard in it would have no effect.
     """
     try:
-        document = json.loads(text_of(path))
+        document = json.loads(read_file(path))
     except (ValueError, RecursionError) as error:
         raise SettingsError(
             f"{path} is not valid JSON, so its hooks cannot be read: correct it, or set"

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings.sources import RULE_KINDS, WrittenRule, text_of
+from agent_cli.settings.sources import RULE_KINDS, WrittenRule, read_file
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_array, is_object
 
@@ -30,7 +30,7 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
     Raises:
         SettingsError: The file cannot be read, or has an unknown key.
     """
-    text = text_of(path)
+    text = read_file(path)
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -69,7 +69,7 @@ class WrittenHooks(NamedTuple):
     from_project: bool = False
 
 
-def text_of(path: Path) -> str:
+def read_file(path: Path) -> str:
     """Return the text of a settings file.
 
     Raises:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings.sources import Entry, KeyPath, text_of
+from agent_cli.settings.sources import Entry, KeyPath, read_file
 from agent_cli.system.shapes import is_array, is_object
 
 _STATEMENT_LINES_MAX = 500
@@ -21,7 +21,7 @@ def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
     Raises:
         SettingsError: The file cannot be read, or does not match its suffix.
     """
-    text = text_of(path)
+    text = read_file(path)
     is_json = path.suffix == ".json"
     try:
         document = _json_document(path, text) if is_json else _toml_document(path, text)

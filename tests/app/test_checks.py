@@ -1,7 +1,7 @@
 """The report of `doctor`: a table for a terminal, a line for each check on a pipe."""
 
 from agent_cli.app.checks import Check, CheckReport
-from agent_cli.terminal.views.console import text_of
+from agent_cli.terminal.views.console import drawn_text
 from agent_cli.version import __version__
 
 REPORT = CheckReport(
@@ -26,7 +26,7 @@ def test_a_pipe_gets_a_line_for_each_check() -> None:
 
 def test_a_terminal_gets_a_table_that_folds_long_results() -> None:
     """S1-27: the remedy is shown below its fault, however narrow the screen."""
-    rows = text_of(REPORT, width=40).splitlines()
+    rows = drawn_text(REPORT, width=40).splitlines()
 
     assert f"agent-cli {__version__}" in rows[0]
     assert [row.split()[0] for row in rows[2:] if not row.startswith(" ")] == ["ok", "FAIL", "--"]

@@ -3,7 +3,7 @@ import pytest
 from mcp import MCPError
 
 from agent_cli.mcp_client import ServerConfig
-from agent_cli.mcp_client.reasons import one_line, why_not_connected
+from agent_cli.mcp_client.reasons import error_line, why_not_connected
 
 WEB = ServerConfig(name="web", transport="http", url="https://me:s3cret@example.com/mcp?key=s3cret")
 
@@ -62,4 +62,4 @@ def test_a_refusal_names_its_status_and_no_secrets(status: int, said: str, reaso
 def test_the_texts_of_a_group_become_one_line() -> None:
     group = ExceptionGroup("all", [ValueError("one\ntwo"), KeyError()])
 
-    assert one_line(group) == "one two; KeyError without a text"
+    assert error_line(group) == "one two; KeyError without a text"

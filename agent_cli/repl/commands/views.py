@@ -14,8 +14,8 @@ def show(context: Context, view: "View") -> None:
 
     Pipes and screen readers have no `controls`: they get one record per line, undrawn.
     """
-    from agent_cli.terminal.views.console import text_of  # noqa: PLC0415 - rich, when it is used
+    from agent_cli.terminal.views.console import drawn_text  # noqa: PLC0415 - rich, when it is used
 
     drawn = context.controls is not None
     width = shutil.get_terminal_size().columns if drawn else None
-    context.writer.aside(text_of(view, width=width))
+    context.writer.aside(drawn_text(view, width=width))

@@ -47,7 +47,7 @@ def show(view: View, stream: TextIO) -> None:
     console.print(view.drawn())
 
 
-def text_of(view: View, *, width: int | None) -> str:
+def drawn_text(view: View, *, width: int | None) -> str:
     """Return *view* as text without colours, drawn *width* cells wide, or its lines for None."""
     if width is None:
         return "\n".join(view.lines())

@@ -10,7 +10,7 @@ from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.help import overview
 from agent_cli.repl.commands.information import UsageView, describe_usage, window_bars
 from agent_cli.repl.commands.registry import COMMANDS, commands_of, find_command, grouped
-from agent_cli.terminal.views.console import text_of
+from agent_cli.terminal.views.console import drawn_text
 from agent_cli.version import __version__
 from tests.repl.conversation import converse, said
 from tests.repl.scripted_app import Application
@@ -20,7 +20,7 @@ LEVELS = "off, minimal, low, medium, high, xhigh"
 
 def test_help_fits_one_screen() -> None:
     """At 80 columns and 24 rows nothing scrolls away."""
-    shown = text_of(overview(grouped(commands_of(Application())), []), width=80).splitlines()
+    shown = drawn_text(overview(grouped(commands_of(Application())), []), width=80).splitlines()
 
     assert len(shown) < 24
     assert max(map(len, shown)) <= 80
@@ -295,7 +295,7 @@ def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
         "  of it 10 tokens for summaries, MCP servers' questions to the model,"
         " replies that broke off and what was gone back from",
     ]
-    assert text_of(shown, width=80).splitlines() == [
+    assert drawn_text(shown, width=80).splitlines() == [
         "model   input   cache read   cached   cache write   output      cost",
         "────────────────────────────────────────────────────────────────────",
         "a         200          600      75%             0       20   $0.0020",
@@ -453,7 +453,7 @@ def test_the_window_is_shown_by_what_fills_it() -> None:
     """Each part has its share of the whole window; there is no division by zero."""
     shown = window_bars({"tools": 2_500, "messages": 0}, window=10_000)
 
-    heading, *bars = text_of(shown, width=80).splitlines()
+    heading, *bars = drawn_text(shown, width=80).splitlines()
     assert heading == "about 2,500 tokens in the next request (4 characters a token)"
     assert [(bar.split()[0], bar.split()[-2:]) for bar in bars] == [
         ("tools", ["2,500", "25%"]),

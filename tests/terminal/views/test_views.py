@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.terminal.views import progress
 from agent_cli.terminal.views.bars import Bars
-from agent_cli.terminal.views.console import View, show, text_of
+from agent_cli.terminal.views.console import View, drawn_text, show
 from agent_cli.terminal.views.facts import Fact, Facts
 from agent_cli.terminal.views.markdown import MarkdownPage
 from agent_cli.terminal.views.progress import counting, tracked, working
@@ -41,7 +41,7 @@ def on_terminal(view: View) -> str:
 
 
 def test_a_table_is_drawn_in_columns_and_piped_as_lines() -> None:
-    assert text_of(PEOPLE, width=40).splitlines() == [
+    assert drawn_text(PEOPLE, width=40).splitlines() == [
         "name   age",
         "──────────",
         "Ann      7",
@@ -53,27 +53,27 @@ def test_a_table_is_drawn_in_columns_and_piped_as_lines() -> None:
 def test_an_empty_table_says_so() -> None:
     empty = Table([Column("name")], [], empty="no people")
 
-    assert (text_of(empty, width=40), empty.lines()) == ("no people", ["no people"])
+    assert (drawn_text(empty, width=40), empty.lines()) == ("no people", ["no people"])
 
 
 def test_remarks_stand_below_a_table_and_end_a_line_on_a_pipe() -> None:
     remarked = RemarkedTable(PEOPLE, [(), ("has a\ncold", "is late")])
 
     assert remarked.lines() == ["Ann  7", "Bo  -  has a cold  is late"]
-    assert text_of(remarked, width=40).splitlines()[4:] == [
+    assert drawn_text(remarked, width=40).splitlines()[4:] == [
         "",
         "Bo  has a",
         "    cold",
         "    is late",
     ]
-    assert text_of(RemarkedTable(PEOPLE, [(), ()]), width=40) == text_of(PEOPLE, width=40)
+    assert drawn_text(RemarkedTable(PEOPLE, [(), ()]), width=40) == drawn_text(PEOPLE, width=40)
     assert RemarkedTable(Table([Column("a")], []), []).lines() == ["nothing"]
 
 
 def test_views_stand_apart_on_a_terminal_only() -> None:
     stack = Stack([Facts([Fact("a", "1")]), Facts([Fact("b", "2")])], apart=True)
 
-    assert text_of(stack, width=40).splitlines() == ["a  1", "", "b  2"]
+    assert drawn_text(stack, width=40).splitlines() == ["a  1", "", "b  2"]
     assert stack.lines() == ["a: 1", "b: 2"]
 
 
@@ -81,7 +81,7 @@ def test_long_cells_fold_inside_their_column() -> None:
     """On 20 cells nothing is lost and no row is wider."""
     table = Table([Column("id", whole=True), Column("text")], [("0123456789", "word " * 10)])
 
-    drawn = text_of(table, width=20)
+    drawn = drawn_text(table, width=20)
 
     assert max(map(len, drawn.splitlines())) <= 20
     assert drawn.count("word") == 10
@@ -130,14 +130,14 @@ def test_bars_share_a_whole() -> None:
     bars = Bars("used", {"tools": 1, "messages": 999})
 
     assert bars.lines() == ["used", "tools  1  <1%", "messages  999  100%"]
-    assert text_of(bars, width=80).splitlines()[2].endswith("999  100%")
+    assert drawn_text(bars, width=80).splitlines()[2].endswith("999  100%")
 
 
 def test_markdown_is_rendered_and_piped_as_written() -> None:
     page = MarkdownPage("# Title\n\nsome **bold** text\n", plain="plain")
 
-    assert "Title" in text_of(page, width=40)
-    assert "**" not in text_of(page, width=40)
+    assert "Title" in drawn_text(page, width=40)
+    assert "**" not in drawn_text(page, width=40)
     assert page.lines() == ["plain"]
 
 
@@ -145,7 +145,7 @@ def test_a_tree_is_indented_on_a_pipe() -> None:
     tree = Tree("root", [Tree("branch", [Tree("leaf")])])
 
     assert tree.lines() == ["root", "  branch", "    leaf"]
-    assert text_of(tree, width=40).splitlines()[2].strip("│└─ ") == "leaf"
+    assert drawn_text(tree, width=40).splitlines()[2].strip("│└─ ") == "leaf"
 
 
 def test_work_on_a_pipe_shows_no_progress(tmp_path: Path) -> None:
