@@ -8,14 +8,14 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.repl.commands.registry import is_command, run_command
 from agent_cli.repl.commands.shell_escape import OwnCommands
-from agent_cli.repl.commands.spec import Context, Controls, Said
+from agent_cli.repl.commands.spec import Context, Controls, OutgoingPrompt
 from agent_cli.repl.dialogue import Dialogue
-from agent_cli.repl.message_builder import meant
+from agent_cli.repl.message_builder import build_message
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.writer import OutputLines
 
 
-class LineWork:
+class LineDispatcher:
     """Dispatches lines, in the same way for every interactive front end.
 
     `attachments` are the files and images of the session.
@@ -50,7 +50,7 @@ class LineWork:
         is_own = line.startswith("!") and self._questions.can_ask
         return not is_own and not is_command(line, self._app)
 
-    async def do(
+    async def dispatch(
         self, line: str, cancel: CancelToken
     ) -> Sequence[tuple[UserMessage, Model | None]]:
         """Run *line*; return the message it sends, if any, and its model (None: the session's).
@@ -65,21 +65,19 @@ class LineWork:
         if not is_prompt and line.startswith("!"):
             await self._own_commands.run(line, cancel)
             return ()
-        said: list[Said] = []
+        prompts: list[OutgoingPrompt] = []
         async with cancel.scope():
             if not is_prompt:
-                await run_command(line, self.context(said.append))
+                await run_command(line, self.context(prompts.append))
             elif line:
-                said.append(Said(line))
-            sent = [
-                (
-                    await meant(each.message, self.attachments, self._app.servers, self._lines),
-                    each.model,
-                )
-                for each in said
-            ]
+                prompts.append(OutgoingPrompt(line))
+            sent = [(await self._message(prompt), prompt.model) for prompt in prompts]
         return [(self._own_commands.offered_with(message), model) for message, model in sent]
 
-    def context(self, say: Callable[[Said], None]) -> Context:
-        """Return the context of a command; its prompts go to *say*."""
-        return Context(self._app, self._lines, self._questions, self._leave, say, self._controls)
+    async def _message(self, prompt: OutgoingPrompt) -> UserMessage:
+        servers = self._app.servers
+        return await build_message(prompt.message, self.attachments, servers, self._lines)
+
+    def context(self, send: Callable[[OutgoingPrompt], None]) -> Context:
+        """Return the context of a command; its prompts go to *send*."""
+        return Context(self._app, self._lines, self._questions, self._leave, send, self._controls)

@@ -13,18 +13,18 @@ from agent_cli.terminal.writer import Lines
 _MISSING_MAX: Final = 3
 
 
-async def meant(
-    said: str | UserMessage, attachments: Attachments, servers: ServersPort, lines: Lines
+async def build_message(
+    prompt: str | UserMessage, attachments: Attachments, servers: ServersPort, lines: Lines
 ) -> UserMessage:
-    """Return the message of *said* for the model; a message is returned as it is.
+    """Return *prompt* as a message for the model; a message is returned as it is.
 
     Raises:
         AgentCliError: A file or resource it names cannot be read.
     """
-    if isinstance(said, UserMessage):
-        return said
-    for path in attachments.missing(said)[:_MISSING_MAX]:
+    if isinstance(prompt, UserMessage):
+        return prompt
+    for path in attachments.missing(prompt)[:_MISSING_MAX]:
         lines.aside(f"{one_line(path)} not found; sent as plain text", "dim")
     return await attachments.attached(
-        await with_resources(attachments.marked(said), servers, lines)
+        await with_resources(attachments.marked(prompt), servers, lines)
     )

@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.images import Image
-from agent_cli.repl.message_builder import meant
+from agent_cli.repl.message_builder import build_message
 from agent_cli.terminal.writer import Writer
 from tests.repl.scripted_servers import Servers
 
@@ -30,7 +30,7 @@ async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
     asyncio.get_running_loop().call_soon(ready.set)
     writer = Writer(io.StringIO(), io.StringIO(), color=False)
 
-    sent = await meant(f"see {mark}", attachments, Servers(), writer)
+    sent = await build_message(f"see {mark}", attachments, Servers(), writer)
 
     assert sent.text == f"see {mark}"
     assert [block["type"] for block in sent.content] == ["image", "text"]
@@ -41,7 +41,7 @@ async def test_a_file_that_is_not_there_is_told_and_the_text_sent_as_it_is() -> 
     said = "see @nosuch.png, @a.b and @lib/gone.py; ask @ann to keep @pytest.fixture @a:b.md"
     told = io.StringIO()
 
-    sent = await meant(
+    sent = await build_message(
         said, Attachments(Path.cwd()), Servers(), Writer(io.StringIO(), told, color=False)
     )
 

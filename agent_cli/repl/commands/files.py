@@ -9,7 +9,7 @@ from typing import Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.wording import counted
-from agent_cli.repl.commands.spec import Command, Context, Said
+from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import said_in
 from agent_cli.terminal.narration import one_line
 
@@ -98,7 +98,7 @@ def _add_dir(context: Context, given: str) -> None:
 
 async def _init(context: Context, wish: str) -> None:
     text = await asyncio.to_thread((files("agent_cli.prompts") / "init.md").read_text, "utf-8")
-    context.say(Said(f"{text}\n{wish}".strip()))
+    context.send(OutgoingPrompt(f"{text}\n{wish}".strip()))
 
 
 FILE_COMMANDS: Final = (

@@ -16,7 +16,7 @@ from agent_cli.repl.commands.help import about, every_line, overview
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
 from agent_cli.repl.commands.sessions import SESSION_COMMANDS
 from agent_cli.repl.commands.settings import SETTING_COMMANDS, model_of_prompt
-from agent_cli.repl.commands.spec import Command, Context, Said
+from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.mcp.prompts import server_commands
 from agent_cli.repl.ports import Application
@@ -33,7 +33,7 @@ def commands_of(app: Application) -> Sequence[Command]:
     found = {command.name: command for command in COMMANDS}
     for prompt in app.prompt_commands():
         if prompt.name:
-            found.setdefault(prompt.name, _saying(prompt))
+            found.setdefault(prompt.name, _sending(prompt))
     for command in server_commands(app):
         found.setdefault(command.name, command)
     return list(found.values())
@@ -87,13 +87,13 @@ async def run_command(line: str, context: Context) -> None:
         await pending
 
 
-def _saying(prompt: PromptCommand) -> Command:
+def _sending(prompt: PromptCommand) -> Command:
     async def run(context: Context, argument: str) -> None:
         if prompt.problem:
             raise UsageError(prompt.problem)
         text, model = await prompt.prompt(argument)
         named = model if context.model is None else ""
-        context.say(Said(text, model_of_prompt(context, named) if named else None))
+        context.send(OutgoingPrompt(text, model_of_prompt(context, named) if named else None))
 
     return Command(
         prompt.name,
@@ -122,13 +122,13 @@ async def _with(context: Context, argument: str) -> None:
             raise UsageError(f"/with takes {what}; /{command.name} is neither")
     model = model_of_prompt(context, name)
     if is_prompt:
-        context.say(Said(line, model))
+        context.send(OutgoingPrompt(line, model))
         return
 
-    def say(said: Said) -> None:
-        context.say(replace(said, model=model))
+    def send(prompt: OutgoingPrompt) -> None:
+        context.send(replace(prompt, model=model))
 
-    await run_command(line, replace(context, say=say, model=model))
+    await run_command(line, replace(context, send=send, model=model))
 
 
 def _suggestion(name: str, commands: Sequence[Command]) -> str:

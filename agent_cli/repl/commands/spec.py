@@ -81,7 +81,7 @@ class Controls(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class OutgoingPrompt:
     """A prompt; *model* answers this one only, None is the session's model."""
 
     message: str | UserMessage
@@ -92,7 +92,7 @@ class Said:
 class Context:
     """The context of a command; `leave()` ends the session after the command.
 
-    `say()` sends a prompt once the command is done, as if it had been typed. `controls` is None
+    `send()` sends a prompt once the command is done, as if it had been typed. `controls` is None
     without a live screen: on a pipe or a dumb terminal. `may_wait` is False during a run: then a
     command shows the current value and offers no choice. `model` is the one the user named for the
     command's prompt, instead of the prompt's own.
@@ -102,7 +102,7 @@ class Context:
     writer: Lines
     questions: Dialogue
     leave: Callable[[], None]
-    say: Callable[[Said], None]
+    send: Callable[[OutgoingPrompt], None]
     controls: Controls | None = None
     may_wait: bool = True
     model: Model | None = None

@@ -18,7 +18,7 @@ from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.run_result import RunResult
 from agent_cli.repl.commands.registry import find_command, run_command
-from agent_cli.repl.dispatch import LineWork
+from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.controls import ScreenControls
@@ -65,16 +65,16 @@ class LiveShell:
         self._activity = ActivityLine(time.monotonic, screen.asks)
         self.display, results = open_display(app, screen, look, self._activity)
         self._controls = ScreenControls(screen, self.display, results)
-        self._line_work = LineWork(
+        self._dispatcher = LineDispatcher(
             app,
             lines=self.display,
             questions=screen.asking,
             leave=screen.leave,
             controls=self._controls,
         )
-        self._pictures = Pictures(screen, self._line_work.attachments)
+        self._pictures = Pictures(screen, self._dispatcher.attachments)
         self._hidden = HiddenPrompts(app.agent)
-        self._outbox = Outbox(app.agent, self._line_work.attachments, screen.put_back)
+        self._outbox = Outbox(app.agent, self._dispatcher.attachments, screen.put_back)
         self._runs = Runs(
             app,
             questions=screen.asking,
@@ -138,8 +138,8 @@ class LiveShell:
         return True
 
     def _take(self, text: str, *, follow_up: bool) -> None:
-        if is_prompt := self._line_work.is_prompt(text):
-            text = self._line_work.attachments.marked(text)
+        if is_prompt := self._dispatcher.is_prompt(text):
+            text = self._dispatcher.attachments.marked(text)
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
@@ -192,7 +192,7 @@ class LiveShell:
             return
         if not command.during_a_run:
             too_early()
-        context = replace(self._line_work.context(too_early), may_wait=False)
+        context = replace(self._dispatcher.context(too_early), may_wait=False)
         if command.beside_a_run:
             self._do_beside(run_command(text, context))
             return
@@ -240,20 +240,20 @@ class LiveShell:
         self._screen.refresh()
         self.display.wake()
         try:
-            doing = "preparing the message" if self._line_work.is_prompt(line) else line
+            doing = "preparing the message" if self._dispatcher.is_prompt(line) else line
             with self._activity.command(doing, unless=self._screen.asks):
-                said = await self._line_work.do(line, self._command)
+                messages = await self._dispatcher.dispatch(line, self._command)
         except AgentCliError as error:
             if isinstance(error, Aborted):
                 self._give_back()
-            if self._line_work.is_prompt(line):
+            if self._dispatcher.is_prompt(line):
                 self._screen.put_back(line)
             raise
         finally:
             self._command = None
             self._status.refresh()
             self._own_row.want()
-        for message, model in said:
+        for message, model in messages:
             self._settle(await self._runs.prompt(message, model=model))
 
     def _settle(self, result: RunResult | None) -> None:

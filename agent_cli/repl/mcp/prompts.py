@@ -7,7 +7,7 @@ from typing import Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.servers import PromptArgument, ServerPrompt
-from agent_cli.repl.commands.spec import Command, Context, Said
+from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
 from agent_cli.repl.mcp.foreign_words import named, said, shown_text
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.narration import one_line
@@ -75,7 +75,7 @@ class _Filling:
         more = len(rows) - _SHOWN_ROWS
         note = [f"  │ … {more} more lines"] if more > 1 else rows[_SHOWN_ROWS:]
         context.writer.aside("\n".join([*rows[:_SHOWN_ROWS], *note]), "dim")
-        context.say(Said(UserMessage(tuple(blocks))))
+        context.send(OutgoingPrompt(UserMessage(tuple(blocks))))
 
 
 async def _asked(

@@ -13,7 +13,7 @@ from agent_cli.contracts.events import Event
 from agent_cli.contracts.options import STREAMING, Streaming
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Dialogue, Questions
-from agent_cli.repl.dispatch import LineWork
+from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.mcp.dialogs import Dialogs
@@ -57,7 +57,7 @@ class Shell:
         self._writer = writer
         self._interrupts = interrupts
         self._stays = True
-        self._work = LineWork(app, lines=writer, questions=prompt, leave=self._leave)
+        self._dispatcher = LineDispatcher(app, lines=writer, questions=prompt, leave=self._leave)
         self._runs = Runs(
             app,
             questions=prompt,
@@ -142,8 +142,8 @@ class Shell:
     async def _do(self, line: str) -> None:
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):
-            said = await self._work.do(line, cancel)
-        for message, model in said:
+            messages = await self._dispatcher.dispatch(line, cancel)
+        for message, model in messages:
             await self._runs.prompt(message, model=model)
         if self._prompt.can_ask and self._app.agent.conversation.waiting:
             await self._runs.go_on()
