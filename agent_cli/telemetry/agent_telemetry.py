@@ -72,7 +72,7 @@ class AgentTelemetry:
         self._runs = RunSpans(tracer, parent)
         self._tools = ToolSpans(recorder)
         self._chats = ChatSpans(
-            recorder, surroundings=lambda: self._runs.surroundings, price=price, server=server
+            recorder, parent_context=lambda: self._runs.parent_context, price=price, server=server
         )
         self._counted: set[tuple[str, str]] = set()
 

@@ -38,7 +38,7 @@ class ChatSpans:
         self,
         recorder: Recorder,
         *,
-        surroundings: Callable[[], Context],
+        parent_context: Callable[[], Context],
         price: Price,
         server: str,
     ) -> None:
@@ -46,12 +46,12 @@ class ChatSpans:
 
         Args:
             recorder: Records spans and metrics.
-            surroundings: Returns the parent context for a call that starts now.
+            parent_context: Returns the parent context for a call that starts now.
             price: Prices the tokens of a model.
             server: The URL of the model's API, or "".
         """
         self._recorder = recorder
-        self._surroundings = surroundings
+        self._parent_context = parent_context
         self._price = price
         self._server = _server_attributes(server)
 
@@ -87,7 +87,7 @@ class ChatSpans:
         }
         span = self._recorder.tracer.start_span(
             f"chat {model}",
-            self._surroundings(),
+            self._parent_context(),
             SpanKind.CLIENT,
             {**labels, **_request_attributes(request, self._recorder.content)},
         )

@@ -63,7 +63,7 @@ class RunSpans:
         self._open: dict[str, AgentRun] = {}
 
     @property
-    def surroundings(self) -> Context:
+    def parent_context(self) -> Context:
         """The parent context of new spans: the current trace, or else the given one."""
         return get_current() if is_traced() or self._parent is None else self._parent
 
@@ -75,7 +75,7 @@ class RunSpans:
         run.token = attach(run.context)
 
     def _new(self, conversation_id: str, agent_name: str) -> AgentRun:
-        name, around = names.plain(agent_name), self.surroundings
+        name, parent = names.plain(agent_name), self.parent_context
         attributes: dict[str, AttributeValue] = {
             names.OPERATION: "invoke_agent",
             "gen_ai.agent.name": name,
@@ -83,10 +83,10 @@ class RunSpans:
             names.CONVERSATION: conversation_id,
         }
         span = self._tracer.start_span(
-            f"invoke_agent {name}", around, SpanKind.INTERNAL, attributes
+            f"invoke_agent {name}", parent, SpanKind.INTERNAL, attributes
         )
-        run = AgentRun(span, around)
-        run.context = set_value(_RUN, run, set_span_in_context(span, around))
+        run = AgentRun(span, parent)
+        run.context = set_value(_RUN, run, set_span_in_context(span, parent))
         return run
 
     def end(self, conversation_id: str, event: AgentEnd) -> None:
