@@ -1,4 +1,4 @@
-"""The platforms that serve Claude, as a table: features, model names, and remedies.
+"""The platforms that serve Claude, as a table: differences, model names, and remedies.
 
 Data only: no SDK, no request. `clouds/` has the clients of platforms other than Anthropic's.
 """
@@ -14,18 +14,6 @@ from agent_cli.contracts.options import PlatformName
 DATED_ID = re.compile(r"-(20\d{6})$")
 # The prefix of a region or of AWS, Bedrock's version suffix, Google's date.
 _CLOUD_PARTS = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$|@[\w-]+$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
-    """A platform's features of the Messages API beyond the core.
-
-    Attributes:
-        automatic_caching: `cache_control` for a whole request. Without it, the last block of the
-            last message is marked, with the same effect.
-    """
-
-    automatic_caching: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +48,8 @@ class Platform:
     """One row of the table.
 
     Attributes:
+        has_automatic_caching: Whether it takes `cache_control` for a whole request. Without it, the
+            last block of the last message is marked, with the same effect.
         keys: Variables of which one alone signs in, without `package`.
         package: The library's name on the package index; `module` is its import name.
         extra: The extra of this program that installs it.
@@ -69,7 +59,7 @@ class Platform:
 
     name: PlatformName
     title: str
-    features: Features = Features()
+    has_automatic_caching: bool = True
     remedies: Remedies = Remedies()
     keys: tuple[str, ...] = ()
     package: str = ""
@@ -91,7 +81,7 @@ ANTHROPIC = Platform(name="anthropic", title="Anthropic's API")
 BEDROCK = Platform(
     name="bedrock",
     title="Amazon Bedrock",
-    features=Features(automatic_caching=False),
+    has_automatic_caching=False,
     remedies=Remedies(
         rejected="the AWS credentials were rejected",
         sign_in="sign in again with `aws sso login`, or renew the AWS keys or"
@@ -111,7 +101,7 @@ BEDROCK = Platform(
 VERTEX = Platform(
     name="vertex",
     title="Vertex AI",
-    features=Features(automatic_caching=False),
+    has_automatic_caching=False,
     remedies=Remedies(
         rejected="the Google credentials were rejected",
         sign_in="run: gcloud auth application-default login",
@@ -136,7 +126,7 @@ VERTEX = Platform(
 FOUNDRY = Platform(
     name="foundry",
     title="Microsoft Foundry",
-    features=Features(automatic_caching=False),
+    has_automatic_caching=False,
     remedies=Remedies(
         rejected="the Azure credentials were rejected",
         sign_in="check ANTHROPIC_FOUNDRY_API_KEY, or run: az login",

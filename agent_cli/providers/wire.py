@@ -34,7 +34,7 @@ def parameters(
         ModelError: The model does not support the request.
     """
     messages = to_api(request.messages)
-    automatic = platform.features.automatic_caching
+    automatic = platform.has_automatic_caching
     thinking = thinking_parameters(request, compat=compat)
     sent: dict[str, Json] = {
         "model": platform.model_id(request.model.id),
