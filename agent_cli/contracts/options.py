@@ -27,6 +27,8 @@ STEERING: Final[Steering] = "skip_unstarted"
 APPROVAL: Final[ApprovalOrder] = "batch"
 AUTO_ALLOW: Final[AutoAllow] = "auto-edit"
 PROTECTED_TAIL_MESSAGES: Final = 6
+JOBS_MAX: Final = 8
+JOB_TIMEOUT_S: Final = 7_200
 
 READ_TIMEOUT_S: Final = 90
 STALL_TIMEOUT_S: Final = 600

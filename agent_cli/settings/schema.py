@@ -118,8 +118,8 @@ class ToolSettings(NamedTuple):
 class JobSettings(NamedTuple):
     """Limits of background commands: how many at once, and how long each may run."""
 
-    max: Annotated[int, whole(0, 64, "commands")] = 8
-    timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 7_200
+    max: Annotated[int, whole(0, 64, "commands")] = options.JOBS_MAX
+    timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.JOB_TIMEOUT_S
 
 
 class McpServer(NamedTuple):

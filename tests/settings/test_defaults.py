@@ -104,7 +104,8 @@ def test_a_second_default_is_found(source: str) -> None:
 def test_every_shared_default_is_named_by_the_schema_and_by_another() -> None:
     """A default used in one place belongs in the schema."""
     shared = [name for name in vars(options) if name.isupper()]
-    sources = {path: path.read_text() for path in (ROOT / "agent_cli").rglob("*.py")}
+    folders = (ROOT / "agent_cli", ROOT / "tools")
+    sources = {path: path.read_text() for each in folders for path in each.rglob("*.py")}
     schema = sources.pop(ROOT / "agent_cli" / "settings" / "schema.py")
     del sources[ROOT / "agent_cli" / "contracts" / "options.py"]
 

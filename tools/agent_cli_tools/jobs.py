@@ -8,13 +8,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from agent_cli.contracts import options
 from agent_cli.contracts.errors import ToolError
 from agent_cli_tools.job import Job, JobNews, JobWork, StoppedBy
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
 
-JOBS_MAX: Final = 8
-TIMEOUT_S: Final = 7_200.0
 LOOK_EVERY_S: Final = 0.25
 _ENDED_MAX: Final = 50
 
@@ -25,8 +24,8 @@ class Jobs:
     def __init__(
         self,
         *,
-        jobs_max: int = JOBS_MAX,
-        timeout_s: float = TIMEOUT_S,
+        jobs_max: int = options.JOBS_MAX,
+        timeout_s: float = options.JOB_TIMEOUT_S,
     ) -> None:
         """Run nothing yet.
 
