@@ -1,8 +1,8 @@
 """Dialogs of the model with the user during a run: questions, and plan approval."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Final
 
 from agent_cli.contracts.dialogs import (
@@ -77,42 +77,44 @@ class ModelQuestions:
 
     async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
         """Return an answer to each question; None when the user closed one of them."""
-        async with self._turn:
-            try:
-                with self._asking():
-                    self._begin()
-                    answers: list[str] = []
-                    for number, question in enumerate(questions, 1):
-                        if answers:
-                            self._lines.aside("")
-                        of = f" ({number} of {len(questions)})" if len(questions) > 1 else ""
-                        answers.append(await self._answer(question, of))
-                    return answers
-            except (KeyboardInterrupt, EOFError):
-                self._lines.aside("not answered", "dim")
-                return None
+        answers: list[str] = []
+        try:
+            async with self._dialog():
+                for number, question in enumerate(questions, 1):
+                    if answers:
+                        self._lines.aside("")
+                    of = f" ({number} of {len(questions)})" if len(questions) > 1 else ""
+                    answers.append(await self._answer(question, of))
+        except (KeyboardInterrupt, EOFError):
+            self._lines.aside("not answered", "dim")
+            return None
+        return answers
 
     async def decide_plan(self, plan: str) -> PlanDecision:
         """Show *plan* and return the user's decision."""
-        async with self._turn:
-            try:
-                with self._asking():
-                    self._begin()
-                    return await self._decided(plan)
-            except (KeyboardInterrupt, EOFError):
-                self._lines.aside("not decided; plan mode stays on", "dim")
-                return PlanRefused()
+        try:
+            async with self._dialog():
+                return await self._decided(plan)
+        except (KeyboardInterrupt, EOFError):
+            self._lines.aside("not decided; plan mode stays on", "dim")
+            return PlanRefused()
 
     async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
         """Return the user's decision about *calls* of the agent *who*."""
         assert self._approvals
+        try:
+            async with self._dialog():
+                return await self._approvals(who).decide(calls)
+        except (KeyboardInterrupt, EOFError):
+            return [Rejected(STOPPED, stop=True)] * len(calls)
+
+    @asynccontextmanager
+    async def _dialog(self) -> AsyncGenerator[None]:
+        """Wait for the other dialogs, and announce this one."""
         async with self._turn:
-            try:
-                with self._asking():
-                    self._begin()
-                    return await self._approvals(who).decide(calls)
-            except (KeyboardInterrupt, EOFError):
-                return [Rejected(STOPPED, stop=True)] * len(calls)
+            with self._asking():
+                self._begin()
+                yield
 
     async def _answer(self, question: UserQuestion, of: str) -> str:
         header = one_line(reveal(question.header), _HEADER_CHARS_MAX)
