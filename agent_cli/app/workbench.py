@@ -56,7 +56,8 @@ class Workbench:
     """The agent of one session, built; `async with` starts and finally stops its parts.
 
     The constructor may take a second and may run in any thread; entering is quick. Configure the
-    logs before entering it.
+    logs before entering it. Parts that need one built later get a function that returns it; none
+    is called before the constructor has ended.
     """
 
     def __init__(self, startup: StartupContext, *, one_shot: bool) -> None:
