@@ -103,9 +103,9 @@ class Lifecycle:
 
     def heard(self, answer: HookAnswer) -> None:
         """Pass an answer's messages on to the user, and note whether it ends the run."""
-        for text in (answer.fault and answer.reason, *answer.messages):
-            if text:
-                self._publish(Notice("warning", text))
+        fault = answer.reason if answer.fault else ""
+        for text in filter(None, (fault, *answer.messages)):
+            self._publish(Notice("warning", text))
         if answer.stops:
             self._stop = answer.stops
 
