@@ -177,7 +177,7 @@ async def test_what_a_server_changes_in_mid_run_lands_with_the_next_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """S1-42, G11: it is announced, the next turn waits for the list, and reports the cost."""
-    monkeypatch.setattr("agent_cli.app.mcp._CHANGE_WAIT_S", LIMIT_S)
+    monkeypatch.setattr("agent_cli.mcp_client.pool._CHANGE_WAIT_S", LIMIT_S)
     Path("description").write_text("Replies")
     changed = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
     async with program(
