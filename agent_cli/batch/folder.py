@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -134,6 +135,13 @@ class BatchFolder:
         except (OSError, ValueError):
             return None
         return found if is_object(found) else None
+
+    def leave_unstarted(self, attempt: Attempt) -> None:
+        """Write the outcome of a run that was not started: it is repeated and has cost nothing."""
+        outcome = {"type": "app.result", "stop_reason": "aborted", "cost_usd": 0.0}
+        # Without the file its whole reservation is counted.
+        with suppress(OSError):
+            (self.files_of(attempt) / RESULT).write_text(json.dumps(outcome), encoding="utf-8")
 
     def add_result(self, result: dict[str, Json]) -> None:
         """Append the result of a task that has none."""

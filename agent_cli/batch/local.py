@@ -8,8 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Self
 
-from agent_cli.batch.ports import STDERR, TaskRun
-from agent_cli.contracts.errors import AgentCliError
+from agent_cli.batch.ports import STDERR, NotStarted, TaskRun
 from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli.system.programs import users_path
 
@@ -51,7 +50,7 @@ class LocalEngine:
         try:
             link, output = self._launcher.launch(order)
         except (OSError, ValueError) as error:
-            raise AgentCliError(f"no process can be started: {error}") from error
+            raise NotStarted(f"no process can be started: {error}") from error
         os.close(output)
         link.socket.setblocking(False)
         self._running[link] = 0

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from agent_cli.contracts.errors import AgentCliError
+
 RESULT: Final = "result.json"
 """The file in an output directory that a run writes last."""
 STDERR: Final = "stderr.log"
@@ -20,6 +22,10 @@ class TaskRun:
     output_dir: Path
 
 
+class NotStarted(AgentCliError):
+    """A run was not started, so it has cost nothing."""
+
+
 class Engine(AbstractAsyncContextManager["Engine"], Protocol):
     """Runs work in child processes, which end with the engine."""
 
@@ -27,7 +33,8 @@ class Engine(AbstractAsyncContextManager["Engine"], Protocol):
         """Return once the run has ended in any way; the output directory holds its result, if any.
 
         Raises:
-            AgentCliError: No run can be started.
+            NotStarted: It was not started.
+            AgentCliError: The engine can no longer be used; the run may have started.
         """
         ...
 

@@ -15,7 +15,7 @@ from agent_cli.batch.outcome import (
     make_worktree,
     result_of,
 )
-from agent_cli.batch.ports import Engine, TaskRun
+from agent_cli.batch.ports import Engine, NotStarted, TaskRun
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.money import in_microdollars, in_usd
@@ -156,12 +156,7 @@ class Batch:
             place = str(task.checkout.repository), task.checkout.commit
             attempt = Attempt(task.id, number, task.fingerprint, reserved, *place)
         prompt = self._folder.begin(attempt, task.prompt)
-        error = ""
-        try:
-            cwd = await self._place(task, attempt)
-            await self._engine.run(self._work(task, cwd, prompt, reserved))
-        except GitError as fault:
-            error = str(fault)
+        error = await self._start(task, attempt, prompt)
         outcome = self._folder.outcome_of(attempt)
         self._budget.settle(reserved, cost_of(attempt, outcome))
         lost = self._lost[task.id] = self._lost.get(task.id, 0) + 1
@@ -171,6 +166,20 @@ class Batch:
         else:
             await asyncio.to_thread(drop_worktree, self._folder, attempt)
             self.state.pending.append(task)
+
+    async def _start(self, task: Task, attempt: Attempt, prompt: Path) -> str:
+        """Run *attempt* to its end; return the reason if its folder cannot be made, else ""."""
+        try:
+            cwd = await self._place(task, attempt)
+            await self._engine.run(self._work(task, cwd, prompt, attempt.reserved))
+        except GitError as fault:
+            self._folder.leave_unstarted(attempt)
+            return str(fault)
+        except NotStarted:
+            self._folder.leave_unstarted(attempt)
+            if not self._is_ending:
+                raise
+        return ""
 
     async def _place(self, task: Task, attempt: Attempt) -> Path:
         if task.checkout is None:

@@ -44,10 +44,12 @@ class ScriptedEngine:
         self.most = max(self.most, len(self._busy))
         for _ in range(3):
             await asyncio.sleep(0)
-        left = self._leave(work.output_dir.parent.name, work)
+        try:
+            left = self._leave(work.output_dir.parent.name, work)
+        finally:
+            self._busy.remove(work.cwd)
         if left is not None:
             (work.output_dir / RESULT).write_text(json.dumps(left))
-        self._busy.remove(work.cwd)
 
     def stop(self) -> None:
         self.stopped.set()

@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from hypothesis import strategies as st
 
 from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import Attempt, BatchFolder
-from agent_cli.batch.ports import TaskRun
+from agent_cli.batch.ports import NotStarted, TaskRun
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.money import in_microdollars, in_usd
+from agent_cli.system.git import GitError
 from tests.batch.engines import DONE, ScriptedEngine
 
 Leave = Callable[[str, TaskRun], dict[str, Any] | None]
@@ -221,6 +223,25 @@ async def test_what_an_earlier_batch_lost_is_charged(tmp_path: Path) -> None:
     )
 
     assert (budget.spent, engine.started, len(batch.state.pending)) == (400_000, [], 1)
+
+
+@pytest.mark.parametrize("fault", [NotStarted("no process"), GitError("no worktree")])
+async def test_a_run_that_was_not_started_is_not_charged(tmp_path: Path, fault: Exception) -> None:
+    """The whole budget is left for the batch that goes on."""
+    out, budget, tasks = tmp_path / "out", Budget(1_000_000), tasks_in(tmp_path)
+
+    def leave(_id: str, _work: TaskRun) -> dict[str, Any]:
+        raise fault
+
+    options = BatchOptions(attempts_max=1)
+    with suppress(NotStarted):
+        await run(out, tasks, leave, options=options, budget=budget)
+    again = Budget(1_000_000)
+    await run(out, tasks, lambda _id, _work: DONE, budget=again)
+
+    spent = 0 if isinstance(fault, GitError) else 10_000
+    assert (budget.spent, again.spent) == (0, spent)
+    assert results(out)["t0"]["status"] == ("done" if spent else "lost")
 
 
 async def test_a_folder_that_cannot_be_written_ends_the_batch_with_one_sentence(
