@@ -43,6 +43,7 @@ OWNERS = {
     "PIL": ("attachments/",),
     "yaml": ("prompt_files/written_servers/",),
     "opentelemetry": ("telemetry/",),
+    "ray": (),  # loaded by name, in a process of its own: see batch/ray_driver.py
     "requests": ("telemetry/otlp/",),  # the HTTP client of the exporter
     # The model's input; a server's declarations.
     "jsonschema": ("contracts/schema_check/", "mcp_client/schemas/"),
@@ -59,6 +60,7 @@ CATCHERS_OF_EVERYTHING = {
     "acp/connection/": "a bug costs one request, and the client reads of it",
     "acp/server/": "a session that breaks ends no other session",
     "app/background_agent/": "a bug that ends a background agent is its answer",
+    "batch/ray_driver/": "whatever Ray raises while it connects is told in one sentence",
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",
     "contracts/schema_check/": "whatever a stranger's schema breaks is told to the model",
     "core/agent/": "a broken listener must not stop the run it listens to",

@@ -19,6 +19,7 @@ NEW_WORKTREE = ""
 FILES: Final = "@files"
 SESSIONS: Final = "@sessions"
 MODELS: Final = "@models"
+ENGINES: Final = ("local", "ray")
 _JOBS_MAX: Final = 1_000
 _BUDGET_MAX_USD: Final = 1_000_000
 
@@ -62,6 +63,12 @@ def _jobs(text: str) -> int:
     return int(text)
 
 
+def _engine(text: str) -> str:
+    if text not in ENGINES:
+        raise UsageError(f"--engine must be one of {', '.join(ENGINES)}, not {text!r}")
+    return text
+
+
 def _dollars(text: str) -> float:
     try:
         dollars = float(text)
@@ -88,6 +95,8 @@ OPTIONS = {
     "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
     "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path, values=FILES),
     "--jobs": OptionEntry(Takes.VALUE, "jobs", convert=_jobs),
+    "--engine": OptionEntry(Takes.VALUE, "engine", convert=_engine, values=" ".join(ENGINES)),
+    "--ray-address": OptionEntry(Takes.VALUE, "ray_address"),
     "--budget": OptionEntry(Takes.VALUE, "budget_usd", convert=_dollars),
     "--output-format": OptionEntry(Takes.VALUE, "output_format", values="text json stream-json"),
     "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path, values=FILES),
@@ -146,7 +155,10 @@ ONE_RUN = (
     ("--json-schema", "json_schema"),
 )
 # Options of a batch, and the fields they fill.
-BATCH = (("--jobs", "jobs"), ("--budget", "budget_usd"))
+BATCH = (
+    *(("--jobs", "jobs"), ("--budget", "budget_usd")),
+    *(("--engine", "engine"), ("--ray-address", "ray_address")),
+)
 
 
 class CommandEntry(NamedTuple):

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Self
 
@@ -29,8 +29,10 @@ def command_of(work: TaskRun) -> list[str]:
 class LocalEngine:
     """Each run is the child of a keeper (see `launcher`) that ends it, and all it started."""
 
-    def __init__(self) -> None:
-        """Start nothing yet."""
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start nothing yet; without an *environment*, runs have ours."""
+        self.jobs = 1
+        self._environment = environment or {**os.environ, "PATH": users_path()}
         self._launcher = Launcher()
         self._running: dict[KeeperLink, int] = {}
         self._is_stopping = False
@@ -45,8 +47,7 @@ class LocalEngine:
 
     async def run(self, work: TaskRun) -> None:
         """Run *work* and wait for its end; see `ports.Engine`."""
-        environment = {**os.environ, "PATH": users_path()}
-        order = Order(arguments=command_of(work), cwd=str(work.cwd), environment=environment)
+        order = Order(arguments=command_of(work), cwd=str(work.cwd), environment=self._environment)
         try:
             link, output = self._launcher.launch(order)
         except (OSError, ValueError) as error:

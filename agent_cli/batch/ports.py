@@ -27,7 +27,13 @@ class NotStarted(AgentCliError):
 
 
 class Engine(AbstractAsyncContextManager["Engine"], Protocol):
-    """Runs work in child processes, which end with the engine."""
+    """Runs work in child processes, which end with the engine.
+
+    Attributes:
+        jobs: The number of parallel runs unless the user chooses one; known once it is entered.
+    """
+
+    jobs: int
 
     async def run(self, work: TaskRun) -> None:
         """Return once the run has ended in any way; the output directory holds its result, if any.

@@ -30,14 +30,14 @@ class BatchOptions:
 
     Attributes:
         options: Command-line options of each run.
-        jobs: The number of parallel runs.
+        jobs: The number of parallel runs; 0 for the engine's own.
         cap: Cost limit in micro-dollars of a task that sets none itself; 0 is no limit.
         attempts_max: The number of lost runs after which a task is given up.
         shares_folders: Whether several runs may work in one folder, as they change nothing.
     """
 
     options: tuple[str, ...] = ()
-    jobs: int = 1
+    jobs: int = 0
     cap: int = 0
     attempts_max: int = 3
     shares_folders: bool = False
@@ -117,7 +117,7 @@ class Batch:
     def _next(self) -> tuple[Task, int] | None:
         """Take the next task that may start, and reserve its share of the budget."""
         state = self.state
-        if self._is_ending or len(state.running) >= self._options.jobs:
+        if self._is_ending or len(state.running) >= (self._options.jobs or self._engine.jobs):
             return None
         for at, task in enumerate(state.pending):
             if not self._is_free(task):

@@ -13,6 +13,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import RESULTS, BatchFolder
 from agent_cli.batch.local import LocalEngine
+from agent_cli.batch.ray_engine import RayEngine, ray_address
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import read_tasks
 from agent_cli.cli.conversations import ready
@@ -39,6 +40,7 @@ _NOT_HERE: Final = (
     *(("--record", "record"), ("--replay", "replay")),
 )
 _FAILED, _LIMIT = 1, 4
+_RAY_LOG: Final = "ray.log"
 
 
 def run_batch(arguments: Arguments) -> int:
@@ -51,6 +53,7 @@ def run_batch(arguments: Arguments) -> int:
         if getattr(arguments, name) not in (None, False):
             raise UsageError(f"{option} cannot be used with batch: each task is a new session")
     file = Path(arguments.operands[0])
+    address = _address(arguments)
     # Checked here, or each task would end with the same error.
     run_options(arguments._replace(output_dir=None))
     startup = ready(arguments, may_ask=False)
@@ -58,7 +61,7 @@ def run_batch(arguments: Arguments) -> int:
     settings = startup.loaded.settings
     options = BatchOptions(
         options=tuple(worker_options(arguments)),
-        jobs=arguments.jobs or 1,
+        jobs=arguments.jobs or 0,
         cap=in_microdollars(settings.max_cost_usd),
         shares_folders=settings.permissions.mode == "plan",
     )
@@ -71,9 +74,23 @@ def run_batch(arguments: Arguments) -> int:
             if result := folder.results.get(task.id):
                 tally.count(result)
         with _telling(tally) as tell:
-            batch = Batch(tasks, folder, LocalEngine(), budget, options, tell)
+            engine = (
+                RayEngine(address, folder.path / _RAY_LOG, cpus=arguments.jobs)
+                if address
+                else LocalEngine()
+            )
+            batch = Batch(tasks, folder, engine, budget, options, tell)
             run_loop(batch.run())
         return _end(batch, tally, folder)
+
+
+def _address(arguments: Arguments) -> str:
+    """Return the address of the Ray cluster; "" for this machine without Ray."""
+    if arguments.engine == "ray":
+        return ray_address(arguments.ray_address)
+    if arguments.ray_address:
+        raise UsageError("--ray-address needs --engine ray")
+    return ""
 
 
 def worker_options(arguments: Arguments) -> Iterator[str]:

@@ -178,6 +178,8 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ("--time-limit 3", "--time-limit needs -p PROMPT or --prompt-file FILE"),
         ("-p x --jobs 2", "--jobs needs the command batch TASKS.jsonl"),
         ("batch t --jobs 0", "--jobs must be a whole number from 1 to 1000, not '0'"),
+        ("batch t --engine k8s", "--engine must be one of local, ray, not 'k8s'"),
+        ("-p x --engine ray", "--engine needs the command batch TASKS.jsonl"),
         ("batch t --budget nan", "--budget must be dollars above 0, not 'nan'"),
         (
             "-p x --time-limit 0",

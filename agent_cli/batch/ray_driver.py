@@ -1,0 +1,152 @@
+"""Connect to a Ray cluster and hand it tasks; a process of its own, started by `ray_engine`.
+
+    python -P -m agent_cli.batch.ray_driver
+
+Ray's native code may end the process it runs in, wait without a limit, install signal handlers, or
+write to stdout. None of this reaches the batch. Messages are JSON objects, one a line:
+
+    stdin     {"address", "cpus", "temporary"}     first; an address of "local" starts a cluster
+              {"run", "name", "order"}             run a task; "run" is its number
+              {"stop"}                             cancel all tasks
+              {"end"}                              disconnect
+    stdout    {"cpus"} or {"failed"}               first
+              {"ended", and perhaps "failed", "lost" or "is_cancelled"}
+
+Ray repeats nothing itself, because each run needs its own share of the budget. An order holds
+secrets. It travels as an argument of the task, which Ray neither shows nor logs, unlike the
+variables of a runtime environment.
+"""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from importlib import import_module
+from typing import Any, Final, TextIO
+
+from agent_cli.batch.local import GRACE_S
+from agent_cli.batch.ray_worker import run_on_node
+
+FORCE_AFTER_S: Final = GRACE_S + 5
+"""Seconds from a request to end until the worker processes are killed."""
+_OPTIONS: Final = {"num_cpus": 1, "max_retries": 0, "scheduling_strategy": "SPREAD"}
+_OBJECTS_BYTES: Final = 100 * 1024 * 1024
+_TOLD_CHARS: Final = 200
+_STDOUT, _STDERR = 1, 2
+
+Ray = Any  # its types exist only where the extra is installed
+
+
+class _Driver:
+    """Hands tasks to Ray and reports their ends, which arrive in threads of Ray's."""
+
+    def __init__(self, ray: Ray, replies: "_Replies") -> None:
+        self._ray = ray
+        self._run_on_node = ray.remote(**_OPTIONS)(run_on_node)
+        self._replies = replies
+        self._running: dict[int, Any] = {}
+        self._kill = threading.Timer(FORCE_AFTER_S, self._cancel, kwargs={"is_forced": True})
+        self._kill.daemon = True
+
+    def take(self, message: dict[str, Any]) -> bool:
+        """Do what *message* says; return whether to go on."""
+        if "run" in message:
+            number = message["run"]
+            function = self._run_on_node.options(name=message["name"])
+            self._running[number] = task = function.remote(message["order"])
+            task.future().add_done_callback(partial(self._report, number))
+        elif "stop" in message and not self._kill.is_alive():
+            self._cancel(is_forced=False)
+            self._kill.start()
+        return "end" not in message
+
+    def _cancel(self, *, is_forced: bool) -> None:
+        for task in [*self._running.values()]:
+            self._ray.cancel(task, force=is_forced)
+
+    def _report(self, number: int, future: "Future[str]") -> None:
+        del self._running[number]
+        self._replies.write({"ended": number, **outcome_of(future, self._ray.exceptions)})
+
+
+class _Replies:
+    """The original stdout; several threads write lines to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def write(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            self._stream.write(json.dumps(message) + "\n")
+            self._stream.flush()
+
+
+def outcome_of(future: "Future[str]", exceptions: Any) -> dict[str, Any]:
+    """Return the fields that say how a task of Ray ended; *exceptions* is Ray's module."""
+    error = future.exception()
+    if error is None:
+        return {"failed": future.result()} if future.result() else {}
+    if isinstance(error, exceptions.TaskCancelledError):
+        return {"lost": line_of(error), "is_cancelled": True}
+    # The worker reports its own faults, so most often it cannot import our module. The last line is
+    # the cause, below the traceback.
+    if isinstance(error, exceptions.RayTaskError | exceptions.RuntimeEnvSetupError):
+        why = line_of(error, -1)
+        return {"failed": f"a Ray node cannot run tasks: {why}; install agent-cli on each node"}
+    return {"lost": line_of(error)}
+
+
+def line_of(error: BaseException, at: int = 0) -> str:
+    """Return a line of what *error* says, or its name."""
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    return lines[at][:_TOLD_CHARS].rstrip(".") if lines else type(error).__name__
+
+
+def main() -> None:
+    """Serve the process that started us until it says "end" or its side is closed."""
+    replies = _Replies(os.fdopen(os.dup(_STDOUT), "w", encoding="utf-8"))
+    os.dup2(_STDERR, _STDOUT)
+    messages = _messages()
+    try:
+        ray = _connected(next(messages))
+        cpus = int(ray.cluster_resources().get("CPU", 0))
+    except Exception as error:
+        replies.write({"failed": line_of(error)})
+        return
+    driver = _Driver(ray, replies)
+    replies.write({"cpus": cpus})
+    for message in messages:
+        if not driver.take(message):
+            break
+    ray.shutdown()
+
+
+def _messages() -> Iterator[dict[str, Any]]:
+    for line in sys.stdin.buffer:
+        yield json.loads(line)
+
+
+def _connected(config: dict[str, Any]) -> Ray:
+    ray: Ray = import_module("ray")
+    import_module("ray.exceptions")
+    address = config["address"]
+    options: dict[str, Any] = {"address": address, "log_to_driver": False}
+    if address == "local":
+        options |= {
+            "num_cpus": config["cpus"],
+            "num_gpus": 0,
+            "object_store_memory": _OBJECTS_BYTES,
+            "include_dashboard": False,
+            "_temp_dir": config["temporary"],
+            "_node_ip_address": "127.0.0.1",
+        }
+    ray.init(**options)
+    return ray
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""Run tasks on a Ray cluster, through a child process that is connected to it: `ray_driver`."""
+
+import asyncio
+import itertools
+import json
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Self
+
+from agent_cli.batch.local import GRACE_S
+from agent_cli.batch.ports import STDERR, NotStarted, TaskRun
+from agent_cli.contracts.errors import AgentCliError, UsageError
+from agent_cli.system.programs import users_path
+from agent_cli.system.supervisor import supervised
+from agent_cli.version import __version__
+
+LOCAL: Final = "local"
+DRIVER: Final = (sys.executable, "-P", "-m", "agent_cli.batch.ray_driver")
+_CONNECT_LIMIT_S: Final = 180.0
+_REACH_LIMIT_S: Final = 10.0
+_END_LIMIT_S: Final = 10.0
+# The driver kills workers five seconds after the grace period.
+_GIVE_UP_S: Final = GRACE_S + 15
+_PORT_MAX: Final = 65_535
+# Credentials, settings and traces; everything else is the node's.
+_SENT: Final = (
+    *("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_CODE_", "AWS_", "GOOGLE_", "CLOUDSDK_", "CLOUD_ML_"),
+    *("VERTEX_", "AZURE_", "OTEL_", "TRACEPARENT", "TRACESTATE"),
+)
+
+_Message = dict[str, Any]
+
+
+def ray_address(given: str | None) -> str:
+    """Return the address of the cluster: *given*, else RAY_ADDRESS, else `LOCAL`.
+
+    Raises:
+        UsageError: The extra is not installed, or the address is none that can be used.
+    """
+    if find_spec("ray") is None:
+        raise UsageError("--engine ray needs one more package: pip install 'agent-cli-repl[ray]'")
+    address = given or os.environ.get("RAY_ADDRESS") or LOCAL
+    host, _, port = address.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and int(port[:6]) <= _PORT_MAX
+    if address in (LOCAL, "auto") or (host and "/" not in host and is_port):
+        return address
+    raise UsageError(
+        f"Ray's address is HOST:PORT, auto or local, not {address!r}: run the batch on a machine of"
+        " the cluster"
+    )
+
+
+def sent_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the tasks get on every node."""
+    return {name: value for name, value in environment.items() if name.startswith(_SENT)}
+
+
+class RayEngine:
+    """Each run is a task of Ray; one whose worker or node is lost has ended without a result.
+
+    Attributes:
+        jobs: The number of the cluster's processors, once it is connected.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        log: Path,
+        *,
+        cpus: int | None = None,
+        command: tuple[str, ...] = DRIVER,
+        limit_s: float = _CONNECT_LIMIT_S,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            address: HOST:PORT, "auto", or `LOCAL` to start a cluster that ends with the batch.
+            log: The file for messages of Ray.
+            cpus: Processors of a local cluster; None for those of this machine.
+            command: The command line of the driver.
+            limit_s: Limit of the time until the driver is connected.
+        """
+        self.jobs = 1
+        self._address = address
+        self._log = log
+        self._cpus = cpus
+        self._command = command
+        self._limit_s = limit_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._runs: dict[int, asyncio.Future[_Message]] = {}
+        self._numbers = itertools.count(1)
+        self._variables = sent_variables(os.environ)
+        self._connected: asyncio.Future[_Message] | None = None
+        self._is_connected = self._is_stopping = False
+        self._fault = ""
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            UsageError: There is no connection within the limit.
+        """
+        if self._is_stopping:
+            return self
+        await self._reach()
+        self._connected = asyncio.get_running_loop().create_future()
+        async with AsyncExitStack() as stack:
+            process = await self._started(stack)
+            group = asyncio.TaskGroup()
+            await stack.enter_async_context(group)
+            stack.push_async_callback(self._end, process)
+            group.create_task(self._read(process, self._connected))
+            if not (fault := await self._connect(self._connected)):
+                self._stack = stack.pop_all()
+        if fault:  # Raised here, because a task group would wrap it.
+            raise UsageError(fault)
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        await self._stack.aclose()
+
+    async def run(self, work: TaskRun) -> None:
+        """Run *work* and wait for its end; see `ports.Engine`."""
+        if self._fault:
+            raise NotStarted(self._fault)
+        number = next(self._numbers)
+        ended = self._runs[number] = asyncio.get_running_loop().create_future()
+        order = {
+            "options": [*work.options],
+            "cwd": str(work.cwd),
+            "output_dir": str(work.output_dir),
+            "variables": self._variables,
+            "version": __version__,
+        }
+        self._send(
+            {"run": number, "name": f"agent-cli {work.output_dir.parent.name}", "order": order}
+        )
+        try:
+            message = await ended
+        finally:
+            del self._runs[number]
+        # The run creates it when it starts.
+        stderr = work.output_dir / STDERR
+        if failed := message.get("failed"):
+            raise (AgentCliError if stderr.exists() else NotStarted)(failed)
+        if message.get("is_cancelled") and not stderr.exists():
+            raise NotStarted("it was cancelled before it began")
+        if lost := message.get("lost"):
+            with suppress(OSError), stderr.open("a", encoding="utf-8") as file:
+                file.write(f"Ray lost the run: {lost}\n")
+        if fault := message.get("fault"):
+            raise AgentCliError(fault)
+
+    def stop(self) -> None:
+        """Cancel all runs; Ray's workers ask them to end, and kill them soon after."""
+        if self._is_stopping:
+            return
+        self._is_stopping = True
+        self._send({"stop": True})
+        if self._connected and not self._connected.done():
+            self._connected.set_result({})
+        asyncio.get_running_loop().call_later(
+            _GIVE_UP_S, self._give_up, {"lost": "Ray did not end it"}
+        )
+
+    async def _reach(self) -> None:
+        """Check that something listens at the address: Ray itself would wait for minutes."""
+        host, _, port = self._address.rpartition(":")
+        if not host:
+            return
+        try:
+            async with asyncio.timeout(_REACH_LIMIT_S):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except OSError as error:
+            # asyncio replaces the text of a refusal by one with the address.
+            number = error.errno or 0
+            known = os.strerror(number) if number > 0 else error.strerror
+            why = known or "it does not answer"
+            raise UsageError(
+                f"no Ray cluster can be reached at {self._address} ({why}): check the address, or"
+                " start one with `ray start --head`"
+            ) from error
+        writer.close()
+
+    async def _started(self, stack: AsyncExitStack) -> asyncio.subprocess.Process:
+        environment = {**os.environ, "PATH": users_path(), "RAY_USAGE_STATS_ENABLED": "0"}
+        temporary = ""
+        if self._address == LOCAL:
+            # Its ports are open to the network, so nobody else may know the token. The sockets
+            # need a short path.
+            environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+            temporary = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+            stack.push_async_callback(asyncio.to_thread, shutil.rmtree, temporary, True)
+        try:
+            with self._log.open("ab") as log:
+                process = await asyncio.create_subprocess_exec(
+                    *supervised(self._command),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=log,
+                    env=environment,
+                    cwd="/",  # Ray makes its workers import from here
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise AgentCliError(f"no process can be started: {error}") from error
+        self._process = process
+        cpus = self._cpus or os.cpu_count() or 1
+        self._send({"address": self._address, "cpus": cpus, "temporary": temporary})
+        return process
+
+    async def _connect(self, connected: asyncio.Future[_Message]) -> str:
+        """Wait for the first message of the driver; return a sentence if there is no connection."""
+        try:
+            async with asyncio.timeout(self._limit_s):
+                message = await connected
+        except TimeoutError:
+            return (
+                f"Ray ({self._address}) did not answer within {self._limit_s:g} s: check the"
+                f" cluster with `ray status`, and see {self._log}"
+            )
+        if failed := message.get("failed"):
+            return f"Ray ({self._address}) cannot be used: {failed}; see {self._log}"
+        if cpus := message.get("cpus"):
+            self.jobs = cpus
+        self._is_connected = "cpus" in message
+        return ""
+
+    async def _read(
+        self, process: asyncio.subprocess.Process, connected: asyncio.Future[_Message]
+    ) -> None:
+        assert process.stdout is not None
+        async for line in process.stdout:
+            message = json.loads(line)
+            if not connected.done():
+                connected.set_result(message)
+            elif (run := self._runs.get(message.get("ended", 0))) and not run.done():
+                run.set_result(message)
+        self._fault = (
+            f"the connection to Ray was lost (see {self._log}): the same command goes on once the"
+            " cluster is back"
+        )
+        if not connected.done():
+            connected.set_result({"failed": "its process ended"})
+        fault = "" if self._is_stopping else self._fault
+        self._give_up({"lost": "the connection was lost", "fault": fault})
+
+    def _give_up(self, message: _Message) -> None:
+        for run in self._runs.values():
+            if not run.done():
+                run.set_result(message)
+
+    def _send(self, message: _Message) -> None:
+        if self._process and self._process.stdin and not self._process.stdin.is_closing():
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        """Let the driver disconnect; its supervisor kills what is left of it and its cluster."""
+        self._send({"end": True})
+        # One that is not connected yet does not read the message.
+        limit_s = _END_LIMIT_S if self._is_connected else 0.0
+        for end in (process.terminate, process.kill):
+            try:
+                async with asyncio.timeout(limit_s):
+                    await process.wait()
+            except TimeoutError:
+                limit_s = _END_LIMIT_S
+                with suppress(ProcessLookupError):
+                    end()
+            else:
+                return
+        await process.wait()

@@ -1,0 +1,64 @@
+"""Run a task on a node of a Ray cluster; Ray's worker processes import this module there."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from agent_cli.batch.local import LocalEngine
+from agent_cli.batch.ports import NotStarted, TaskRun
+from agent_cli.version import __version__
+
+# Set by Ray for its own processes; a debugger or a token of Ray is none of the task's business.
+_RAYS: Final = ("PYTHONBREAKPOINT", "SPT_NOENV")
+
+
+def run_on_node(order: dict[str, Any]) -> str:  # Any: JSON
+    """Run a task to its end; return the reason if it cannot be started on this node, else "".
+
+    Ray cancels it by interrupting the main thread, which runs it: the task is then asked to end,
+    and killed if it has not ended soon after. It is also killed when this process dies.
+
+    Args:
+        order: The fields of `TaskRun`, "variables" for its environment, and the "version" of the
+            program that sent it.
+    """
+    work = TaskRun(order["options"], Path(order["cwd"]), Path(order["output_dir"]))
+    if fault := _fault(work, order["version"]):
+        return f"the Ray node {socket.gethostname()} {fault}"
+    return asyncio.run(_run(work, node_environment(os.environ, order["variables"])))
+
+
+def node_environment(node: Mapping[str, str], sent: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a task: the node's, without Ray's own variables, and *sent*."""
+    kept = {
+        name: value
+        for name, value in node.items()
+        if name not in _RAYS and not name.startswith("RAY_")
+    }
+    return {**kept, **sent}
+
+
+def _fault(work: TaskRun, version: str) -> str:
+    if version != __version__:
+        return f"has agent-cli {__version__}, and this machine {version}: install the same version"
+    for folder in (work.output_dir, work.cwd):
+        if not folder.is_dir():
+            return (
+                f"cannot see {folder}: the folders of the tasks and of the results must be on a"
+                " file system that all nodes share"
+            )
+    return ""
+
+
+async def _run(work: TaskRun, environment: Mapping[str, str]) -> str:
+    async with LocalEngine(environment) as engine:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, engine.stop)
+        try:
+            await engine.run(work)
+        except NotStarted as error:
+            return f"the Ray node {socket.gethostname()} cannot run tasks: {error}"
+    return ""

@@ -1,0 +1,153 @@
+"""`agent-cli batch --engine ray`: a cluster of its own, and one that loses a node."""
+
+import json
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from agent_cli.system.supervisor import supervised
+from tests.e2e.program import KEY, agent_cli, finished, processes_with, started_for, until
+from tests.messages_api import Gate, ReceivedRequest, reply, serve_in_thread
+from tests.messages_api.script import Answer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("ray") is None, reason="ray is not installed: pip install 'ray>=2.60,<3'"
+    ),
+]
+RUNS_S, CAMPAIGN_S = 400.0, 1_500.0
+TASKS, CPUS = 200, 2
+ON_RAY = ("batch", "tasks.jsonl", "--engine", "ray", "--max-cost", "1")
+
+
+def write_tasks(*names: str) -> None:
+    for name in names:
+        Path(name).mkdir()
+    tasks = [{"id": name, "prompt": f"go {name}", "cwd": name} for name in names]
+    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    with suppress(FileNotFoundError):
+        whole, _, _ = Path("tasks.batch", name).read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+    return []
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """Return the results by id, each listed once."""
+    found = {each["id"]: each for each in lines("RESULTS.jsonl")}
+    assert len(found) == len(lines("RESULTS.jsonl"))
+    return found
+
+
+def workers() -> list[str]:
+    return processes_with(f"--output-dir {Path('tasks.batch/tasks').absolute()}")
+
+
+@pytest.fixture
+def folder() -> Generator[Path]:
+    """A folder for Ray's files; the paths of its sockets must be short."""
+    made = Path(tempfile.mkdtemp(prefix="nodes-", dir="/tmp"))
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def two_nodes(folder: Path) -> Generator[tuple[str, IO[str], IO[str]]]:
+    """Start a cluster; yield its address, and its input and output."""
+    with (
+        (folder / "nodes.log").open("w") as log,
+        subprocess.Popen(
+            supervised((sys.executable, "-m", "tests.e2e.ray_nodes", str(folder), str(CPUS))),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=Path(__file__).parents[2],
+            start_new_session=True,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address, (folder / "nodes.log").read_text()
+        yield address, process.stdin, process.stdout
+
+
+def test_a_cluster_of_its_own_ends_with_the_batch() -> None:
+    """Ctrl-C leaves no process, and the same command goes on."""
+    write_tasks("a", "b", "c")
+    gate = Gate()
+
+    def answer(request: ReceivedRequest) -> Answer:
+        is_held = "go b" in json.dumps(request.body["messages"])
+        return reply("Done.", gate=gate) if is_held else reply("Done.")
+
+    with serve_in_thread(answer=answer) as api:
+        with started_for(RUNS_S, *ON_RAY, "--jobs", "1", "--budget", "2", api=api) as process:
+            assert gate.reached.wait(RUNS_S)
+            process.send_signal(signal.SIGINT)
+            run = finished(process)
+        assert (run.code, workers(), processes_with("/tmp/ray-")) == (130, [], [])
+        assert {*results()} == {"a"}
+        gate.open()
+        again = agent_cli(*ON_RAY, "--jobs", "2", "--budget", "2", api=api)
+
+    assert run.stderr == "agent-cli: stopped with 2 tasks left: the same command goes on\n"
+    assert (again.code, again.stderr, len(again.stdout.splitlines())) == (0, "", 3)
+    assert {id: each["attempts"] for id, each in results().items()} == {"a": 1, "b": 2, "c": 1}
+    assert processes_with("/tmp/ray-") == []
+
+
+def test_two_hundred_tasks_have_one_result_each_though_a_node_is_lost(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over Ctrl-C; the budget holds, and Ray's files hold no key."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    write_tasks(*(f"t{number}" for number in range(TASKS)))
+    budget_usd = 40.0
+
+    with (
+        two_nodes(folder) as (address, orders, answers),
+        serve_in_thread(answer=lambda _request: reply("Done.")) as api,
+    ):
+        command = (*ON_RAY, "--ray-address", address, "--budget", str(budget_usd))
+        with started_for(CAMPAIGN_S, *command, api=api) as process:
+            until(lambda: len(results()) >= TASKS // 4, "results", limit_s=CAMPAIGN_S)
+            process.send_signal(signal.SIGINT)
+            stopped = finished(process)
+        assert (stopped.code, workers()) == (130, [])
+        before = len(lines("attempts.jsonl"))
+        with started_for(CAMPAIGN_S, *command, api=api) as process:
+            until(lambda: len(results()) >= TASKS // 2, "results", limit_s=CAMPAIGN_S)
+            print("lose a node", file=orders, flush=True)
+            assert answers.readline() == "lost\n"
+            run = finished(process)
+        told = [path for path in folder.rglob("*") if path.is_file() and KEY in _text(path)]
+
+    found, attempts = results(), lines("attempts.jsonl")
+    assert (run.code, run.stderr, len(found)) == (0, "", TASKS)
+    assert {each["status"] for each in found.values()} == {"done"}
+    assert sum(each["attempts"] for each in found.values()) == len(attempts) > TASKS
+    lost = len(attempts) - TASKS
+    assert lost * 1.0 + sum(each["cost_usd"] for each in found.values()) <= budget_usd
+    print(f"{lost} runs were repeated, {before} were started before Ctrl-C")
+    assert (workers(), told) == ([], [])
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace")
