@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from agent_cli.batch.ports import RESULT
+from agent_cli.batch.ports import RESULT, STDERR
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.timeline import Json
@@ -110,14 +110,17 @@ class BatchFolder:
         Raises:
             AgentCliError: The folder cannot be written.
         """
-        self._append(_ATTEMPTS, asdict(attempt))
-        self.attempts.append(attempt)
         file = self.files_of(attempt) / _PROMPT
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(prompt, encoding="utf-8")
+            for left in (RESULT, STDERR):  # by a run that attempts.jsonl no longer lists
+                (file.parent / left).unlink(missing_ok=True)
         except OSError as error:
             raise AgentCliError(f"{file} cannot be written: {error.strerror}") from error
+        # Last: what is listed has perhaps cost something.
+        self._append(_ATTEMPTS, asdict(attempt))
+        self.attempts.append(attempt)
         return file
 
     def files_of(self, attempt: Attempt) -> Path:
@@ -188,7 +191,10 @@ class BatchFolder:
         path = self.path / name
         try:
             with path.open("ab", buffering=0) as file:
+                size = file.tell()
                 written = file.write(line)
+                if written != len(line):  # or the next line would continue this one
+                    file.truncate(size)
                 os.fsync(file.fileno())
         except OSError as error:
             raise AgentCliError(f"{path} cannot be written: {error.strerror}") from error

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -256,6 +257,53 @@ async def test_a_folder_that_cannot_be_written_ends_the_batch_with_one_sentence(
 
     with pytest.raises(AgentCliError, match=r"RESULTS.jsonl cannot be written: Is a directory"):
         await run(out, tasks_in(tmp_path), leave)
+
+
+def test_half_a_line_on_a_full_disk_does_not_damage_the_next(tmp_path: Path) -> None:
+    """Runs that end after it was full are written down, and the batch can go on."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with BatchFolder(tmp_path) as folder:
+        # Larger than the files that others write meanwhile.
+        folder.add_result({"id": "a", "text": "x" * 5_000_000})
+        size = (tmp_path / "RESULTS.jsonl").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, before[1]))
+        try:
+            with pytest.raises(AgentCliError, match=r"RESULTS.jsonl cannot be written"):
+                folder.add_result({"id": "b", "text": "y"})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        folder.add_result({"id": "c"})
+
+    with BatchFolder(tmp_path) as folder:
+        assert [*folder.results] == ["a", "c"]
+
+
+def test_a_run_that_could_not_be_listed_leaves_nothing_to_pay_for(tmp_path: Path) -> None:
+    """Also if its prompt cannot be written: it has not started."""
+    attempt = Attempt("t0", 1, "as it was", reserved=400_000)
+    (tmp_path / "tasks").write_text("in the way")
+
+    with BatchFolder(tmp_path) as folder:
+        with pytest.raises(AgentCliError, match=r"prompt.md cannot be written"):
+            folder.begin(attempt, "go")
+        assert folder.attempts == []
+
+    with BatchFolder(tmp_path) as folder:
+        assert folder.attempts == []
+
+
+async def test_files_of_an_older_batch_are_no_result(tmp_path: Path) -> None:
+    """Somebody removed the lists to start anew, and the run is lost."""
+    out = tmp_path / "out"
+    await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
+    for name in ("RESULTS.jsonl", "attempts.jsonl"):
+        (out / name).unlink()
+
+    await run(
+        out, tasks_in(tmp_path), lambda _id, _work: None, options=BatchOptions(attempts_max=1)
+    )
+
+    assert results(out)["t0"]["status"] == "lost"
 
 
 def test_one_batch_works_in_a_folder_at_a_time(tmp_path: Path) -> None:
