@@ -10,6 +10,7 @@ from agent_cli.batch.tasks import Task
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.git import GitError
+from agent_cli.system.stop_signals import STOP_SIGNALS, exit_code_of
 from agent_cli.system.worktrees import (
     Worktree,
     add_worktree,
@@ -19,6 +20,7 @@ from agent_cli.system.worktrees import (
 )
 
 _STATUS: Final = {0: "done", 3: "approval", 4: "limit"}
+_SIGNALLED: Final = frozenset(map(exit_code_of, STOP_SIGNALS))
 _STDERR_BYTES: Final = 4_096
 _ERROR_CHARS: Final = 500
 _PATCH: Final = "changes.patch"
@@ -78,8 +80,7 @@ def result_of(
     files = folder.files_of(attempt)
     changes = _changes(folder, attempt)
     known = {name: value for name, value in (outcome or {}).items() if name != "type"}
-    code = known.get("exit_code")
-    status = "lost" if outcome is None else _STATUS.get(code if code is not None else 1, "failed")
+    status = "lost" if outcome is None else _status(outcome)
     told = error or (_last_line(files / STDERR) if status != "done" else "")
     return {
         "id": task.id,
@@ -94,6 +95,14 @@ def result_of(
         **({"worktree_error": changes.note} if changes.note else {}),
         "output_dir": str(files),
     }
+
+
+def _status(outcome: dict[str, Any]) -> str:
+    code = outcome.get("exit_code")
+    # A signal that arrives after the answer changes the exit code only.
+    if outcome.get("stop_reason") == "end_turn" and code in _SIGNALLED:
+        return "done"
+    return _STATUS.get(1 if code is None else code, "failed")
 
 
 def _changes(folder: BatchFolder, attempt: Attempt) -> _Changes:

@@ -104,6 +104,13 @@ async def test_a_run_that_is_lost_is_done_again_up_to_a_limit(tmp_path: Path) ->
     }
 
 
+async def test_a_run_that_answered_before_the_signal_is_done(tmp_path: Path) -> None:
+    """Ctrl-C arrives while it ends: its answer is complete, only the exit code is the signal's."""
+    await run(tmp_path / "out", tasks_in(tmp_path), lambda _id, _work: {**DONE, "exit_code": 143})
+
+    assert results(tmp_path / "out")["t0"]["status"] == "done"
+
+
 async def test_the_last_line_of_stderr_is_the_error(tmp_path: Path) -> None:
     def leave(_id: str, work: TaskRun) -> dict[str, Any]:
         (work.output_dir / "stderr.log").write_text("read a.txt\nagent-cli: no such model\n\n")
