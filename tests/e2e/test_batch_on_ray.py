@@ -47,8 +47,9 @@ def lines(name: str) -> list[dict[str, Any]]:
 
 def results() -> dict[str, dict[str, Any]]:
     """Return the results by id, each listed once."""
-    found = {each["id"]: each for each in lines("RESULTS.jsonl")}
-    assert len(found) == len(lines("RESULTS.jsonl"))
+    written = lines("RESULTS.jsonl")
+    found = {each["id"]: each for each in written}
+    assert len(found) == len(written)
     return found
 
 
