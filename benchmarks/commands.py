@@ -52,7 +52,7 @@ def naps_s() -> float:
 def bare_ms(root: Path, home: Path) -> tuple[float, list[str]]:
     """Return the median of the sandbox alone, with the same arguments, and the arguments."""
     policy = Policy((root,), home=home, own=(home / "own",), is_secret=is_secret)
-    sandbox = Sandbox(policy, mode="auto", state_dir=home / "own")
+    sandbox = Sandbox(lambda: policy, mode="auto", state_dir=home / "own")
     confinement = asyncio.run(sandbox.confine(root))
     if confinement is None or not confinement.nested:
         raise SystemExit("bubblewrap does not hold here, so there is nothing to compare with")

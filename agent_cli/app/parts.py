@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from agent_cli.app.hooks import SessionHooks, hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
@@ -22,7 +23,7 @@ from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import model_by_id
 from agent_cli.providers.platforms import PLATFORMS
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.sandbox import PathRules, Policy, Sandbox, never
+from agent_cli.sandbox import Sandbox
 from agent_cli.settings.platform import chosen_platform
 from agent_cli.system import paths
 from agent_cli.system.programs import users_path
@@ -32,7 +33,10 @@ from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.workspace import Workspace
-from agent_cli_tools.workspace_ports import Keeper
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox import Policy
+    from agent_cli_tools.workspace_ports import Keeper
 
 
 def connection(startup: StartupContext, on_sent: Callable[[], None] | None = None) -> Connection:
@@ -112,7 +116,7 @@ def system_prompt(startup: StartupContext) -> str:
 
 
 def workspace(
-    startup: StartupContext, keeper: Keeper | None = None, *, one_shot: bool = False
+    startup: StartupContext, keeper: "Keeper | None" = None, *, one_shot: bool = False
 ) -> Workspace:
     """Return the workspace the tools share; *keeper* is notified of the files they change."""
     limits = startup.loaded.settings.jobs
@@ -168,22 +172,29 @@ def sandbox(startup: StartupContext, warn: Callable[[str], None] = lambda _text:
     rules, root = _rules(startup), _real(startup.workspace)
     own = (*hook_scripts(startup), *status_scripts(startup))
     scripts = frozenset(map(_real, own))
-    policy = Policy(
-        (startup.workspace, *startup.arguments.add_dirs),
-        home=Path.home(),
-        own=_own_dirs(),
-        is_secret=is_secret,
-        path_rules=PathRules(
-            hides=(lambda path: rules.hides(path, root)) if rules.denies_paths("read") else never,
-            locks=(
-                (lambda path: path in scripts or rules.locks(path, root))
-                if scripts or rules.denies_paths("edit", "write")
-                else never
+
+    def policy() -> "Policy":
+        from agent_cli.sandbox import PathRules, Policy, never  # noqa: PLC0415 - with the probe
+
+        return Policy(
+            (startup.workspace, *startup.arguments.add_dirs),
+            home=Path.home(),
+            own=_own_dirs(),
+            is_secret=is_secret,
+            path_rules=PathRules(
+                hides=(lambda path: rules.hides(path, root))
+                if rules.denies_paths("read")
+                else never,
+                locks=(
+                    (lambda path: path in scripts or rules.locks(path, root))
+                    if scripts or rules.denies_paths("edit", "write")
+                    else never
+                ),
+                elsewhere=tuple(rules.hidden_elsewhere(root)),
             ),
-            elsewhere=tuple(rules.hidden_elsewhere(root)),
-        ),
-        network=settings.network,
-    )
+            network=settings.network,
+        )
+
     return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir(), warn=warn)
 
 

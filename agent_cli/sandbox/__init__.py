@@ -3,11 +3,27 @@
 It handles commands and paths only: nothing here knows tools, the model or approvals.
 """
 
-from agent_cli.sandbox.confinement import Confinement
-from agent_cli.sandbox.policy import PathRules, Policy
-from agent_cli.sandbox.report import Report, SandboxMissing, State
-from agent_cli.sandbox.sandbox import Sandbox
-from agent_cli.sandbox.secret_index import never
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox.confinement import Confinement as Confinement
+    from agent_cli.sandbox.policy import PathRules as PathRules
+    from agent_cli.sandbox.policy import Policy as Policy
+    from agent_cli.sandbox.report import Report as Report
+    from agent_cli.sandbox.report import SandboxMissing as SandboxMissing
+    from agent_cli.sandbox.report import State as State
+    from agent_cli.sandbox.sandbox import Sandbox as Sandbox
+    from agent_cli.sandbox.secret_index import never as never
+
+# Imported on first use: the first request of a program needs none but the sandbox itself.
+_HOMES = {
+    "Confinement": "confinement",
+    **dict.fromkeys(("PathRules", "Policy"), "policy"),
+    **dict.fromkeys(("Report", "SandboxMissing", "State"), "report"),
+    "Sandbox": "sandbox",
+    "never": "secret_index",
+}
 
 __all__ = [
     "Confinement",
@@ -19,3 +35,9 @@ __all__ = [
     "State",
     "never",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

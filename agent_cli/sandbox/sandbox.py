@@ -9,23 +9,20 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agent_cli.sandbox.aftermath import clean_up, moved_sentence
-from agent_cli.sandbox.bundled import PROGRAMS
-from agent_cli.sandbox.confinement import Confinement
-from agent_cli.sandbox.places import Places
-from agent_cli.sandbox.policy import Policy
 from agent_cli.sandbox.report import Report, SandboxMissing
-from agent_cli.sandbox.tripwire import Tripwire
-from agent_cli.system.aside import forget_old
 from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
 
 if TYPE_CHECKING:
     from agent_cli.sandbox.backends import Backend
     from agent_cli.sandbox.candidate import Candidate
+    from agent_cli.sandbox.confinement import Confinement
+    from agent_cli.sandbox.places import Places
+    from agent_cli.sandbox.policy import Policy
     from agent_cli.sandbox.probe import Canaries
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
@@ -45,7 +42,7 @@ class Sandbox:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: "Callable[[], Policy]",
         *,
         mode: Mode,
         state_dir: Path,
@@ -55,13 +52,15 @@ class Sandbox:
         """Create the sandbox; nothing is probed before `start`.
 
         Args:
+            policy: Returns the policy; called once, with the first probe or the first added folder,
+                so that the first request need not wait for it.
             mode: "auto" continues without a sandbox if none works; "required" does not.
             state_dir: The folder in which probe results are stored until the next boot.
             find: Yields the backends to try, best first, given the folders that commands may write
                 and *state_dir*; by default every known backend.
             warn: Called with a sentence if none works.
         """
-        self._policy = policy
+        self._make_policy = policy
         self._mode = mode
         self._state_dir = state_dir
         self._find = find
@@ -72,6 +71,10 @@ class Sandbox:
         self._cleaning = threading.Lock()
         self._probing: asyncio.Future[Report] | None = None
         self._report = Report("off") if mode == "off" else None
+
+    @cached_property
+    def _policy(self) -> "Policy":
+        return self._make_policy()
 
     @property
     def report(self) -> Report | None:
@@ -113,7 +116,7 @@ class Sandbox:
             return report
         return replace(report, is_complete=await asyncio.to_thread(self._policy.is_complete))
 
-    async def confine(self, cwd: Path) -> Confinement | None:
+    async def confine(self, cwd: Path) -> "Confinement | None":
         """Return the parameters for starting the next command; None without a sandbox.
 
         Raises:
@@ -159,8 +162,10 @@ class Sandbox:
         """
         # Imported here, since this runs later, in a thread, and must not delay the first request.
         from agent_cli.sandbox.backends import backends  # noqa: PLC0415
+        from agent_cli.sandbox.bundled import PROGRAMS  # noqa: PLC0415
         from agent_cli.sandbox.candidate import Candidate  # noqa: PLC0415
         from agent_cli.sandbox.probe import CannotTryError, Memory  # noqa: PLC0415
+        from agent_cli.system.aside import forget_old  # noqa: PLC0415
 
         for name in (_MOVED, PROGRAMS):
             forget_old(self._state_dir / name)
@@ -214,7 +219,11 @@ class Sandbox:
         except OSError as error:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
-    def _confine(self, backend: "Backend", cwd: Path) -> Confinement:
+    def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
+        from agent_cli.sandbox.aftermath import clean_up, moved_sentence  # noqa: PLC0415 - as above
+        from agent_cli.sandbox.places import Places  # noqa: PLC0415 - as above
+        from agent_cli.sandbox.tripwire import Tripwire  # noqa: PLC0415 - as above
+
         # Parallel commands are prepared in threads.
         with self._lock:
             if self._places is None or not self._places.exist():
@@ -250,7 +259,7 @@ class Sandbox:
 
 
 @contextmanager
-def _canaries(state_dir: Path, policy: Policy) -> "Generator[Canaries]":
+def _canaries(state_dir: Path, policy: "Policy") -> "Generator[Canaries]":
     """Create a secret in the state folder, and choose a path that must not be writable."""
     from agent_cli.sandbox.bwrap import REPLACED  # noqa: PLC0415 - as above
     from agent_cli.sandbox.probe import Canaries  # noqa: PLC0415 - as above

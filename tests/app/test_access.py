@@ -61,7 +61,7 @@ async def test_a_directory_that_is_added_is_open_to_tools_commands_and_policy(
     place = Place(root=root)
     permissions = Permissions(place, mode="auto-edit", access=workspace)
     policy = Policy([root], home=tmp_path / "home", own=(), is_secret=is_secret)
-    sandbox = Sandbox(policy, mode="auto", state_dir=tmp_path / "state")
+    sandbox = Sandbox(lambda: policy, mode="auto", state_dir=tmp_path / "state")
 
     opens = (workspace.open_dir, sandbox.open_dir, permissions.open_dir)
     directories = WorkspaceDirectories(workspace.root, opens=opens)

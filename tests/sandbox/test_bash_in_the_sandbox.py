@@ -283,7 +283,7 @@ async def test_programs_of_the_workspace_are_not_started_by_us(
 async def test_required_without_a_sandbox_runs_nothing(tmp_path: Path) -> None:
     policy = Policy((tmp_path,), home=tmp_path, own=(), is_secret=lambda _path: False)
     sandbox = Sandbox(
-        policy, mode="required", state_dir=tmp_path / "state", find=lambda *_places: ()
+        lambda: policy, mode="required", state_dir=tmp_path / "state", find=lambda *_places: ()
     )
     tool = bash_tool(Workspace(tmp_path), sandbox)
 

@@ -37,7 +37,7 @@ def sandbox(tmp_path: Path, *found: Backend, mode: Mode = "auto") -> Sandbox:
     root.mkdir(exist_ok=True)
     own = tmp_path / "state" / "agent-cli"
     policy = Policy((root,), home=tmp_path, own=(own,), is_secret=lambda _path: False)
-    return Sandbox(policy, mode=mode, state_dir=own, find=lambda *_places: found)
+    return Sandbox(lambda: policy, mode=mode, state_dir=own, find=lambda *_places: found)
 
 
 def test_a_sandbox_that_holds_nothing_is_not_used(tmp_path: Path) -> None:
@@ -207,7 +207,9 @@ def test_a_worktree_can_commit_and_its_hooks_are_safe() -> None:
         place.sandbox.close()
         own = place.home / ".local" / "state" / "agent-cli"
         policy = Policy((tree,), home=place.home, own=(own,), is_secret=lambda _path: False)
-        inside = World(place.base, tree, place.home, Sandbox(policy, mode="auto", state_dir=own))
+        inside = World(
+            place.base, tree, place.home, Sandbox(lambda: policy, mode="auto", state_dir=own)
+        )
         commit = "git -c user.name=T -c user.email=t@example.com commit --quiet -m more"
 
         run = inside.run(f"echo x > f && git add f && {commit} && echo committed")
@@ -299,7 +301,7 @@ def test_a_home_directory_as_workspace_stays_as_it_is() -> None:
         own = place.home / ".local" / "state" / "agent-cli"
         policy = Policy((place.home,), home=place.home, own=(own,), is_secret=lambda _path: False)
         inside = Sandbox(
-            policy, mode="auto", state_dir=own, find=lambda *places: only("bwrap", *places)
+            lambda: policy, mode="auto", state_dir=own, find=lambda *places: only("bwrap", *places)
         )
         home = World(place.base, place.home, place.home, inside)
 

@@ -92,7 +92,9 @@ def world(
         path_rules=rules(root),
         network=network,
     )
-    sandbox = Sandbox(policy, mode=mode, state_dir=own, find=lambda *places: only(state, *places))
+    sandbox = Sandbox(
+        lambda: policy, mode=mode, state_dir=own, find=lambda *places: only(state, *places)
+    )
     try:
         report = asyncio.run(sandbox.ready())
         if report.state != state:

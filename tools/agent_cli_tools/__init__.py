@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.contracts.tooling import Approval, Tool
-from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox import Sandbox
 from agent_cli.system import paths
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.edit import edit_tool
@@ -15,6 +15,9 @@ from agent_cli_tools.read import read_tool
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.workspace import Workspace
 from agent_cli_tools.write import write_tool
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox import Policy
 
 __all__ = ["Workspace", "builtin_tools"]
 
@@ -55,12 +58,17 @@ def builtin_tools(
 
 def _sandbox(workspace: Workspace) -> Sandbox:
     """Return a mandatory sandbox, which is closed with the workspace."""
-    policy = Policy(
-        [Path(directory) for directory in workspace.dirs],
-        home=Path.home(),
-        own=(paths.config_dir(), paths.state_dir()),
-        is_secret=is_secret,
-    )
+
+    def policy() -> "Policy":
+        from agent_cli.sandbox import Policy  # noqa: PLC0415 - the program passes its own sandbox
+
+        return Policy(
+            [Path(directory) for directory in workspace.dirs],
+            home=Path.home(),
+            own=(paths.config_dir(), paths.state_dir()),
+            is_secret=is_secret,
+        )
+
     sandbox = Sandbox(policy, mode="required", state_dir=paths.state_dir())
     workspace.on_close(sandbox.close)
     return sandbox
