@@ -1,7 +1,9 @@
 """Keep an agent informed about its background commands."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from agent_cli.app.announcements import Announcements
 from agent_cli.contracts.errors import ConversationError
@@ -13,9 +15,10 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.terminal.sanitize import reveal
-from agent_cli_tools.job import Job
-from agent_cli_tools.job_output import job_output_tool
-from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_cli_tools.job import Job
+    from agent_cli_tools.workspace import Workspace
 
 _STATE = "jobs"
 
@@ -28,7 +31,7 @@ class AgentJobs:
     """
 
     def __init__(
-        self, workspace: Workspace, announce: Announcements, agent: Callable[[], Agent]
+        self, workspace: "Workspace", announce: Announcements, agent: Callable[[], Agent]
     ) -> None:
         """Report nothing yet.
 
@@ -40,7 +43,13 @@ class AgentJobs:
         self._jobs = workspace.jobs
         self._announce = announce
         self._agent = agent
-        self._tool = job_output_tool(workspace)
+        self._workspace = workspace
+
+    @cached_property
+    def _tool(self) -> Tool:
+        from agent_cli_tools.job_output import job_output_tool  # noqa: PLC0415 - with the first job
+
+        return job_output_tool(self._workspace)
 
     async def __call__(self, turn: Turn) -> None:
         """Offer `job_output` if there are jobs, and report their matches and ends."""
@@ -58,7 +67,7 @@ class AgentJobs:
         """Return the tool that reads output, if the conversation has started a job."""
         return [self._tool] if self.started() else []
 
-    def started(self) -> list[Job]:
+    def started(self) -> list["Job"]:
         """Return the jobs started by the conversation."""
         return [job for job in self._jobs.all if self.has_started(job.tool_call_id)]
 

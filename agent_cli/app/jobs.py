@@ -3,22 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.agents.children import Assignment, Tell
 from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.announcements import Announcements
-from agent_cli.app.background_agent import BackgroundAgent
 from agent_cli.contracts.errors import AgentCliError, ConversationError, ToolError, UsageError
 from agent_cli.contracts.events import AgentEnd, Event
-from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
-from agent_cli_tools.command_answers import started_agent
-from agent_cli_tools.job import Job
-from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.jobs import JobInfo
+    from agent_cli_tools.job import Job
+    from agent_cli_tools.workspace import Workspace
 
 
 class JobHost:
@@ -34,7 +33,7 @@ class JobHost:
 
     def __init__(
         self,
-        workspace: Workspace,
+        workspace: "Workspace",
         announce: Announcements,
         agent: Callable[[], Agent],
     ) -> None:
@@ -76,11 +75,11 @@ class JobHost:
         count = len(self._jobs.running)
         return [counted(count, "job")] if count else []
 
-    def all(self) -> Sequence[JobInfo]:
+    def all(self) -> Sequence["JobInfo"]:
         """Return all jobs, including those of this program's other conversations."""
         return [self._info(job) for job in self._jobs.all]
 
-    def find(self, id: int) -> JobInfo:
+    def find(self, id: int) -> "JobInfo":
         """Return the job *id*; raises `UsageError` if there is none."""
         return self._info(self._named(id))
 
@@ -88,7 +87,7 @@ class JobHost:
         """Return the end of the output of the job *id*; raises `UsageError` if there is none."""
         return self._named(id).output.last_lines(bytes_max)
 
-    async def stop(self, id: int) -> JobInfo:
+    async def stop(self, id: int) -> "JobInfo":
         """End the job *id*; raises `UsageError` if there is none."""
         job = self._named(id)
         if job.is_running:
@@ -115,6 +114,10 @@ class JobHost:
         Raises:
             ToolError: There are too many jobs already, or the disk is full.
         """
+        from agent_cli.app.background_agent import BackgroundAgent  # noqa: PLC0415 - with the first job
+        from agent_cli_tools.command_answers import started_agent  # noqa: PLC0415 - with the first job
+        from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with the first job
+
         output = OutputBuffer(self._workspace.open_spill)
         self._jobs.require_room(output)
         agent = BackgroundAgent(output)
@@ -130,10 +133,10 @@ class JobHost:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _info(self, job: Job) -> JobInfo:
+    def _info(self, job: "Job") -> "JobInfo":
         return job.info(is_own=self.told.has_started(job.tool_call_id))
 
-    def _named(self, id: int) -> Job:
+    def _named(self, id: int) -> "Job":
         if job := self._jobs.get(id):
             return job
         raise UsageError(f"there is no job {id}; /jobs lists them")

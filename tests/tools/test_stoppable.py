@@ -95,7 +95,7 @@ async def test_a_write_that_cannot_be_stopped_any_more_is_told(
         go_on.wait(LIMIT_S)
         write_atomic(path, data, before=before)
 
-    monkeypatch.setattr("agent_cli_tools.workspace.write_atomic", slow_write)
+    monkeypatch.setattr("agent_cli_tools.atomic_write.write_atomic", slow_write)
     monkeypatch.setattr(Claim, "withdraw", withdraw_and_go_on)
     options = LoopConfig(tool_timeout_s=0.05 if stopped_by == "limit" else 0)
     agent, _, _ = scripted_agent(

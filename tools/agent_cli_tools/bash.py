@@ -1,16 +1,18 @@
 """bash: run a command in a fresh shell at the workspace's root."""
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
-from agent_cli.sandbox import Sandbox
-from agent_cli_tools.command_answers import TIMEOUT_MAX_S
-from agent_cli_tools.command_run import CommandRun, WantedCommand
-from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.workspace import Workspace
 
+if TYPE_CHECKING:
+    from agent_cli.sandbox import Sandbox
+    from agent_cli_tools.workspace import Workspace
+
+TIMEOUT_MAX_S = 600
 _SHOWN_COMMAND_CHARS = 100
 
 _UNSANDBOXED = "it would run outside the sandbox, with all of your rights and the network"
@@ -32,13 +34,16 @@ class BashParameters(Parameters):
 
 
 def bash_tool(
-    workspace: Workspace, sandbox: Sandbox | None = None, *, result_chars_max: int = 0
+    workspace: "Workspace", sandbox: "Sandbox | None" = None, *, result_chars_max: int = 0
 ) -> Tool:
     """Return the tool `bash`; without a sandbox, commands have all of the user's rights."""
 
     async def execute(
         _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
+        from agent_cli_tools.command_run import CommandRun, WantedCommand  # noqa: PLC0415 - with a command
+        from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with a command
+
         wanted = WantedCommand(
             params.command, params.timeout, params.notify, in_background=params.background
         )

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.terminal.sanitize import reveal
+from agent_cli_tools.bash import TIMEOUT_MAX_S
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
 from agent_cli_tools.job import Job
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member
 
-TIMEOUT_MAX_S = 600
 _SIGNAL_BASE = 128
 _LISTED_PROCESSES_MAX = 5
 

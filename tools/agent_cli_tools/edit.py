@@ -12,13 +12,13 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.diffs import Diff, diff
 from agent_cli_tools.stoppable import Claim, in_thread
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
-from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from agent_cli_tools.diffs import Diff
     from agent_cli_tools.matching.edits import Edit, Edited
+    from agent_cli_tools.workspace import Workspace
 
 EDITS_MAX = 50
 STRINGS_CHARS_MAX = 2_000_000
@@ -44,7 +44,7 @@ class EditParameters(Parameters):
     edits: list[OneEdit] = Field(min_length=1, max_length=EDITS_MAX)
 
 
-def edit_tool(workspace: Workspace) -> Tool:
+def edit_tool(workspace: "Workspace") -> Tool:
     """Return the tool `edit`."""
 
     async def execute(
@@ -63,7 +63,8 @@ def edit_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _edit(workspace: Workspace, params: EditParameters, claim: Claim) -> ToolResult:
+def _edit(workspace: "Workspace", params: EditParameters, claim: Claim) -> ToolResult:
+    from agent_cli_tools.diffs import diff  # noqa: PLC0415 - with the first change
     from agent_cli_tools.matching.edits import apply_edits  # noqa: PLC0415 - with the first edit
 
     path = workspace.resolve(params.path, to_write=True)
@@ -89,7 +90,7 @@ def _edit(workspace: Workspace, params: EditParameters, claim: Claim) -> ToolRes
     )
 
 
-def _read(workspace: Workspace, path: Path) -> bytes:
+def _read(workspace: "Workspace", path: Path) -> bytes:
     shown = workspace.shown(path)
     if not path.exists():
         raise workspace.missing(path)
@@ -113,7 +114,7 @@ def _wanted(edits: Sequence[OneEdit]) -> "list[Edit]":
     return wanted
 
 
-def _refuse_inexact(workspace: Workspace, path: Path, edited: "Edited") -> None:
+def _refuse_inexact(workspace: "Workspace", path: Path, edited: "Edited") -> None:
     """Refuse to repair a misquotation if the model does not know the file's current content."""
     if not any(edited.repairs):
         return
@@ -139,7 +140,7 @@ def _notes(edited: "Edited", *, skipped: int) -> list[str]:
     return notes
 
 
-def _summary(shown: str, count: int, changes: Diff) -> str:
+def _summary(shown: str, count: int, changes: "Diff") -> str:
     lines = f"line {changes.first}"
     if changes.last > changes.first:
         lines = f"lines {changes.first}–{changes.last}"

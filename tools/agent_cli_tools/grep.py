@@ -1,32 +1,14 @@
 """grep: search file contents with a regular expression."""
 
-import asyncio
-import os
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
-from pathlib import Path, PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from agent_cli.contracts.tooling import Tool, ToolResult
-from agent_cli_tools.evidence import opened
 from agent_cli_tools.search_tools import SearchParameters, search_tool
-from agent_cli_tools.searches import displayed, expand_braces, footer, left_out, search, search_root
-from agent_cli_tools.secret_files import is_secret
-from agent_cli_tools.workspace import Workspace
 
-RESULT_BYTES_MAX = 50 * 1024
-RESULT_LINES_MAX = 2_000
-_FOOTER_BYTES = 512
-_COLUMNS_MAX = 500
-# ripgrep searches a file that matches a --glob even if .gitignore excludes it, so a glob for
-# everything would search everything.
-_GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
-
-_LINE = re.compile(rb"(?P<line>\d+)(?P<mark>[:-])(?P<offset>\d+)[:-](?P<text>.*)", re.DOTALL)
+if TYPE_CHECKING:
+    from agent_cli_tools.workspace import Workspace
 
 _DESCRIPTION = (
     "Search file contents with a regex (ripgrep); respects .gitignore, newest files first."
@@ -43,126 +25,12 @@ class GrepParameters(SearchParameters):
     limit: int = Field(100, ge=1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    """One line of the result; context lines are not matches and do not count.
-
-    Attributes:
-        raw: The file's line as printed; None if only the file was named.
-        offset: Its byte offset in the file.
-    """
-
-    path: bytes
-    text: str
-    is_match: bool = True
-    raw: bytes | None = None
-    offset: int = 0
-
-
-def grep_tool(workspace: Workspace) -> Tool:
+def grep_tool(workspace: "Workspace") -> Tool:
     """Return the tool `grep`."""
     return search_tool("grep", _DESCRIPTION, GrepParameters, _grep, workspace)
 
 
-async def _grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
-    root = search_root(workspace, params.path)
-    found = await search(workspace, _arguments(params, root))
-    hits = list(_FORMATS[params.mode](found.output))
-    secret = {hit.path for hit in hits if is_secret(PurePath(os.fsdecode(hit.path)))}
-    public = [hit for hit in hits if hit.path not in secret]
-    shown, matches, untrue = await asyncio.to_thread(_shown, public, params.limit, workspace.root)
-    notes: list[str] = []
-    total = sum(hit.is_match for hit in public if hit.path not in untrue)
-    if total == 0:
-        shown = []  # drops separators as well
-        notes.append(f"no matches for {params.pattern} in {params.path}")
-    elif matches < total:
-        unit = "matches" if params.mode == "content" else "files"
-        notes.append(f"{matches:,} of {total:,} {unit} shown; narrow the search or raise limit")
-    notes += left_out(len(secret))
-    if untrue:
-        notes.append(f"{len(untrue)} left out that changed meanwhile, or may hold secrets")
-    if found.cut:
-        notes.append(found.cut)
-    text = "\n".join([*shown, *footer(notes)])
-    return ToolResult.of(text, {"kind": "search", "matches": matches, "total": total})
+async def _grep(workspace: "Workspace", params: GrepParameters) -> ToolResult:
+    from agent_cli_tools.grep_run import grep  # noqa: PLC0415 - with the first search
 
-
-def _arguments(params: GrepParameters, root: str) -> list[str]:
-    globs = [] if params.glob in _GLOBS_FOR_ALL else expand_braces(params.glob)
-    modes = {"content": [], "files": ["--files-with-matches"], "count": ["--count"]}
-    return [
-        *("--color=never", "--no-heading", "--with-filename", "--line-number", "--null"),
-        *("--byte-offset", "--hidden", "--sortr=modified", "--max-columns-preview"),
-        f"--max-columns={_COLUMNS_MAX}",
-        *modes[params.mode],
-        *(["--ignore-case"] if params.ignore_case else []),
-        *([f"--context={params.context}"] if params.context else []),
-        *(f"--glob={glob}" for glob in globs),
-        "--glob=!.git",
-        f"--regexp={params.pattern}",
-        *("--", root),
-    ]
-
-
-def _content(output: bytes) -> Iterator[_Hit]:
-    for line in output.split(b"\n"):
-        raw_path, separator, rest = line.partition(b"\0")
-        if not separator:
-            if line == b"--":
-                yield _Hit(b"", "--", is_match=False)
-            continue
-        number, mark, offset, raw = _parts(rest)
-        text = raw.decode("utf-8", "replace").removesuffix("\r")
-        shown = f"{displayed(raw_path)}{mark}{number}{mark}{text}"
-        yield _Hit(raw_path, shown, mark == ":", raw, offset)
-
-
-def _parts(printed: bytes) -> tuple[int, str, int, bytes]:
-    """Return line number, mark (: or -), offset and text of `12:345:text`."""
-    number = _LINE.match(printed)
-    assert number is not None, "ripgrep prints what it was asked for"
-    return int(number["line"]), number["mark"].decode(), int(number["offset"]), number["text"]
-
-
-def _files(output: bytes) -> Iterator[_Hit]:
-    for raw_path in output.split(b"\0")[:-1]:
-        yield _Hit(raw_path, displayed(raw_path))
-
-
-def _counts(output: bytes) -> Iterator[_Hit]:
-    for line in output.splitlines():
-        raw_path, _, count = line.partition(b"\0")
-        yield _Hit(raw_path, f"{displayed(raw_path)}:{count.decode()}")
-
-
-_FORMATS = {"content": _content, "files": _files, "count": _counts}
-
-
-def _shown(hits: list[_Hit], limit: int, root: Path) -> tuple[list[str], int, set[bytes]]:
-    """Return the lines that fit, the number of matches, and files that do not contain them."""
-    lines: list[str] = []
-    matches = 0
-    untrue: set[bytes] = set()
-    room = RESULT_BYTES_MAX - _FOOTER_BYTES
-    for hit in _true(hits, root, untrue):
-        room -= len(hit.text.encode()) + 1
-        if room < 0 or len(lines) >= RESULT_LINES_MAX or (hit.is_match and matches == limit):
-            break
-        lines.append(hit.text)
-        matches += hit.is_match
-    return lines, matches, untrue
-
-
-def _true(hits: Iterable[_Hit], root: Path, untrue: set[bytes]) -> Iterator[_Hit]:
-    """Yield the *hits* that match their file; add the paths of others to *untrue*."""
-    for path, of_file in groupby(hits, key=lambda hit: hit.path):
-        if not path:
-            yield from of_file
-            continue
-        with opened(root / os.fsdecode(os.path.normpath(path)), root) as file:
-            for hit in of_file:
-                if file and (hit.raw is None or file.holds(hit.raw, hit.offset)):
-                    yield hit
-                else:
-                    untrue.add(path)
+    return await grep(workspace, params)

@@ -6,13 +6,15 @@ Run `look_after` in the event loop; without it, jobs are checked only when news 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts import options
 from agent_cli.contracts.errors import ToolError
-from agent_cli_tools.job import Job, JobNews, JobWork, StoppedBy
-from agent_cli_tools.line_patterns import LinePattern
-from agent_cli_tools.output import OutputBuffer
+
+if TYPE_CHECKING:
+    from agent_cli_tools.job import Job, JobNews, JobWork, StoppedBy
+    from agent_cli_tools.line_patterns import LinePattern
+    from agent_cli_tools.output import OutputBuffer
 
 LOOK_EVERY_S: Final = 0.25
 _ENDED_MAX: Final = 50
@@ -42,16 +44,16 @@ class Jobs:
         self._started = asyncio.Event()
 
     @property
-    def all(self) -> Sequence[Job]:
+    def all(self) -> Sequence["Job"]:
         """The jobs in the order they were started, without those that ended long ago."""
         return tuple(self._jobs)
 
     @property
-    def running(self) -> Sequence[Job]:
+    def running(self) -> Sequence["Job"]:
         """The running jobs."""
         return [job for job in self._jobs if job.is_running]
 
-    def get(self, id: int) -> Job | None:
+    def get(self, id: int) -> "Job | None":
         """Return the job *id*."""
         return next((job for job in self._jobs if job.id == id), None)
 
@@ -63,7 +65,7 @@ class Jobs:
         listed = "; ".join(f"{job.id} `{job.shown}`" for job in running)
         return f"as many jobs run as jobs.max allows: {listed}"
 
-    def require_room(self, output: OutputBuffer) -> None:
+    def require_room(self, output: "OutputBuffer") -> None:
         """Prepare for one more job with *output*.
 
         Raises:
@@ -78,16 +80,18 @@ class Jobs:
         self,
         tool_call_id: str,
         title: str,
-        work: JobWork,
-        output: OutputBuffer,
-        pattern: LinePattern | None = None,
+        work: "JobWork",
+        output: "OutputBuffer",
+        pattern: "LinePattern | None" = None,
         *,
         reply: Callable[[], str] | None = None,
-    ) -> Job:
+    ) -> "Job":
         """Make *work*, whose output goes to a file, a job; it is stopped at the time limit.
 
         *reply* returns the answer of an agent, once it has ended.
         """
+        from agent_cli_tools.job import Job  # noqa: PLC0415 - with the first job
+
         assert output.spill_path
         job = Job(
             id=self._next_id,
@@ -111,7 +115,7 @@ class Jobs:
         """Reserve ids up to *id*, which an earlier process used in the same conversation."""
         self._next_id = max(self._next_id, id + 1)
 
-    async def stop(self, job: Job, by: StoppedBy) -> None:
+    async def stop(self, job: "Job", by: "StoppedBy") -> None:
         """End *job* and all it started."""
         job.stopped_by = job.stopped_by or by
         await job.work.stop()
@@ -166,12 +170,12 @@ class Jobs:
             for job in self.all:
                 await job.look()
 
-    def take_urgent(self, jobs: Sequence[Job]) -> bool:
+    def take_urgent(self, jobs: Sequence["Job"]) -> bool:
         """Return, once for each match and end in *jobs*, whether it should begin a run."""
         taken = [job.take_urgency() for job in jobs]  # no short circuit: each must be taken
         return any(taken)
 
-    async def take_news(self, is_known: Callable[[str], bool]) -> list[JobNews]:
+    async def take_news(self, is_known: Callable[[str], bool]) -> list["JobNews"]:
         """Return the news, once each, of jobs whose call *is_known*."""
         if not self._jobs:
             return []

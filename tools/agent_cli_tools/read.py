@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agent_cli.attachments.images import image_type
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.timeline import image_block, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.excerpts import Excerpt, excerpt
 from agent_cli_tools.fixed_paths import directory_at, names_in
 from agent_cli_tools.seen import Lines
 from agent_cli_tools.textio import CHANGED_BYTES_MAX, failure, looks_binary, open_regular
-from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_cli_tools.excerpts import Excerpt
+    from agent_cli_tools.workspace import Workspace
 
 LINES_MAX = 2_000
 RESULT_BYTES_MAX = 50 * 1024
@@ -51,7 +53,7 @@ class ReadParameters(Parameters):
     limit: int = Field(LINES_MAX, ge=1)
 
 
-def read_tool(workspace: Workspace) -> Tool:
+def read_tool(workspace: "Workspace") -> Tool:
     """Return the tool `read`."""
 
     async def execute(
@@ -71,7 +73,10 @@ def read_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _read(workspace: Workspace, params: ReadParameters) -> ToolResult:
+def _read(workspace: "Workspace", params: ReadParameters) -> ToolResult:
+    from agent_cli.attachments.images import image_type  # noqa: PLC0415 - with the first file
+    from agent_cli_tools.excerpts import excerpt  # noqa: PLC0415 - with the first file
+
     path = workspace.resolve(params.path)
     if not path.exists():
         raise workspace.missing(path)
@@ -103,14 +108,14 @@ def _read(workspace: Workspace, params: ReadParameters) -> ToolResult:
     return _text(workspace.shown(path), part, numbered, params.offset)
 
 
-def _seen(part: Excerpt, count: int) -> list[Lines]:
+def _seen(part: "Excerpt", count: int) -> list[Lines]:
     """Return the ranges of lines shown, without lines that were cut."""
     cut = sorted(index for index in part.cut if index < count)
     ends = pairwise([-1, *cut, count])
     return [(part.first + before, part.first + end - 1) for before, end in ends]
 
 
-def _numbered(part: Excerpt) -> list[str]:
+def _numbered(part: "Excerpt") -> list[str]:
     """Return the lines with numbers, as many as fit in a result."""
     numbered: list[str] = []
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
@@ -123,7 +128,7 @@ def _numbered(part: Excerpt) -> list[str]:
     return numbered
 
 
-def _text(shown: str, part: Excerpt, numbered: Sequence[str], offset: int) -> ToolResult:
+def _text(shown: str, part: "Excerpt", numbered: Sequence[str], offset: int) -> ToolResult:
     if not part.lines and part.total:
         where = "" if part.complete else " in its first 64 MB"
         raise ToolError(
@@ -136,7 +141,7 @@ def _text(shown: str, part: Excerpt, numbered: Sequence[str], offset: int) -> To
     )
 
 
-def _footer(part: Excerpt, count: int) -> str:
+def _footer(part: "Excerpt", count: int) -> str:
     """Return the last line of the result: the part of the file shown, and its peculiarities."""
     if not part.lines:
         return "[the file is empty]"
@@ -159,7 +164,7 @@ def _footer(part: Excerpt, count: int) -> str:
     return f"[{'; '.join(facts)}]"
 
 
-def _directory(workspace: Workspace, path: Path) -> ToolResult:
+def _directory(workspace: "Workspace", path: Path) -> ToolResult:
     try:
         with directory_at(path) as place:
             entries = names_in(place)
@@ -177,7 +182,7 @@ def _directory(workspace: Workspace, path: Path) -> ToolResult:
     )
 
 
-def _image(workspace: Workspace, path: Path, raw: bytes, media_type: str) -> ToolResult:
+def _image(workspace: "Workspace", path: Path, raw: bytes, media_type: str) -> ToolResult:
     shown = workspace.shown(path)
     if len(raw) > IMAGE_BYTES_MAX:
         raise ToolError(

@@ -1,14 +1,16 @@
 """Common parts of the search tools; `searches` runs the search itself."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_cli_tools.workspace import Workspace
 
 
 class SearchParameters(Parameters):
@@ -25,8 +27,8 @@ def search_tool(
     name: str,
     description: str,
     parameters: type[ParametersT],
-    run: Callable[[Workspace, ParametersT], Awaitable[ToolResult]],
-    workspace: Workspace,
+    run: Callable[["Workspace", ParametersT], Awaitable[ToolResult]],
+    workspace: "Workspace",
 ) -> Tool:
     """Return the read-only tool *name*, which calls *run*."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
 
-from agent_cli_tools.matching.alignment import common_start
-
 Lines: TypeAlias = tuple[int, int]
 """A half-open range of line indexes."""
 
@@ -54,6 +52,8 @@ class SeenFiles:
 
     def changed(self, path: Path, before: bytes, after: bytes) -> None:
         """Carry the seen lines of *path* over to *after*, the content written by the model."""
+        from agent_cli_tools.matching.alignment import common_start  # noqa: PLC0415 - with the first change
+
         earlier = self._sights.get(path)
         if earlier is None or earlier.digest != _digest(before):
             return

@@ -3,13 +3,11 @@
 The only object the tools share. It handles paths, not contents: it neither decodes nor edits files.
 """
 
-import contextlib
 import copy
 import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from difflib import get_close_matches
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -18,7 +16,6 @@ from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system.launching import Launcher
-from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.open_files import OpenFiles
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
@@ -186,6 +183,8 @@ class Workspace:
 
     def missing(self, path: Path) -> ToolError:
         """Return the error for a missing *path*, with similar names."""
+        from difflib import get_close_matches  # noqa: PLC0415 - with a wrong path
+
         try:
             siblings = [entry.name for entry in os.scandir(path.parent)]
         except OSError:
@@ -197,6 +196,8 @@ class Workspace:
 
     def write(self, path: Path, data: bytes, *, before: bytes | None, claim: Claim) -> None:
         """Write *data* to the real path *path*; see `write_atomic`."""
+        from agent_cli_tools.atomic_write import write_atomic  # noqa: PLC0415 - with the first change
+
         with self._keeper.writing(path, before, data) if self._keeper else nullcontext():
             if not self.open_files.write(path, data, before, claim):
                 write_atomic(path, data, before=before, claim=claim.take)
@@ -216,7 +217,7 @@ class Workspace:
         while True:
             path = self._spill_dir / f"{number:03}.log"
             # Another call, or another process with the same session, may have been faster.
-            with contextlib.suppress(FileExistsError):
+            with suppress(FileExistsError):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 return path, os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
             number += 1

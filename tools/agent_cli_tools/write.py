@@ -2,16 +2,18 @@
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.diffs import diff, lines_of
 from agent_cli_tools.stoppable import Claim, in_thread
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
-from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_cli_tools.workspace import Workspace
 
 CONTENT_CHARS_MAX = 2_000_000
 
@@ -27,7 +29,7 @@ class WriteParameters(Parameters):
     content: str
 
 
-def write_tool(workspace: Workspace) -> Tool:
+def write_tool(workspace: "Workspace") -> Tool:
     """Return the tool `write`."""
 
     async def execute(
@@ -46,7 +48,9 @@ def write_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _write(workspace: Workspace, params: WriteParameters, claim: Claim) -> ToolResult:
+def _write(workspace: "Workspace", params: WriteParameters, claim: Claim) -> ToolResult:
+    from agent_cli_tools.diffs import diff, lines_of  # noqa: PLC0415 - with the first change
+
     if len(params.content) > CONTENT_CHARS_MAX:
         raise ToolError(
             f"The content has more than {CONTENT_CHARS_MAX:,} characters. Write it in parts with"
@@ -70,7 +74,7 @@ def _write(workspace: Workspace, params: WriteParameters, claim: Claim) -> ToolR
     return ToolResult.of(f"{shown} {verb} ({size}).{note}", diff(before, after).details(shown))
 
 
-def _old_content(workspace: Workspace, path: Path) -> bytes | None:
+def _old_content(workspace: "Workspace", path: Path) -> bytes | None:
     """Return the content of *path*, or None if it does not exist.
 
     Raises:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
@@ -17,20 +17,19 @@ from agent_cli.contracts.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
-from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest
-from agent_cli_tools.snapshots.differences import differences
-from agent_cli_tools.snapshots.journal import Journal, RunChanges, copy_journal, forget_old
-from agent_cli_tools.snapshots.spans import Change, spans
-from agent_cli_tools.snapshots.taking_back import take_back
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.file_changes import Difference, TakenBack
+    from agent_cli_tools.snapshots.journal import Journal
+    from agent_cli_tools.snapshots.spans import Change
 
 _log = logger(__name__)
 _COMMAND_CHARS_MAX: Final = 80
-_TOLD_FILES_MAX: Final = 50
 
 
 class _Seen(NamedTuple):
@@ -100,6 +99,8 @@ class Snapshots:
 
         Its old content is stored first. The path is real, and writes to one path are serialised.
         """
+        from agent_cli_tools.snapshots.spans import Change  # noqa: PLC0415 - with a change
+
         seen = _Seen(None if before is None else digest(before), _mode_of(path))
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
         with self._lock, _noted("content not kept", path):
@@ -139,12 +140,14 @@ class Snapshots:
             if self._journal:
                 self._journal.save()
 
-    def take_back(self) -> TakenBack:
+    def take_back(self) -> "TakenBack":
         """Undo the last run that changed files; blocks. The model reads of it with its next call.
 
         Raises:
             AgentCliError: Nothing, or not everything, was undone; the message says why.
         """
+        from agent_cli_tools.snapshots.taking_back import take_back  # noqa: PLC0415 - with /undo
+
         with self._lock:
             return take_back(self._read())
 
@@ -158,12 +161,14 @@ class Snapshots:
             runs = self._read().runs
             return [run.id for run in runs if run.changes and not run.taken_back]
 
-    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
+    def differences(self, *, last_run: bool = False) -> Sequence["Difference"]:
         """Return the files changed by the session, or by its last run; blocks.
 
         Raises:
             AgentCliError: The record of changes cannot be read.
         """
+        from agent_cli_tools.snapshots.differences import differences  # noqa: PLC0415 - with /diff
+
         with self._lock:
             journal = self._read()
             runs = [run for run in journal.runs if run.changes and not run.taken_back]
@@ -185,27 +190,33 @@ class Snapshots:
 
     def copy(self, from_session: str, to_session: str) -> None:
         """Copy the journal for a copy of the session, so that it can undo changes too; blocks."""
+        from agent_cli_tools.snapshots.journal import copy_journal  # noqa: PLC0415 - with a change
+
         self.save()
         with _noted("changes not copied", from_session), self._lock:
             copy_journal(self._folder / from_session, self._folder / to_session)
 
     def tell_model(self, turn: Turn) -> None:
         """Tell the model once, before a model call, which of its changes were undone."""
-        if self._journal is None and self._session_id is None:
-            return
         with self._lock, _noted("model not told", self._run_id):
+            if self._journal is None and not self._is_recorded():
+                return
+            from agent_cli_tools.snapshots.taking_back import told  # noqa: PLC0415 - with /undo
+
             journal = self._open()
             for run in [run for run in journal.runs if run.taken_back and not run.told]:
-                turn.tell_model(_told(run))
+                turn.tell_model(told(run))
                 journal.mark_told(run.id)
 
-    def _add(self, change: Change) -> None:
+    def _add(self, change: "Change") -> None:
         for watch in self._watches:
             watch[change.path] = _Seen(change.after, change.mode)
         self._open().add(self._run_id, change)
 
     def _catch_up(self, path: Path, before: _Seen, now: _Seen) -> None:
         """Record the changes of running commands to *path*."""
+        from agent_cli_tools.snapshots.spans import Change  # noqa: PLC0415 - with a change
+
         if before.digest != now.digest:
             self._add(Change(path, before.digest, now.digest, before.mode))
 
@@ -228,11 +239,13 @@ class Snapshots:
 
     def _forget_old(self) -> None:
         """Remove old journals of other sessions, once per process."""
+        from agent_cli_tools.snapshots.journal import forget_old  # noqa: PLC0415 - with a change
+
         if self._session_id and not self._has_forgotten:
             self._has_forgotten = True
             forget_old(self._folder, but=self._session_id)
 
-    def _read(self) -> Journal:
+    def _read(self) -> "Journal":
         try:
             journal = self._open()
             journal.read()
@@ -242,12 +255,18 @@ class Snapshots:
                 f"the record of what the agent changed cannot be read: {error.strerror}"
             ) from error
 
-    def _open(self) -> Journal:
+    def _open(self) -> "Journal":
+        from agent_cli_tools.snapshots.journal import Journal  # noqa: PLC0415 - with a change
+
         if self._journal is None:
             self._journal = Journal(self._place())
         with _noted("changes not read", self._journal.contents):
             self._journal.read()
         return self._journal
+
+    def _is_recorded(self) -> bool:
+        """Return whether an earlier program recorded changes of this session."""
+        return self._session_id is not None and (self._folder / self._session_id).exists()
 
     def _place(self) -> Path:
         if self._session_id:
@@ -271,22 +290,3 @@ def _mode_of(path: Path) -> int | None:
         return stat.S_IMODE(path.lstat().st_mode)
     except OSError:
         return None
-
-
-def _told(run: RunChanges) -> str:
-    """Return the note for the model about a run that was undone."""
-    found = spans(run.changes)
-    restored = [str(span.path) for span in found if span.before is not None]
-    deleted = [str(span.path) for span in found if span.before is None]
-    lines = ["[The user took back changes you made to files earlier in this conversation.]"]
-    if restored:
-        lines.append(f"These files hold again what they held before: {_listed(restored)}.")
-    if deleted:
-        lines.append(f"These files, which you had made, are gone: {_listed(deleted)}.")
-    lines.append("Read them again before you change them; do not redo the changes unasked.")
-    return "\n".join(lines)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _TOLD_FILES_MAX
-    return ", ".join(names[:_TOLD_FILES_MAX]) + (f" and {more} more" if more > 0 else "")

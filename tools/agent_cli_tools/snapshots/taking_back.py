@@ -20,6 +20,7 @@ from agent_cli_tools.snapshots.journal import Journal, RunChanges
 from agent_cli_tools.snapshots.spans import ChangeSpan, spans
 
 _COMMANDS_MAX: Final = 3
+_TOLD_FILES_MAX: Final = 50
 
 
 def take_back(journal: Journal) -> TakenBack:
@@ -125,3 +126,22 @@ def _commands_since(run: RunChanges, runs: Sequence[RunChanges]) -> list[str]:
     return [
         command for each in later if not each.taken_back or each is run for command in each.commands
     ]
+
+
+def told(run: RunChanges) -> str:
+    """Return the note for the model about a run that was undone."""
+    found = spans(run.changes)
+    restored = [str(span.path) for span in found if span.before is not None]
+    deleted = [str(span.path) for span in found if span.before is None]
+    lines = ["[The user took back changes you made to files earlier in this conversation.]"]
+    if restored:
+        lines.append(f"These files hold again what they held before: {_listed(restored)}.")
+    if deleted:
+        lines.append(f"These files, which you had made, are gone: {_listed(deleted)}.")
+    lines.append("Read them again before you change them; do not redo the changes unasked.")
+    return "\n".join(lines)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _TOLD_FILES_MAX
+    return ", ".join(names[:_TOLD_FILES_MAX]) + (f" and {more} more" if more > 0 else "")
