@@ -13,7 +13,6 @@ from agent_cli.contracts.agents import AgentInfo, AgentServer
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerState
 from agent_cli.core.agent import Agent
-from agent_cli.session_store.transcript import transcript
 from agent_cli.terminal.narration import one_line, whole_seconds
 
 _ENDED_MAX: Final = 20
@@ -112,6 +111,8 @@ class AgentList:
 
     def transcript(self, number: int) -> str:
         """Return an agent's transcript so far; raises `UsageError` if there is no such agent."""
+        from agent_cli.session_store.transcript import transcript  # noqa: PLC0415 - rare
+
         listed = self._named(number)
         if listed.agent is None:
             return (

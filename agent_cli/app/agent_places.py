@@ -2,11 +2,8 @@
 
 import asyncio
 import secrets
-import shlex
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +18,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.git import GitError
-from agent_cli.system.worktree_marks import WorktreeMark, take_left_worktrees
+from agent_cli.system.worktree_marks import WorktreeMark
 from agent_cli.system.worktrees import (
     Worktree,
     add_worktree,
@@ -33,8 +30,6 @@ from agent_cli.system.worktrees import (
     repository_of,
     worktree_folder,
 )
-from agent_cli.terminal.background import in_background
-from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -46,10 +41,6 @@ _IN_WORKTREE: Final = (
 )
 _NO_WORKTREE: Final = (
     "No git worktree could be made for this agent: {}. Call it without isolation, or tell the user."
-)
-_LEFT: Final = (
-    "agents of a program that was killed left git worktrees; look for changes you need, then remove"
-    " them"
 )
 
 
@@ -165,21 +156,6 @@ class AgentPlace:
             f"[agent-cli: its changes are in the git worktree {path}, not in the workspace."
             f" `git apply --3way {file}`, run in {worktree.repository}, merges them; {remove}.]"
         )
-
-
-def tell_left_worktrees(workspace: Path, warn: Callable[[str], None]) -> None:
-    """Name the worktrees that agents of a killed program left, once, in the background."""
-
-    def tell(found: asyncio.Future[list[Path]]) -> None:
-        if found.cancelled() or found.exception() or not found.result():
-            return
-        commands = (
-            f"`git worktree remove --force {shlex.quote(reveal(str(path)))}`"
-            for path in found.result()
-        )
-        warn(f"{_LEFT}: {'; '.join(commands)}")
-
-    in_background(partial(take_left_worktrees, workspace)).add_done_callback(tell)
 
 
 async def _made(workspace: Path) -> tuple[Worktree, WorktreeMark | None]:

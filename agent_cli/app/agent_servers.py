@@ -2,19 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.app.mcp import Servers, marked_instructions
 from agent_cli.app.mcp_config import servers_of_agent
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.contracts.servers import ServerPhase
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.mcp_client.names import is_of_server
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.servers import ServerState
 
 _REASON_CHARS_MAX: Final = 400
 
@@ -78,7 +81,7 @@ class AgentServers:
         if said := marked_instructions(self._pool.instructions()):
             turn.system.append(said)
 
-    def states(self) -> Sequence[ServerState]:
+    def states(self) -> Sequence["ServerState"]:
         """Return the state of each server of the definition."""
         return self._pool.states()
 
@@ -110,7 +113,7 @@ class AgentServers:
         states = self._pool.states()
         self._present = {each.name for each in states if each.phase is ServerPhase.READY}
 
-    def _problem(self, state: ServerState) -> str:
+    def _problem(self, state: "ServerState") -> str:
         if state.phase in (ServerPhase.FAILED, ServerPhase.MISCONFIGURED):
             return state.reason
         if state.changed:

@@ -14,9 +14,6 @@ from agent_cli.app import parts
 from agent_cli.app.agent_catalogue import catalogue
 from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.agent_list import AgentList
-from agent_cli.app.agent_places import AgentPlace
-from agent_cli.app.agent_servers import AgentServers
-from agent_cli.app.agent_worker import AgentWorker
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import ToolCall
@@ -35,6 +32,8 @@ from agent_cli.policies.truncation import Truncation
 from agent_cli.prompt_files import front_matter
 
 if TYPE_CHECKING:
+    from agent_cli.app.agent_places import AgentPlace
+    from agent_cli.app.agent_servers import AgentServers
     from agent_cli.app.workbench import Workbench
 
 
@@ -52,7 +51,7 @@ class _Rank:
 
     agent: Callable[[], Agent]
     ledger: Ledger
-    where: Callable[[], AgentPlace]
+    where: Callable[[], "AgentPlace"]
     allows: Callable[[str], bool] = lambda _name: True
     mode: Mode = "yolo"
     depth: int = 1
@@ -85,7 +84,7 @@ class AgentTree:
         self._of_plugins = of_plugins
         self.list = AgentList(self._with_servers)
         self._own_tools = self._tools_of(
-            _Rank(lambda: bench.agent, bench.ledger, lambda: AgentPlace.of_session(bench, startup))
+            _Rank(lambda: bench.agent, bench.ledger, self._place_of_session)
         )
 
     def tools(self) -> Sequence[Tool]:
@@ -120,9 +119,16 @@ class AgentTree:
         )
         return (agent_tool(children, ask_beyond=self._settings.ask_beyond),)
 
+    def _place_of_session(self) -> "AgentPlace":
+        from agent_cli.app.agent_places import AgentPlace  # noqa: PLC0415 - with the first agent
+
+        return AgentPlace.of_session(self._bench, self._startup)
+
     @asynccontextmanager
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
         """Build the agent for *assignment*; close its session afterwards."""
+        from agent_cli.app.agent_worker import AgentWorker  # noqa: PLC0415 - with the first agent
+
         definition, bench = assignment.definition, self._bench
         self.list.note(assignment, "starting")
         ledger = parent.ledger.child(lambda: agent.conversation, limit_usd=definition.max_cost_usd)
@@ -170,7 +176,9 @@ class AgentTree:
             return ()
         return [each for each in self._catalogue.all() if each.own_servers]
 
-    def _servers(self, definition: AgentDefinition, rank: _Rank) -> AgentServers:
+    def _servers(self, definition: AgentDefinition, rank: _Rank) -> "AgentServers":
+        from agent_cli.app.agent_servers import AgentServers  # noqa: PLC0415 - with the first agent
+
         directories, root = self._bench.directories, rank.where().workspace.root
         return AgentServers(
             self._startup,
@@ -186,7 +194,7 @@ class AgentTree:
         parent: _Rank,
         rank: _Rank,
         jobs: AgentJobs,
-        servers: AgentServers,
+        servers: "AgentServers",
     ) -> LoopConfig:
         place = rank.where()
         workspace, definition = place.workspace, assignment.definition

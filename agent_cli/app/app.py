@@ -5,29 +5,30 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import logs, parts
-from agent_cli.app.checks import CheckReport
-from agent_cli.app.overview import overview_lines
 from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_line
 from agent_cli.app.workbench import Workbench
-from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
-from agent_cli.contracts.documents import Documents
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.offered_models import OfferedModel
-from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.todos import Todo
-from agent_cli.contracts.tooling import Tool
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
 from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.models import doubt_about
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor, secrets_in
+
+if TYPE_CHECKING:
+    from agent_cli.app.checks import CheckReport
+    from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
+    from agent_cli.contracts.documents import Documents
+    from agent_cli.contracts.offered_models import OfferedModel
+    from agent_cli.contracts.prompt_commands import PromptCommand
+    from agent_cli.contracts.todos import Todo
+    from agent_cli.contracts.tooling import Tool
 
 # The user waits for the list after typing /model.
 _OFFERED_WITHIN_S: Final = 3.0
@@ -123,7 +124,7 @@ class App:
         return self._startup.workspace
 
     @property
-    def tools(self) -> Sequence[Tool]:
+    def tools(self) -> Sequence["Tool"]:
         """All tools the model currently has, those of plugins and MCP servers included."""
         return (*self._bench.own_tools(), *self.servers.tools())
 
@@ -132,7 +133,7 @@ class App:
         """Aliases and the model ids they stand for."""
         return self._settings.models
 
-    def prompt_commands(self) -> Sequence[PromptCommand]:
+    def prompt_commands(self) -> Sequence["PromptCommand"]:
         """Return the commands defined by prompt files; the first of each name."""
         return self._command_files.commands()
 
@@ -141,7 +142,7 @@ class App:
         written = await written_out(prompt, self._command_files.commands())
         return written.text, self.find_model(written.model) if written.model else None
 
-    def use_documents(self, documents: Documents) -> None:
+    def use_documents(self, documents: "Documents") -> None:
         """Read and write files of the workspace through an editor from now on."""
         self._bench.workspace.open_files.documents = documents
 
@@ -156,7 +157,7 @@ class App:
             self._bench.announce.warn(doubt)
         return model
 
-    async def offered_models(self) -> Sequence[OfferedModel]:
+    async def offered_models(self) -> Sequence["OfferedModel"]:
         """Return the models the server offers; none if it does not answer soon."""
         if not self._offered:
             from agent_cli.providers.model_list import offered_models  # noqa: PLC0415 - rare
@@ -167,12 +168,14 @@ class App:
                     self._offered = await offered_models(connection)
         return self._offered
 
-    def todos(self) -> Sequence[Todo]:
+    def todos(self) -> Sequence["Todo"]:
         """Return the to-do items of the model."""
         return todo_list(self.agent.conversation)
 
     def overview(self) -> Sequence[str]:
         """Return lines for the start: model, tools, sandbox, MCP servers."""
+        from agent_cli.app.overview import overview_lines  # noqa: PLC0415 - with a screen
+
         tools, servers = self._bench.own_tools(), self.servers.states()
         head = f"{self._bench.model.id} · {paths.shown(self._startup.workspace)}"
         return [head, *overview_lines(tools, servers, self._bench.sandbox.report)]
@@ -183,7 +186,7 @@ class App:
         return self._bench.servers.all
 
     def answer(
-        self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
+        self, servers: "ServerDialogs", model: "ModelDialogs", calls: "CallDialogs | None" = None
     ) -> None:
         """Let these dialogs answer MCP servers, the model and its agents.
 
@@ -193,7 +196,7 @@ class App:
         self._bench.person.dialogs, self._bench.person.calls = model, calls
         self.jobs.is_attended = lambda: model.can_ask
 
-    async def examine(self) -> CheckReport:
+    async def examine(self) -> "CheckReport":
         """Return the checks of `doctor` for this program; this sends the model a short request."""
         from agent_cli.app.doctor import diagnosis  # noqa: PLC0415 - rare
 

@@ -1,24 +1,28 @@
 """The MCP servers of this program: start them, offer their tools to the model, report on them."""
 
 import asyncio
-import html
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.dialogs import ServerDialogs
 from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
-from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.turn import Turn
-from agent_cli.mcp_client import McpServers, ServerConfig, ServerProblem
+from agent_cli.mcp_client import McpServers
 from agent_cli.mcp_client.deferral import Deferral
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.dialogs import ServerDialogs
+    from agent_cli.contracts.servers import ServerState
+    from agent_cli.mcp_client import ServerConfig, ServerProblem
 
 _INTRODUCTION = (
     "What connected MCP servers say about the use of their tools. Their authors wrote it, not the"
@@ -77,20 +81,22 @@ class Servers:
 
     def start(self) -> None:
         """Start the configured servers in the background; report those that cannot be started."""
-        configs: list[ServerConfig] = []
-        problems: list[ServerProblem] = []
-        for server in configured_servers(self._startup):
-            if isinstance(server, ServerConfig):
-                configs.append(server)
-            else:
-                problems.append(server)
-                self._warn(server.reason)
+        servers = [*configured_servers(self._startup)]
         self._started_at = asyncio.get_running_loop().time()
-        self.all.start(configs)
+        if servers:
+            self._start(servers)
+
+    def _start(self, servers: "Sequence[ServerConfig | ServerProblem]") -> None:
+        from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+
+        problems = [each for each in servers if not isinstance(each, ServerConfig)]
+        for problem in problems:
+            self._warn(problem.reason)
+        self.all.start(each for each in servers if isinstance(each, ServerConfig))
         for problem in problems:
             self.all.note_problem(problem)
 
-    def answer(self, dialogs: ServerDialogs) -> None:
+    def answer(self, dialogs: "ServerDialogs") -> None:
         """Let *dialogs* answer servers from now on, and show the current state."""
         self._host.dialogs = dialogs
         dialogs.servers_changed()
@@ -173,7 +179,7 @@ class Servers:
         )
         return [f"MCP {ready}/{wanted}"] if wanted else []
 
-    def _changed(self, state: ServerState) -> None:
+    def _changed(self, state: "ServerState") -> None:
         if state.phase is ServerPhase.FAILED and state.name not in self._given_up:
             self._warn(state.reason)
         if state.changed and state.changed != self._told.get(state.name):
@@ -195,6 +201,8 @@ def marked_instructions(said: Mapping[str, str]) -> str:
     """Return instructions as text for the model, marked with the server they come from."""
     if not said:
         return ""
+    import html  # noqa: PLC0415 - with the first server
+
     parts = [
         # A server must not be able to close its own tag and continue as another server.
         f'<mcp_server name="{html.escape(name)}">\n{_inside(text)}\n</mcp_server>'

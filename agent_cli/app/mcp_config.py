@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.switches import Switches
 from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.settings.environment import Environment
@@ -15,8 +15,11 @@ from agent_cli.system import paths
 from agent_cli.system.programs import search_path
 from agent_cli.trust.store import acting_files
 
+if TYPE_CHECKING:
+    from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 
-def configured_servers(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
+
+def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
     """Yield the MCP servers of settings and files; unusable ones as a problem with its reason.
 
     Raises:
@@ -24,6 +27,8 @@ def configured_servers(startup: StartupContext) -> Iterator[ServerConfig | Serve
     """
     switched = switches().of(startup.workspace)
     for server in _found(startup):
+        from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+
         if isinstance(server, ServerConfig) and server.name in switched:
             server = _switched(server, on=switched[server.name])
         if isinstance(server, ServerConfig) and server.transport == "stdio":
@@ -32,8 +37,10 @@ def configured_servers(startup: StartupContext) -> Iterator[ServerConfig | Serve
             yield server
 
 
-def _switched(server: ServerConfig, *, on: bool) -> ServerConfig | ServerProblem:
+def _switched(server: "ServerConfig", *, on: bool) -> "ServerConfig | ServerProblem":
     if on and server.problem:
+        from agent_cli.mcp_client import ServerProblem  # noqa: PLC0415 - with the first server
+
         return ServerProblem(server.name, server.problem)
     return replace(server, enabled=on)
 
@@ -62,7 +69,7 @@ def stranger(startup: StartupContext) -> Path | None:
     return None if own else startup.workspace
 
 
-def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
+def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
     mcp = startup.loaded.settings.mcp
     if not mcp.enabled:
         return
@@ -83,7 +90,7 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
     for path in (*_files(startup), user_file()):
         if not _is_there(path):
             continue
-        from agent_cli.mcp_client import read_config_file  # noqa: PLC0415 - as above
+        from agent_cli.mcp_client import ServerProblem, read_config_file  # noqa: PLC0415 - as above
 
         try:
             found = read_config_file(path, _variables(startup, path), **limits)
@@ -135,14 +142,14 @@ def _files(startup: StartupContext) -> Iterator[Path]:
 
 def servers_of_agent(
     startup: StartupContext, entries: Mapping[str, object], source: Path, folder: Path
-) -> Iterator[ServerConfig | ServerProblem]:
+) -> Iterator["ServerConfig | ServerProblem"]:
     """Yield the servers that the definition *source* of a subagent brings.
 
     Args:
         entries: The servers, in the format of `.mcp.json`.
         folder: The directory that the subagent works in.
     """
-    from agent_cli.mcp_client import server_config  # noqa: PLC0415 - few definitions bring any
+    from agent_cli.mcp_client import ServerConfig, server_config  # noqa: PLC0415 - few definitions bring any
 
     mcp = startup.loaded.settings.mcp
     for name, entry in entries.items():

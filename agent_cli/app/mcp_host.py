@@ -5,20 +5,24 @@ Translates between the two: a front end shows plain forms, a server gets plain a
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.app.mcp_config import switches
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.dialogs import Form, ServerDialogs
+from agent_cli.contracts.dialogs import Form
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import EventSink, Notice, UsageChanged
 from agent_cli.contracts.provider import Model, StreamFn
-from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.agent import Agent
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
 from agent_cli.mcp_client.sampling import sampling
 from agent_cli.system import paths
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.dialogs import ServerDialogs
+    from agent_cli.contracts.servers import SamplingRequest
 
 
 class ServerHost:
@@ -98,7 +102,7 @@ class ServerHost:
         filled = await self.dialogs.fill_form(_form(question))
         return ElicitationAnswer(filled.action, filled.values)
 
-    async def _allow(self, request: SamplingRequest) -> bool:
+    async def _allow(self, request: "SamplingRequest") -> bool:
         if self.dialogs is None:
             return False
         return await self.dialogs.allow_sampling(request, model=self._model.id)

@@ -1,14 +1,16 @@
 """The lines shown at the start: tools, sandbox and MCP servers."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from agent_cli.contracts.servers import ServerState
-from agent_cli.contracts.tooling import Tool
-from agent_cli.sandbox import Report
+if TYPE_CHECKING:
+    from agent_cli.contracts.servers import ServerState
+    from agent_cli.contracts.tooling import Tool
+    from agent_cli.sandbox import Report
 
 
 def overview_lines(
-    tools: Sequence[Tool], servers: Sequence[ServerState], sandbox: Report | None
+    tools: Sequence["Tool"], servers: Sequence["ServerState"], sandbox: "Report | None"
 ) -> list[str]:
     """Return the lines; without a sandbox report, the status line shows the sandbox later."""
     names = ", ".join(state.name for state in servers)

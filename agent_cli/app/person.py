@@ -1,13 +1,10 @@
 """The user at the terminal, as the model's tools reach them."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import (
-    CallDialogs,
-    Decision,
-    ModelDialogs,
     PlanApproved,
     Rejected,
 )
@@ -25,6 +22,13 @@ from agent_cli.core.declining import (
 from agent_cli.core.run_result import RunResult
 from agent_cli.plugins.ask_user import Question
 from agent_cli.policies.permissions import Permissions
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.dialogs import (
+        CallDialogs,
+        Decision,
+        ModelDialogs,
+    )
 
 _NOBODY: Final = (
     "Nobody can answer in this run. Choose the most sensible reading, say which, and go on."

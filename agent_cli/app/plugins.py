@@ -11,7 +11,6 @@ from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
 from agent_cli.plugins.output_styles import OutputStyles
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
-from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.skills import skills
 from agent_cli.plugins.todo import todo
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
@@ -58,6 +57,8 @@ def _shipped_plugins(
     yield skills(_skill_folders(startup), warn=warn)
     yield todo()
     if startup.loaded.settings.plugins.reminders and not one_shot:
+        from agent_cli.plugins.reminders import reminders  # noqa: PLC0415 - not with -p
+
         yield reminders()
 
 

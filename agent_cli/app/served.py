@@ -34,7 +34,7 @@ class ServedProgram(EditorProgram):
 
     def transcript(self, id: str) -> str:
         """Return a session as Markdown, without secrets; raises SessionError."""
-        from agent_cli.session_store import export  # noqa: PLC0415
+        from agent_cli.session_store.export import export  # noqa: PLC0415
 
         redact = Redactor.of(self._startup.environment).text
         return export(self._store.read(id), "md", redact=redact)

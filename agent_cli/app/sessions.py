@@ -4,26 +4,28 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.providers.models import model_by_id
-from agent_cli.session_store import Session, SessionStore, export, search
-from agent_cli.session_store.export import Format
+from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import read_header
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.spending import cost_since
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.background import in_background
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.sessions import SessionInfo, SessionMatch
+    from agent_cli.session_store.export import Format
 
 _FOUND_MAX: Final = 50
 
@@ -121,7 +123,7 @@ class Sessions:
         agent.subscribe(session.record)
         return session.close
 
-    def agents(self) -> Sequence[SessionInfo]:
+    def agents(self) -> Sequence["SessionInfo"]:
         """Return the sessions of subagents of the current session, newest first."""
         return self._store.of_agents(self._session.id).list() if self._session else ()
 
@@ -135,16 +137,18 @@ class Sessions:
         worked = (info for info in self.agents() if info.updated_at_ms >= prompt.at_ms)
         return sum(cost_since(info, prompt.at_ms) for info in worked)
 
-    def list(self) -> Sequence[SessionInfo]:
+    def list(self) -> Sequence["SessionInfo"]:
         """Return all sessions, newest first."""
         return self._store.list()
 
-    def search(self, words: Sequence[str]) -> Sequence[SessionMatch]:
+    def search(self, words: Sequence[str]) -> Sequence["SessionMatch"]:
         """Return the sessions in which an entry has all *words*, the most recently used first.
 
         Raises:
             SessionError: The search took too long.
         """
+        from agent_cli.session_store.search import search  # noqa: PLC0415 - rare
+
         redact = Redactor.of(self._startup.environment).text
         found = search(self._store, words, redact=redact)
         return list(islice(found, _FOUND_MAX))
@@ -177,12 +181,14 @@ class Sessions:
         self._agent.adopt(session.rewind(prompt_id))
         self._opened(session, resumed=True)
 
-    def export(self, to: Format) -> Path:
+    def export(self, to: "Format") -> Path:
         """Write this session, without secrets, into the workspace and return the file.
 
         Raises:
             SessionError: Nothing is stored yet, or the file cannot be written.
         """
+        from agent_cli.session_store.export import export  # noqa: PLC0415 - rare
+
         id = self._kept().id
         redact = Redactor.of(self._startup.environment).text
         text = export(self._store.read(id), to, redact=redact)

@@ -7,12 +7,14 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.app.hooks import environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
-from agent_cli.repl.status_data import StatusCommand
+
+if TYPE_CHECKING:
+    from agent_cli.repl.status_data import StatusCommand
 
 _TOLD_CHARS_MAX: Final = 200
 _UNTRUSTED: Final = (
@@ -21,8 +23,10 @@ _UNTRUSTED: Final = (
 )
 
 
-def status_line(startup: StartupContext) -> StatusCommand | None:
+def status_line(startup: StartupContext) -> "StatusCommand | None":
     """Return the runner of the command in the settings, or None without a command."""
+    from agent_cli.repl.status_data import StatusCommand  # noqa: PLC0415 - most set none
+
     command = startup.loaded.settings.status_line.command
     if command is None:
         return None

@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.app.checks import Check
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.provider import StreamFn
@@ -16,6 +15,7 @@ from agent_cli.providers.models import cost_microdollars
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
+    from agent_cli.app.checks import Check
     from agent_cli.telemetry.agent_telemetry import AgentTelemetry
     from agent_cli.telemetry.otlp import OtlpExport
 
@@ -108,8 +108,10 @@ class SessionTelemetry:
             await self._export.aclose(self._flush_limit_s)
 
 
-def telemetry_checks(startup: StartupContext) -> Iterator[Check]:
+def telemetry_checks(startup: StartupContext) -> Iterator["Check"]:
     """Yield each telemetry destination and whether it can be reached, if telemetry is enabled."""
+    from agent_cli.app.checks import Check  # noqa: PLC0415 - with doctor
+
     settings = startup.loaded.settings.telemetry
     if not settings.enabled:
         return

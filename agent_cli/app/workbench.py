@@ -15,15 +15,16 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 
 from agent_cli.app import logs, parts
-from agent_cli.app.agent_places import tell_left_worktrees
 from agent_cli.app.agents import AgentTree
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.context_window import ContextWindow
 from agent_cli.app.hooks import HookHost, SessionHooks
 from agent_cli.app.jobs import JobHost
+from agent_cli.app.left_worktrees import tell_left_worktrees
 from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.person import ModelsPerson
@@ -88,7 +89,10 @@ class Workbench:
         self.sandbox = parts.sandbox(startup, warn)
         self._log = logs.EventLog()
         launcher = self.workspace.launcher
-        self._preparations = Preparations(self.sandbox, launcher, self._log, one_shot=one_shot)
+        tell_left = partial(tell_left_worktrees, self.workspace.root, warn)
+        self._preparations = Preparations(
+            self.sandbox, launcher, self._log, tell_left, one_shot=one_shot
+        )
         self.output_styles = output_styles(startup, warn)
         self.agents = AgentTree(self, startup, of_plugins=self._plugins.agent_folders)
         self._builtin_tools = parts.tools(startup, self.workspace, self.sandbox)
@@ -193,7 +197,6 @@ class Workbench:
         self._preparations.started()
         for text in self._startup.notices:
             self.announce.warn(text)
-        tell_left_worktrees(self.workspace.root, self.announce.warn)
         self.servers.start()
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)

@@ -9,16 +9,18 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.attachments.files import attach, named_files, place
-from agent_cli.attachments.images import Image, fitted, is_image, read_image
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, text_of, typed_in
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
+
+if TYPE_CHECKING:
+    from agent_cli.attachments.images import Image
 
 _NAME_CHARS_MAX: Final = 60
 # Shrinking the largest image takes a second or two.
@@ -59,7 +61,7 @@ class Attachments:
         self._fitting = ThreadPoolExecutor(1, "fit image")
         self._blocks: dict[str, Future[Block]] = {}
 
-    def add(self, image: Image, name: str) -> str:
+    def add(self, image: "Image", name: str) -> str:
         """Return the mark for *image*, and start shrinking the image in a thread."""
         shown = one_line(reveal(name), _NAME_CHARS_MAX).replace("[", "(").replace("]", ")")
         mark = f"[image {len(self._blocks) + 1}: {shown} {image.width}×{image.height}]"
@@ -72,6 +74,8 @@ class Attachments:
         Raises:
             UsageError: The image cannot be read or sent.
         """
+        from agent_cli.attachments.images import is_image, read_image  # noqa: PLC0415 - with an image
+
         found = place(path, self._folder)
         return self.add(read_image(found), found.name) if is_image(found) else None
 
@@ -176,7 +180,9 @@ async def with_attachments(
     return await attachments.attached(message, typed=f"{before}\n{after}")
 
 
-def _fitted_block(image: Image) -> Block:
+def _fitted_block(image: "Image") -> Block:
+    from agent_cli.attachments.images import fitted  # noqa: PLC0415 - with an image
+
     return fitted(image).block
 
 

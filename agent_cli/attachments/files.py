@@ -7,7 +7,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from agent_cli.attachments.images import is_image
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted
 from agent_cli.terminal.narration import one_line
@@ -47,6 +46,8 @@ def named_files(text: str, folder: Path) -> list[NamedFile]:
 
     Relative paths start at *folder*. A text that is long or has many names was pasted: none counts.
     """
+    from agent_cli.attachments.images import is_image  # noqa: PLC0415 - with a file
+
     if len(text) > _TEXT_CHARS_MAX:
         return []
     found: dict[int, NamedFile] = {}

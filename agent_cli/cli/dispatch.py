@@ -6,7 +6,6 @@ from pathlib import Path
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
-from agent_cli.cli.completion import complete
 from agent_cli.cli.conversations import decide, open_repl, play_demo, print_answer
 from agent_cli.cli.protocols import mcp, serve_editor
 from agent_cli.contracts.errors import UsageError
@@ -89,6 +88,12 @@ def _hooks(arguments: Arguments) -> int:
     return run(arguments.operands, start(arguments, may_ask=False))
 
 
+def _complete(arguments: Arguments) -> int:
+    from agent_cli.cli.completion import complete  # noqa: PLC0415
+
+    return complete(arguments)
+
+
 def _explain(arguments: Arguments) -> int:
     from agent_cli.cli.permissions import explain  # noqa: PLC0415
 
@@ -121,7 +126,7 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "permissions explain": _explain,
     "acp": serve_editor,
     "batch": _batch,
-    "completion": complete,
+    "completion": _complete,
     "hooks": _hooks,
     "mcp": mcp,
 }

@@ -2,15 +2,17 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.headless.limits import RunLimits
 from agent_cli.headless.options import RunOptions
-from agent_cli.headless.output_dir import OutputDir
 from agent_cli.headless.report import RunReport
-from agent_cli.headless.structured import OutputSchema
 from agent_cli.prompt_files.prompt_text import read_prompt
+
+if TYPE_CHECKING:
+    from agent_cli.headless.output_dir import OutputDir
 
 
 def run_options(arguments: Arguments) -> RunOptions:
@@ -19,9 +21,16 @@ def run_options(arguments: Arguments) -> RunOptions:
     Raises:
         UsageError: A given file or directory cannot be used.
     """
-    directory = OutputDir.prepare(arguments.output_dir) if arguments.output_dir else None
+    directory = schema = None
+    if arguments.output_dir:
+        from agent_cli.headless.output_dir import OutputDir  # noqa: PLC0415 - rare
+
+        directory = OutputDir.prepare(arguments.output_dir)
     with failure_kept(directory):
-        schema = OutputSchema.read(arguments.json_schema) if arguments.json_schema else None
+        if arguments.json_schema:
+            from agent_cli.headless.structured import OutputSchema  # noqa: PLC0415 - rare
+
+            schema = OutputSchema.read(arguments.json_schema)
     limits = RunLimits(arguments.time_limit_s, arguments.tokens_max)
     return RunOptions(limits, schema, directory)
 
@@ -43,7 +52,7 @@ def prompt_of(arguments: Arguments) -> str:
 
 
 @contextmanager
-def failure_kept(directory: OutputDir | None) -> Generator[None]:
+def failure_kept(directory: "OutputDir | None") -> Generator[None]:
     """Write the result of a run that could not begin to *directory* as well."""
     try:
         yield

@@ -23,10 +23,13 @@ from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
 from agent_cli.core.branching import places
 from agent_cli.core.run_result import RunResult
-from agent_cli.session_store import SessionStore, export, search, transcript, verify
-from agent_cli.session_store.export import Format
+from agent_cli.session_store import SessionStore
+from agent_cli.session_store.export import Format, export
 from agent_cli.session_store.history import History
 from agent_cli.session_store.listing import COLUMNS, as_json, last_used, row
+from agent_cli.session_store.search import search
+from agent_cli.session_store.transcript import transcript
+from agent_cli.session_store.verify import verify
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.shapes import is_object

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.servers import FormField, SamplingRequest
 from agent_cli.contracts.timeline import Json
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.servers import FormField, SamplingRequest
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
 
@@ -23,7 +25,7 @@ class Form:
 
     server: str
     message: str
-    fields: Sequence[FormField]
+    fields: Sequence["FormField"]
     fault: Callable[[str, Json], str]
 
 
@@ -52,7 +54,7 @@ class ServerDialogs(Protocol):
         """Show the user a URL that a server wants them to visit, and open it if they agree."""
         ...
 
-    async def allow_sampling(self, request: SamplingRequest, *, model: str) -> bool:
+    async def allow_sampling(self, request: "SamplingRequest", *, model: str) -> bool:
         """Show a server's request to *model*; return whether the user allows it."""
         ...
 

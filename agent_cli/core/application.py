@@ -6,15 +6,17 @@ Each front end adds what it alone needs in its own `ports.py`; the composition r
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.permissions_port import PermissionsPort
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 
 
 class AgentApplication(AbstractAsyncContextManager["AgentApplication"], Protocol):
@@ -92,7 +94,7 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
         ...
 
     def answer(
-        self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
+        self, servers: "ServerDialogs", model: "ModelDialogs", calls: "CallDialogs | None" = None
     ) -> None:
         """Let these dialogs answer questions of MCP servers, the model and its subagents.
 

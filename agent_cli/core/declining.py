@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from agent_cli.contracts.dialogs import Approved, Decision
+from agent_cli.contracts.dialogs import Approved
 from agent_cli.contracts.events import AgentStart, Event, ToolCall
 from agent_cli.core.agent import Agent
 from agent_cli.core.run_result import RunResult
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.dialogs import Decision
 
 UNWANTED: Final = "The user does not want this call to run. Do not try it again in another form."
 STOPPED: Final = "The user stopped here instead of answering."
@@ -37,7 +40,7 @@ def unwanted_because(comment: str) -> str:
 
 
 async def apply_decisions(
-    agent: Agent, calls: Sequence[ToolCall], decisions: Sequence[Decision]
+    agent: Agent, calls: Sequence[ToolCall], decisions: Sequence["Decision"]
 ) -> RunResult:
     """Approve or reject each of *calls* and resume the run; a decision that stops ends it.
 

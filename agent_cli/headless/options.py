@@ -1,10 +1,13 @@
 """Options of one run without a REPL."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agent_cli.headless.limits import RunLimits
-from agent_cli.headless.output_dir import OutputDir
-from agent_cli.headless.structured import OutputSchema
+
+if TYPE_CHECKING:
+    from agent_cli.headless.output_dir import OutputDir
+    from agent_cli.headless.structured import AnswerCheck, OutputSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,5 +15,13 @@ class RunOptions:
     """Options of one run: limits, the form of its answer, and the output directory."""
 
     limits: RunLimits = field(default_factory=RunLimits)
-    schema: OutputSchema | None = None
-    output_dir: OutputDir | None = None
+    schema: "OutputSchema | None" = None
+    output_dir: "OutputDir | None" = None
+
+    def answer_check(self) -> "AnswerCheck | None":
+        """Return the check of the answer; None without a schema."""
+        if self.schema is None:
+            return None
+        from agent_cli.headless.structured import AnswerCheck  # noqa: PLC0415 - rare
+
+        return AnswerCheck(self.schema)

@@ -5,11 +5,13 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import AgentCliError, UsageError
-from agent_cli.contracts.file_changes import Difference
 from agent_cli.contracts.timeline import Json
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.file_changes import Difference
 
 _RESULT: Final = "result.json"
 _JOURNAL: Final = "session.jsonl"
@@ -51,7 +53,7 @@ class OutputDir:
         except OSError as error:
             raise self._unwritable(error) from error
 
-    def write_changes(self, changes: Sequence[Difference], root: Path) -> None:
+    def write_changes(self, changes: Sequence["Difference"], root: Path) -> None:
         """Write the changes made by the agent's tools below *root* as a unified diff.
 
         Meant for people: it does not show line endings.
@@ -84,7 +86,7 @@ class OutputDir:
         return AgentCliError(f"--output-dir: {self.path} cannot be written: {error.strerror}")
 
 
-def _patch(changes: Sequence[Difference], root: Path) -> Iterator[str]:
+def _patch(changes: Sequence["Difference"], root: Path) -> Iterator[str]:
     for change in changes:
         path = change.path
         name = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

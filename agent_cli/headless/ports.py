@@ -1,11 +1,13 @@
 """The ports of a run without a REPL to the program."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from agent_cli.contracts.file_changes import FileChangesPort
 from agent_cli.contracts.provider import Model
 from agent_cli.core.application import AttachingApplication
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.file_changes import FileChangesPort
 
 
 class Application(AttachingApplication, Protocol):
@@ -27,7 +29,7 @@ class Application(AttachingApplication, Protocol):
         ...
 
     @property
-    def file_changes(self) -> FileChangesPort:
+    def file_changes(self) -> "FileChangesPort":
         """The changes the agent made to files."""
         ...
 

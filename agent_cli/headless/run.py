@@ -1,6 +1,5 @@
 """One run without a REPL: `agent-cli -p`, or `agent-cli sessions approve`."""
 
-import json
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -33,7 +32,6 @@ from agent_cli.headless.ports import Application
 from agent_cli.headless.prompt import Given, preparing, read_prompt
 from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.headless.stream_json import to_json, to_line
-from agent_cli.headless.structured import AnswerCheck, InvalidAnswer
 from agent_cli.system import stop_signals
 from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
@@ -77,7 +75,7 @@ class _HeadlessRun:
         self._format = output_format
         self._options = options
         self._limits = LimitWatch(options.limits, self._stop_at_limit)
-        self._answer_check = AnswerCheck(options.schema) if options.schema else None
+        self._answer_check = options.answer_check()
         self._failed_to_write = False
         self._writer = Writer(sys.stdout, sys.stderr, color=color)
         self._outcome = RunReport()
@@ -232,15 +230,8 @@ class _HeadlessRun:
         outcome = self._outcome
         if self._answer_check is None or outcome.stop_reason != "end_turn":
             return
-        try:
-            value = self._answer_check.schema.parse(outcome.text)
-        except InvalidAnswer as fault:
-            outcome.stop_reason = "invalid_output"
-            told = "; ".join(str(fault).splitlines())
-            self._tell(ErrorShown(f"the answer does not fit --json-schema: {told}"))
-        else:
-            outcome.output = (value,)
-            outcome.text = json.dumps(value, ensure_ascii=False)
+        if fault := self._answer_check.settle(outcome):
+            self._tell(ErrorShown(fault))
 
     async def _write_changes(self, app: Application) -> None:
         """Write the changes; called however the run ends, even if interrupted or failed."""

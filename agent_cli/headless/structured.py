@@ -12,6 +12,7 @@ from agent_cli.contracts.events import Event, EventSink, MessageEnd
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.agent import Agent
+from agent_cli.headless.report import RunReport
 
 _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
 
@@ -82,7 +83,7 @@ class AnswerCheck:
     """Asks the model once for a corrected answer, in the same run and under its limits."""
 
     def __init__(self, schema: OutputSchema) -> None:
-        self.schema = schema
+        self._schema = schema
         self._is_corrected = False
 
     def listener(self, agent: Agent) -> EventSink:
@@ -97,11 +98,22 @@ class AnswerCheck:
 
         return listen
 
+    def settle(self, outcome: RunReport) -> str:
+        """Store the final answer's value in *outcome*, or return a sentence about its fault."""
+        try:
+            value = self._schema.parse(outcome.text)
+        except InvalidAnswer as fault:
+            outcome.stop_reason = "invalid_output"
+            return f"the answer does not fit --json-schema: {'; '.join(str(fault).splitlines())}"
+        outcome.output = (value,)
+        outcome.text = json.dumps(value, ensure_ascii=False)
+        return ""
+
     def _require_fit(self, agent: Agent, answer: str) -> None:
         if self._is_corrected:
             return
         try:
-            self.schema.parse(answer)
+            self._schema.parse(answer)
         except InvalidAnswer as fault:
             self._is_corrected = True
             agent.follow_up(UserMessage.of(_correction(fault)))

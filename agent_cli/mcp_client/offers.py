@@ -5,11 +5,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.servers import ServerPrompt, ServerResource
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 
 if TYPE_CHECKING:
+    from agent_cli.contracts.servers import ServerPrompt, ServerResource
     from agent_cli.mcp_client.connection import ServerConnection
 
 
@@ -56,12 +56,12 @@ class Offers:
         }
         return {name: text for name, text in sorted(said.items()) if text}
 
-    def prompts(self) -> tuple[ServerPrompt, ...]:
+    def prompts(self) -> tuple["ServerPrompt", ...]:
         """Return the prompts of all servers, by command."""
         listed = (each.offering.catalogue.prompts for each in self._connections.values())
         return tuple(sorted(chain.from_iterable(listed), key=lambda prompt: prompt.command))
 
-    def resources(self) -> tuple[ServerResource, ...]:
+    def resources(self) -> tuple["ServerResource", ...]:
         """Return the resources of all servers, by server and address."""
         listed = (each.offering.catalogue.resources for each in self._connections.values())
         return tuple(sorted(chain.from_iterable(listed), key=lambda each: (each.server, each.uri)))

@@ -5,16 +5,18 @@ first call, together with the server's instructions. A read-only mark is only it
 such a tool runs without approval once a person has approved it.
 """
 
-import difflib
 import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.private_file import read_private_object, write_private
+
+if TYPE_CHECKING:
+    from agent_cli.mcp_client.config import ServerConfig
 
 READS_ONLY = "\nIt says that it only reads: it runs unasked.\n"
 """The end of the definition of a tool marked read-only."""
@@ -29,7 +31,7 @@ class Pins:
         self._path = path
         self._writing = Lock()
 
-    def pin(self, config: ServerConfig, approved: Mapping[str, str]) -> None:
+    def pin(self, config: "ServerConfig", approved: Mapping[str, str]) -> None:
         """Store *approved*, tool → definition; thread-safe.
 
         Raises:
@@ -37,11 +39,11 @@ class Pins:
         """
         self._add(_identity(config), approved)
 
-    def vouch(self, config: ServerConfig, tool: str, definition: str) -> None:
+    def vouch(self, config: "ServerConfig", tool: str, definition: str) -> None:
         """Store that a person approved *tool*, which is marked read-only; as `pin()`."""
         self._add(_identity(config) + _READING, {tool: definition})
 
-    def vouched(self, config: ServerConfig) -> Mapping[str, str]:
+    def vouched(self, config: "ServerConfig") -> Mapping[str, str]:
         """Return tool → the definition with which a person approved it as read-only.
 
         Raises:
@@ -49,7 +51,7 @@ class Pins:
         """
         return self._read().get(_identity(config) + _READING, {})
 
-    def reads_unasked(self, config: ServerConfig, name: str) -> bool:
+    def reads_unasked(self, config: "ServerConfig", name: str) -> bool:
         """Return whether a person approved the tool with this public *name* as read-only.
 
         Raises:
@@ -60,7 +62,7 @@ class Pins:
             for tool, definition in self.vouched(config).items()
         )
 
-    def of_server(self, config: ServerConfig) -> Mapping[str, str]:
+    def of_server(self, config: "ServerConfig") -> Mapping[str, str]:
         """Return tool → the approved definition.
 
         Raises:
@@ -83,13 +85,15 @@ class Pins:
 
 def difference(tool: str, approved: str, now: str) -> str:
     """Return the change as a unified diff."""
+    import difflib  # noqa: PLC0415 - where a tool changed
+
     lines = difflib.unified_diff(
         approved.splitlines(), now.splitlines(), f"{tool} (approved)", f"{tool} (now)", lineterm=""
     )
     return "\n".join(lines)
 
 
-def _identity(config: ServerConfig) -> str:
+def _identity(config: "ServerConfig") -> str:
     """Return the server's name with a hash of its configuration, to tell programs apart."""
     what = json.dumps([config.transport, config.command, config.args, config.url])
     return f"{config.name} {sha256(what.encode(errors='surrogatepass')).hexdigest()[:16]}"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase, ServerState
-from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.offers import Offers
 from agent_cli.mcp_client.restarts import NORMAL_RESTARTS, RestartPolicy
 from agent_cli.system.importing import load
 
 if TYPE_CHECKING:
+    from agent_cli.mcp_client.config import ServerConfig, ServerProblem
     from agent_cli.mcp_client.connection import ServerConnection
     from agent_cli.mcp_client.requests import Requests
 
@@ -22,7 +22,7 @@ _CLOSE_LIMIT_S = 8.0
 _CHANGE_WAIT_S = 1.0
 
 
-def _check_web(config: ServerConfig) -> None:
+def _check_web(config: "ServerConfig") -> None:
     if config.transport == "stdio":
         raise UsageError(f"MCP server '{config.name}' runs on this machine: nothing to sign in to")
 
@@ -82,7 +82,7 @@ class McpServers(Offers):
             # Called without the body's error, which it would wrap in a group; no task is left.
             await self._group.__aexit__(None, None, None)
 
-    def start(self, configs: Iterable[ServerConfig]) -> None:
+    def start(self, configs: Iterable["ServerConfig"]) -> None:
         """Connect to the enabled ones of *configs*, all at once, in the background.
 
         The first of each name wins, also over several calls.
@@ -102,7 +102,7 @@ class McpServers(Offers):
         if wanted:
             self._loaders.append(self._group.create_task(self._load_and_connect(wanted)))
 
-    def note_problem(self, problem: ServerProblem) -> None:
+    def note_problem(self, problem: "ServerProblem") -> None:
         """List a configured server that cannot be used, unless another has its name."""
         if problem.name not in self._states:
             self._show(ServerState(problem.name, ServerPhase.MISCONFIGURED, problem.reason))
@@ -188,7 +188,7 @@ class McpServers(Offers):
             await self._stop(connection)
         self._show(ServerState(name, ServerPhase.DISABLED))
 
-    def _configured(self, name: str) -> ServerConfig:
+    def _configured(self, name: str) -> "ServerConfig":
         if name not in self._configs:
             known = ", ".join(self._configs) or "none"
             raise UsageError(
@@ -253,7 +253,7 @@ class McpServers(Offers):
             for task in unfinished:
                 task.cancel()
 
-    async def _load_and_connect(self, configs: list[ServerConfig]) -> None:
+    async def _load_and_connect(self, configs: list["ServerConfig"]) -> None:
         try:
             connection_type = await asyncio.to_thread(_load_sdk)
         except ImportError as error:

@@ -35,8 +35,9 @@ def discover(workspace: Path, *, disabled: Collection[str] = ()) -> DiscoveredPl
     """
     plugins: list[Plugin] = []
     problems: list[str] = []
+    offered = entry_points()  # reads the metadata of every installed package
     for group in (PLUGINS_GROUP, TOOLS_GROUP):
-        for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        for entry in sorted(offered.select(group=group), key=lambda entry: entry.name):
             if entry.name in disabled:
                 continue
             try:

@@ -4,7 +4,6 @@ A project's files are only text for the model, so they are shown in untrusted wo
 they are marked as the repository's words, which give no permission.
 """
 
-import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
@@ -151,6 +150,8 @@ class _Instructions:
 
 
 def _fenced(path: Path, source: str, text: str) -> str:
+    import html  # noqa: PLC0415 - where a project has instructions
+
     # The file must not be able to end its own fence, nor to open one for another source.
     inside = _FENCE.sub("&lt;", text.strip())
     return (

@@ -19,6 +19,7 @@ from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.connection import Connection, known_credential
 from agent_cli.providers.failures import (
+    BrokenReply,
     CallFailed,
     Refusal,
     broken_off,
@@ -28,15 +29,14 @@ from agent_cli.providers.failures import (
 from agent_cli.providers.gulps import Gulps
 from agent_cli.providers.platforms import ANTHROPIC
 from agent_cli.providers.progress import ProgressLimit
-from agent_cli.providers.reply_builder import BrokenReply, ReplyBuilder
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.providers.sse import EventDecoder, ServerSentEvent
 from agent_cli.providers.wire import parameters
 from agent_cli.system.importing import load
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
+    from agent_cli.providers.sse import ServerSentEvent
     from agent_cli.providers.transport import Client, OpenReply
 
 # Optional fields: if a server's 400 names one, the call is repeated without it.
@@ -166,6 +166,8 @@ async def _call(
             connection.on_sent()  # the SDK does not document when
         if opened.content_type.startswith(NO_STREAMS):
             raise not_the_api(client.base_url, opened.content_type, address)
+        from agent_cli.providers.reply_builder import ReplyBuilder  # noqa: PLC0415 - request is sent
+
         builder = ReplyBuilder(request.model.id, opened.request_id)
         try:
             async with aclosing(_payloads(opened, limit)) as payloads:
@@ -199,6 +201,8 @@ async def _payloads(
     opened: "OpenReply", limit: ProgressLimit
 ) -> AsyncGenerator[Mapping[str, Json], None]:
     """Yield the JSON of each event; an `error` event ends the call."""
+    from agent_cli.providers.sse import EventDecoder  # noqa: PLC0415 - request is sent
+
     decoder, gulps = EventDecoder(), Gulps()
     clock = asyncio.get_running_loop().time
     try:
@@ -219,7 +223,7 @@ async def _payloads(
         raise BrokenReply(str(error)) from error
 
 
-def _payload(event: ServerSentEvent, opened: "OpenReply") -> Mapping[str, Json]:
+def _payload(event: "ServerSentEvent", opened: "OpenReply") -> Mapping[str, Json]:
     if event.name == "error":
         raise _error_in_stream(opened.redact(event.data), opened.request_id)
     payload: Json = json.loads(event.data)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from textwrap import shorten
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.options import FailureKind
@@ -53,6 +52,10 @@ class CallFailed(Exception):
         self.retryable = retryable
         self.kind = kind
         self.asked_delay_s = asked_delay_s
+
+
+class BrokenReply(Exception):
+    """The stream violates the Messages API; str() says where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +146,8 @@ def _too_long(refusal: Refusal) -> bool:
 
 def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
     # A proxy may answer with a whole page: quote only one line.
+    from textwrap import shorten  # noqa: PLC0415 - rare
+
     words = refusal.message.strip().rstrip(".")
     said = shorten(words, MAX_SAID_CHARS, placeholder=" ...")
     if _too_long(refusal):
@@ -167,6 +172,8 @@ def _of_cloud(refusal: Refusal, said: str) -> tuple[str, str] | None:
 
 
 def _of_status(refusal: Refusal, said: str) -> tuple[str, str]:
+    from textwrap import shorten  # noqa: PLC0415 - rare
+
     remedies = refusal.remedies
     match refusal.status:
         case 200 if refusal.kind == "overloaded_error":

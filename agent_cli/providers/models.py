@@ -3,7 +3,6 @@
 import tomllib
 from dataclasses import replace
 from decimal import Decimal
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Final, overload
@@ -124,6 +123,8 @@ def with_known_facts(model: Model) -> Model:
 
 def doubt_about(model_id: str) -> str:
     """Return a sentence about a model that is not in models.toml; "" for a known model."""
+    from difflib import get_close_matches  # noqa: PLC0415 - with an unknown id
+
     if _facts(model_id):
         return ""
     near = get_close_matches(model_id, model_table().models, n=1)

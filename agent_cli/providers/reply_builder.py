@@ -20,15 +20,12 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
+from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.models import cost_microdollars
 
 INVALID_JSON = "INVALID_JSON"
 # A model that repeats "[" without end must not break the run or the record, which recurse.
 _DEPTH_MAX = 100
-
-
-class BrokenReply(Exception):
-    """The stream violates the Messages API; str() says where."""
 
 
 @dataclass(slots=True)

@@ -5,19 +5,7 @@ session = store.create(conversation, workspace)         session, conversation = 
 the conversation's publisher calls session.record(event) before any other listener
 """
 
-from agent_cli.session_store.export import export
-from agent_cli.session_store.search import search
 from agent_cli.session_store.session import Session
 from agent_cli.session_store.store import SessionStore
-from agent_cli.session_store.transcript import transcript
-from agent_cli.session_store.verify import Finding, verify
 
-__all__ = [
-    "Finding",
-    "Session",
-    "SessionStore",
-    "export",
-    "search",
-    "transcript",
-    "verify",
-]
+__all__ = ["Session", "SessionStore"]

@@ -8,10 +8,10 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import SessionError
-from agent_cli.contracts.sessions import SessionInfo, SessionMatch
+from agent_cli.contracts.sessions import SessionMatch
 from agent_cli.contracts.timeline import Output, TextOutput, ToolOutput, UserOutput
 from agent_cli.core.projection import entries
 from agent_cli.session_store.history import BLOBS_DIR, History
@@ -20,6 +20,9 @@ from agent_cli.session_store.transcript import content_text, entry_text
 from agent_cli.system.programs import find_program
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.sessions import SessionInfo
 
 _LIMIT_S: Final = 20.0
 _AROUND_CHARS: Final = 60
@@ -58,7 +61,7 @@ def search(
 
 def _match(
     history: History,
-    info: SessionInfo,
+    info: "SessionInfo",
     patterns: Sequence[re.Pattern[str]],
     redact: Callable[[str], str],
 ) -> SessionMatch | None:

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import SessionError, SessionNotFound
 from agent_cli.contracts.messages import now_ms
-from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Output
-from agent_cli.core.branching import up_to
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.recorded_calls import new_id
 from agent_cli.session_store.codec import Codec, JsonObject
@@ -18,13 +17,15 @@ from agent_cli.session_store.history import (
     read_mended,
     unpacked,
 )
-from agent_cli.session_store.listing import describe
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
 from agent_cli.session_store.session import Session, Tell
 from agent_cli.system import paths
 from agent_cli.system.importing import collections_paused
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.sessions import SessionInfo
 
 _AGENTS = "agents"
 
@@ -130,6 +131,8 @@ class SessionStore:
         Raises:
             SessionNotFound: There is no such session, or nothing in it has the id *at*.
         """
+        from agent_cli.core.branching import up_to  # noqa: PLC0415 - only a fork needs it
+
         history = self.read(id)
         header = history.header or Header(id, "", now_ms())
         prompts = up_to(history.prompts, at) if at else history.prompts
@@ -189,7 +192,7 @@ class SessionStore:
                 return path.stem
         raise SessionError(f"there is no session of {workspace} to continue yet")
 
-    def list(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
+    def list(self, *, limit: int | None = None) -> Sequence["SessionInfo"]:
         """Return the sessions, last used first; at most *limit*."""
         found: list[SessionInfo] = []
         for path in self.files()[:limit]:
@@ -214,8 +217,10 @@ class SessionStore:
                 used_at_ns[path] = path.stat().st_mtime_ns
         return sorted(used_at_ns, key=used_at_ns.__getitem__, reverse=True)
 
-    def describe(self, path: Path) -> SessionInfo:
+    def describe(self, path: Path) -> "SessionInfo":
         """Return the list entry of the session in the file *path*."""
+        from agent_cli.session_store.listing import describe  # noqa: PLC0415 - only lists need it
+
         stamp, known = paths.stamp(path), self._known.get(path)
         if known is None or known[0] != stamp:
             self._known[path] = known = (stamp, describe(path, self._codec))

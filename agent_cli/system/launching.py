@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from agent_cli.system.launcher import HEADER_BYTES
-
 _PACKAGE = Path(__file__).parents[1]
 # Replace the packages' own __init__ files, whose imports take a second and are for the session.
 _PROGRAM = """
@@ -164,6 +162,8 @@ class Launcher:
             self._forget()
 
     def _send(self, text: bytes, descriptors: list[int]) -> None:
+        from agent_cli.system.launcher import HEADER_BYTES  # noqa: PLC0415 - with the launcher
+
         header = len(text).to_bytes(HEADER_BYTES, "little")
         with self._lock:
             for is_last_try in (False, True):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.agent_events import AgentEvent
@@ -11,10 +11,12 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.contracts.wording import counted
-from agent_cli.core.branching import BranchPoint
 from agent_cli.core.run_result import RunResult
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
+
+if TYPE_CHECKING:
+    from agent_cli.core.branching import BranchPoint
 
 _SUMMARY_CHARS_MAX: Final = 100
 _WORD: Final = re.compile(r"\S+\s*|\s+")
@@ -90,7 +92,7 @@ def side_output(output: FileOutput | WidgetOutput) -> str:
     return output.fallback or f"[{output.widget}]"
 
 
-def describe_place(place: BranchPoint) -> str:
+def describe_place(place: "BranchPoint") -> str:
     """Return a branch point on one line: `you> …`, or a reply's text and calls."""
     if place.said:
         return clean(f"you> {one_line(place.said)}")

@@ -20,8 +20,9 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.session_store import Session, SessionStore, verify
+from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.spending import cost_since
+from agent_cli.session_store.verify import verify
 from tests.agents.test_random_trees import Bill, Server, Tree, decided
 from tests.fakes import NOT_THE_USERS
 from tests.messages_api import FakeMessagesApi

@@ -18,7 +18,8 @@ from agent_cli.contracts.events import Event, EventSink, Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.session_store import Session, SessionStore, verify
+from agent_cli.session_store import Session, SessionStore
+from agent_cli.session_store.verify import verify
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import (
     AGENT_CLI,

@@ -7,7 +7,8 @@ import pytest
 
 from agent_cli.contracts.provider import Reply, ToolCallStart
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.providers.reply_builder import BrokenReply, ReplyBuilder
+from agent_cli.providers.failures import BrokenReply
+from agent_cli.providers.reply_builder import ReplyBuilder
 from tests.messages_api.script import Payload
 
 START: Payload = {"type": "message_start", "message": {"id": "msg_1", "model": "claude-opus-5"}}

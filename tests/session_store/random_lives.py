@@ -51,8 +51,9 @@ from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
-from agent_cli.session_store import Session, SessionStore, verify
+from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.repair import NEVER_STARTED
+from agent_cli.session_store.verify import verify
 from tests.fakes import (
     LIMIT_S,
     MODEL,

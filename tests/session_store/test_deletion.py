@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from agent_cli.contracts.errors import SessionError, SessionNotFound
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
-from agent_cli.session_store import Session, SessionStore, blobs, export, verify
+from agent_cli.session_store import Session, SessionStore, blobs
 from agent_cli.session_store.blobs import BLOB_CHARS_MIN, names_in
 from agent_cli.session_store.deletion import delete
+from agent_cli.session_store.export import export
 from agent_cli.session_store.log_file import LogFile
+from agent_cli.session_store.verify import verify
 from tests.fakes import LIMIT_S, says
 from tests.session_store.recordings import WORKSPACE
 

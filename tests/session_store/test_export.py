@@ -10,8 +10,8 @@ import pytest
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Success, text_block
 from agent_cli.core.conversation import Conversation
-from agent_cli.session_store import SessionStore, export
-from agent_cli.session_store.export import Format
+from agent_cli.session_store import SessionStore
+from agent_cli.session_store.export import Format, export
 from agent_cli.session_store.history import History
 from agent_cli.system.redaction import Redactor
 from tests.fakes import calls, tool_use

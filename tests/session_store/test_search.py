@@ -9,8 +9,9 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.sessions import SessionMatch
 from agent_cli.contracts.timeline import Success, text_block
 from agent_cli.core.conversation import Conversation
-from agent_cli.session_store import SessionStore, search
+from agent_cli.session_store import SessionStore
 from agent_cli.session_store.blobs import BLOB_CHARS_MIN
+from agent_cli.session_store.search import search
 from agent_cli.system import programs
 from agent_cli.system.redaction import Redactor
 from tests.fakes import calls, says, tool_use

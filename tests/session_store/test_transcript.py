@@ -16,7 +16,8 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     text_block,
 )
-from agent_cli.session_store import SessionStore, transcript
+from agent_cli.session_store import SessionStore
+from agent_cli.session_store.transcript import transcript
 from tests.session_store.recordings import a_long_talk
 
 EXPECTED = """\

@@ -8,8 +8,9 @@ import pytest
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
-from agent_cli.session_store import Finding, SessionStore, verify
+from agent_cli.session_store import SessionStore
 from agent_cli.session_store.log_file import LogFile
+from agent_cli.session_store.verify import Finding, verify
 from tests.session_store.recordings import a_long_talk, recorded
 
 
