@@ -2,8 +2,8 @@
 
 import sys
 
-# Arguments that need no parsing; for any others the prompt is shown once they are parsed.
-_OPENS_A_SCREEN: tuple[list[str], ...] = ([], ["-c"], ["--continue"])
+_CONTINUE = ("-c", "--continue")
+_COMMAND_WORDS_MAX = 2
 
 
 def main() -> int:
@@ -13,10 +13,13 @@ def main() -> int:
     from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
 
     try:
-        if sys.argv[1:] in _OPENS_A_SCREEN:
+        if _opens_a_screen(sys.argv[1:]):
             FIRST_PROMPT.show()
         stop_signals.raise_stopped()
-        from agent_cli.cli.main import run  # noqa: PLC0415
+        from agent_cli.system.importing import without_collections  # noqa: PLC0415
+
+        with without_collections():
+            from agent_cli.cli.main import run  # noqa: PLC0415
 
         exit_code = run(sys.argv[1:])
     except KeyboardInterrupt:  # during the imports
@@ -27,6 +30,16 @@ def main() -> int:
         FIRST_PROMPT.take_away()
     stop_signals.end_with(exit_code)
     return ending.end(exit_code)
+
+
+def _opens_a_screen(words: list[str]) -> bool:
+    """Return whether *words* need no parsing; for others the prompt is shown once they are parsed.
+
+    A quoted word of more words than any command has is the first prompt.
+    """
+    others = [word for word in words if word not in _CONTINUE]
+    is_prompt = [len(w.split()) > _COMMAND_WORDS_MAX and not w.startswith("-") for w in others]
+    return not others or is_prompt == [True]
 
 
 def _forget_working_directory() -> None:

@@ -138,13 +138,22 @@ def test_a_dumb_terminal_has_no_first_prompt() -> None:
         assert len(prompts(terminal)) == 2
 
 
-@pytest.mark.parametrize("argument", ["--version", "sessions", "-p"])
+@pytest.mark.parametrize("argument", ["--version", "sessions", "config example", "-p"])
 def test_what_opens_no_screen_has_no_first_prompt(argument: str) -> None:
     """No screen would take it over."""
     with gated(None, argument) as terminal:
         go_on()
         terminal.exit_code()
         assert b"you>" not in terminal.bytes
+
+
+def test_a_first_message_need_not_be_parsed_for_its_first_prompt() -> None:
+    """S1-05: settings are not imported yet; no command has three words."""
+    with serve_in_thread(reply("Good morning.")) as api, gated(api, "a good day") as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        go_on()
+        terminal.until("Good morning.")
+    assert said_by_user(api.requests[0].body) == ["a good day"]
 
 
 @pytest.mark.parametrize("arguments", [("Good day",), ("--permission-mode", "plan", "Good day")])
