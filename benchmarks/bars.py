@@ -18,6 +18,7 @@ from typing import Final
 
 from agent_cli.sandbox.bwrap import installed
 from benchmarks._program import COMMAND, Finished, empty_home, own_s, run
+from benchmarks.commands import STARTS, hangs
 from benchmarks.long_answer import cpu_s as answer_cpu_s
 from benchmarks.markdown import measure as markdown_cost
 from benchmarks.one_shot import first_byte, importing
@@ -148,12 +149,18 @@ def texts(_environment: dict[str, str]) -> Iterator[Row]:
     yield Row("1 MB of mixed Markdown: CPU", seconds, 2, "s")
 
 
+def supervised(_environment: dict[str, str]) -> Iterator[Row]:
+    """Count the starts of a command whose end is not noticed."""
+    hung, _each_ms = hangs()
+    yield Row(f"{STARTS:,} starts of `/bin/true`: hangs", hung, 0, "")
+
+
 def main() -> int:
     """Print each row as soon as it is measured; return 1 if one is missed or has no figure."""
     begun_s = time.monotonic()
     verdicts: Counter[str] = Counter()
     print(f"{'row':<44} {'measured':>11} {'target':>11}  verdict")
-    for measure in (starts, one_shot, turns, texts, paced):
+    for measure in (starts, one_shot, turns, texts, paced, supervised):
         with empty_home() as environment:
             environment["TERM"] = "xterm-256color"
             try:
