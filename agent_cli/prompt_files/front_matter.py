@@ -4,13 +4,12 @@ Not full YAML: these files only need single values, but for a field that `field_
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 _INHERIT: Final = "inherit"
-_MODELS: Final[Mapping[str, str]] = {"haiku": "small", "sonnet": "normal", "opus": "high"}
 
 
 def split(text: str) -> tuple[dict[str, str] | None, str]:
@@ -30,9 +29,9 @@ def field_block(text: str, name: str) -> str:
 
 
 def model_name(text: str) -> str:
-    """Return the alias or id of a `model:` field; "" for "inherit"."""
-    lowered = text.strip().lower()
-    return "" if lowered == _INHERIT else _MODELS.get(lowered, text.strip())
+    """Return the name in a `model:` field; "" for "inherit"."""
+    name = text.strip()
+    return "" if name.lower() == _INHERIT else name
 
 
 def _fields(front_matter: str) -> dict[str, str]:

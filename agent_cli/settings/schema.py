@@ -43,6 +43,8 @@ _LEVEL_WORDS = {
     "fatal": "error",
 }
 _TRANSPORT_WORDS = {"streamablehttp": "http"}
+# Claude Code's names of models: settings, agents and commands written for it use them.
+_MODEL_WORDS = {"haiku": "small", "sonnet": "normal", "opus": "high"}
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -280,6 +282,10 @@ class Settings(NamedTuple):
     telemetry: TelemetrySettings = TelemetrySettings()
 
     def model_id(self, name: str | None = None) -> str:
-        """Return the model id for an alias of `[models]`; other names are returned unchanged."""
+        """Return the model id for an alias of `[models]`, or for Claude Code's name of one.
+
+        Other names are returned unchanged.
+        """
         wanted = self.model if name is None else name
-        return self.models.get(wanted.lower(), wanted)
+        alias = wanted.lower()
+        return self.models.get(alias) or self.models.get(_MODEL_WORDS.get(alias, ""), wanted)

@@ -54,7 +54,7 @@ def test_an_agent_of_claude_code_works_unchanged() -> None:
         source="a.md",
         tools=("read", "grep", "glob", "bash", "Agent"),
         denied_tools=("write", "edit"),
-        model="small",
+        model="haiku",
         effort="xhigh",
         mode="auto-edit",
         max_rounds=30,
@@ -76,7 +76,7 @@ def test_a_list_may_be_written_in_every_way_of_yaml(written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "model"), [("inherit", ""), ("opus", "high"), ("my-id", "my-id")]
+    ("written", "model"), [("inherit", ""), ("Opus", "Opus"), ("my-id", "my-id")]
 )
 def test_a_model_is_an_alias_an_id_or_the_parents(written: str, model: str) -> None:
     assert parsed(model=written).model == model

@@ -98,9 +98,7 @@ async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
     [
         ("claude-haiku-5-5", "claude-haiku-5-5"),
         ('"high"', "high"),
-        ("Sonnet", "normal"),
-        ("opus", "high"),
-        ("haiku", "small"),
+        ("Sonnet", "Sonnet"),
         ("inherit", ""),
         ("", ""),
     ],
@@ -108,7 +106,7 @@ async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
 async def test_a_command_and_a_skill_name_the_model_of_their_prompt(
     written: str, model: str
 ) -> None:
-    """S2-54: as `/with` does, by an alias, an id, or Claude Code's name of the model."""
+    """S2-54: as `/with` does; "inherit" names none."""
     write("commands/race.md", f"---\nmodel: {written}\n---\nFind the race.")
     write("skills/deploy/SKILL.md", SKILL.replace("\n---\n", f"\nmodel: {written}\n---\n"))
 

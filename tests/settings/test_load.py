@@ -470,6 +470,18 @@ def test_a_model_is_an_alias_or_an_id() -> None:
     assert settings.model_id("claude-opus-5-5") == "claude-opus-5-5"
 
 
+def test_a_model_has_claude_codes_name_too() -> None:
+    """S2-54: `opus` and the like follow the user's aliases, and an alias of that name counts."""
+    write_user('[models]\nhigh = "claude-x"\nhaiku = "claude-y"\n')
+
+    settings = load().settings
+
+    names = ("Opus", "sonnet", "haiku", "small")
+    assert [settings.model_id(name) for name in names] == [
+        "claude-x", "claude-sonnet-5-5", "claude-y", "claude-haiku-5-5"
+    ]  # fmt: skip
+
+
 def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
     """Without settings files and options, their parsers are not imported before the prompt."""
     heavy = {"argparse", "difflib", "dotenv", "json", "pydantic", "rich", "structlog", "tomllib"}
