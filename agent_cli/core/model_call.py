@@ -40,7 +40,7 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     StreamFn,
 )
-from agent_cli.contracts.timeline import text_of
+from agent_cli.contracts.timeline import Json, text_of
 from agent_cli.contracts.tooling import Tool, ToolSpec, require_unique_names
 from agent_cli.core.hook_values import settled
 from agent_cli.core.loop_config import LoopConfig
@@ -49,10 +49,7 @@ from agent_cli.core.stream_processor import StreamProcessor
 from agent_cli.core.turn import Turn
 
 _DISCARDED = {"refusal": "refusal", "model_context_window_exceeded": "context_window"}
-_STOP_NOTICES = {
-    "max_tokens": 'the reply was cut off at max_tokens: say "go on", or raise max_tokens',
-    "refusal": "the model refused to answer; the exchange was taken out of the history",
-}
+_EXPLANATION_CHARS_MAX = 500
 
 
 async def ask(turn: Turn) -> str:
@@ -74,9 +71,34 @@ async def ask(turn: Turn) -> str:
     turn.emit(UsageChanged(reply.usage, turn.conversation.usage))
     if message.stop_reason == "context_window":
         raise ContextOverflow("the conversation no longer fits into the model's window")
-    if reply.stop_reason in _STOP_NOTICES:
-        turn.emit(Notice("warning", _STOP_NOTICES[reply.stop_reason]))
+    if early_end := _early_end(reply):
+        turn.emit(Notice("warning", early_end))
     return reply.stop_reason
+
+
+def _early_end(reply: Reply) -> str:
+    """Return why *reply* ended early and what to do now; "" for any other reply."""
+    if reply.stop_reason == "refusal":
+        return (
+            f"the model refused to answer{_refused_because(reply.stop_details)}; the exchange was"
+            " taken out of the history: rephrase the prompt, or use another model"
+        )
+    if reply.stop_reason != "max_tokens":
+        return ""
+    if any(block["type"] == "tool_use" for block in reply.content):
+        return "the reply was cut off at max_tokens; the model is told so and goes on"
+    return 'the reply was cut off at max_tokens: say "go on", or raise max_tokens'
+
+
+def _refused_because(details: Json) -> str:
+    """Return the API's explanation of a refusal, or its category, as part of a sentence."""
+    match details:
+        case {"explanation": str(explanation)} if explanation.strip():
+            return f": {' '.join(explanation.split())[:_EXPLANATION_CHARS_MAX].rstrip('.')}"
+        case {"category": str(category)}:
+            return f" ({category})"
+        case _:
+            return ""
 
 
 async def _stream(turn: Turn) -> Reply:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -23,14 +24,14 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
 )
-from agent_cli.contracts.timeline import DiscardedOutput, Usage
+from agent_cli.contracts.timeline import DiscardedOutput, Json, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import ask
 from agent_cli.core.phase import ChatStateMachine, Phase
 from agent_cli.core.turn import Turn
-from tests.fakes import MODEL, ScriptedModel, Step, says
+from tests.fakes import MODEL, ScriptedModel, Step, calls, says, tool_use
 
 
 def prepared(*script: Step) -> tuple[Turn, list[Event], ScriptedModel]:
@@ -67,7 +68,11 @@ async def test_a_reply_is_recorded_told_and_counted() -> None:
     [
         ("end_turn", None),
         ("max_tokens", 'the reply was cut off at max_tokens: say "go on", or raise max_tokens'),
-        ("refusal", "the model refused to answer; the exchange was taken out of the history"),
+        (
+            "refusal",
+            "the model refused to answer; the exchange was taken out of the history:"
+            " rephrase the prompt, or use another model",
+        ),
     ],
 )
 async def test_a_person_is_told_why_a_reply_ended_early(
@@ -80,6 +85,37 @@ async def test_a_person_is_told_why_a_reply_ended_early(
 
     found = [(each.level, each.text) for each in told if isinstance(each, Notice)]
     assert found == ([("warning", notice)] if notice else [])
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        ({"type": "refusal", "category": "cyber", "explanation": " It asks\nfor malware. "},
+         ": It asks for malware"),
+        ({"type": "refusal", "category": "cyber", "explanation": None}, " (cyber)"),
+        ({"explanation": 3, "category": ["x"]}, ""),
+        ("cyber", ""),
+    ],
+)  # fmt: skip
+async def test_a_refusal_is_shown_with_the_reason_of_the_api(details: Json, reason: str) -> None:
+    """G2: the API's explanation, else its category; anything else is left out."""
+    refused = replace(says("x", stop_reason="refusal"), stop_details=details)
+    turn, told, _ = prepared(refused)
+
+    await ask(turn)
+
+    [notice] = [each.text for each in told if isinstance(each, Notice)]
+    assert notice.startswith(f"the model refused to answer{reason}; the exchange was taken out")
+
+
+async def test_a_cut_reply_with_a_call_does_not_ask_for_go_on() -> None:
+    """G2: the run goes on by itself, because the call is answered."""
+    turn, told, _ = prepared(calls(tool_use("write"), stop_reason="max_tokens"))
+
+    await ask(turn)
+
+    [notice] = [each.text for each in told if isinstance(each, Notice)]
+    assert notice == "the reply was cut off at max_tokens; the model is told so and goes on"
 
 
 async def test_a_refusal_is_kept_beside_the_history_and_paid_for() -> None:
