@@ -14,10 +14,12 @@ class Choice(NamedTuple):
     Attributes:
         label: The answer in words.
         lines: The typed lines that select it, in lowercase. None may be an English sentence.
+        is_checkbox: Whether it only checks a row of a list that is then shown again.
     """
 
     label: str
     lines: tuple[str, ...]
+    is_checkbox: bool = False
 
 
 def chosen(line: str, choices: Iterable[Choice]) -> Choice | None:

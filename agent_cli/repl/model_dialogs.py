@@ -135,7 +135,9 @@ class ModelQuestions:
         while True:
             rows = {
                 Choice(
-                    f"{'[x]' if option in picked else '[ ]'} {choice.label}", choice.lines
+                    f"{'[x]' if option in picked else '[ ]'} {choice.label}",
+                    choice.lines,
+                    is_checkbox=True,
                 ): option
                 for choice, option in offered.items()
             }

@@ -174,6 +174,29 @@ def test_several_answers_are_picked_with_the_arrows(columns: int) -> None:
         terminal.until_prompt()
 
     assert "Which features?\\n→ Login, Search" in last_message(api)
+    assert "answers? [" not in terminal.transcript
+
+
+def test_space_checks_an_answer_and_stays_on_its_row() -> None:
+    """As in every list of checkboxes; Enter on the first row confirms."""
+    with (
+        serve_in_thread(reply(SEVERAL), reply("Thanks.")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("❯ [ ] Login")
+        terminal.send(" ")
+        terminal.until("❯ [x] Login")
+        terminal.send("\x1b[B ")
+        terminal.until("❯ [x] Search")
+        terminal.send(" ")
+        terminal.until("❯ [ ] Search")
+        terminal.send("\x1b[A\x1b[A\r")
+        terminal.until("Thanks.")
+        terminal.until_prompt()
+
+    assert 'Which features?\\n→ Login"' in last_message(api)
 
 
 def test_nobody_answers_a_question_of_several() -> None:

@@ -37,6 +37,7 @@ class Asking:
         self._refresh = refresh
         self._take_draft = take_draft
         self._answer: asyncio.Future[Choice | str] | None = None
+        self._checked: Choice | None = None
         self.turn = asyncio.Lock()
 
     @property
@@ -113,7 +114,26 @@ class Asking:
             EOFError: The session ends.
         """
         listed = Choices(choices, text, ctrl_c)
-        return await self._ask(OpenQuestion(message, "", self._clock, choices=listed, open=True))
+        question = OpenQuestion(message, "", self._clock, choices=listed, open=True)
+        checked, self._checked = self._checked, None
+        if checked and listed.mark(checked):
+            question.is_known = listed.is_marked = True  # the same list again: it has been read
+        return await self._ask(question)
+
+    def check(self) -> None:
+        """Answer with the marked checkbox; when the list is shown again, the mark is there."""
+        if self.checkbox and self._answer and not self._answer.done():
+            self._checked = self.checkbox
+            self.answer(self.checkbox)
+
+    @property
+    def checkbox(self) -> Choice | None:
+        """The marked checkbox of a list that accepts answers, if any."""
+        choices = self.choices
+        if not choices or not choices.is_marked or self._buffer.text:
+            return None
+        taken = choices.taken()
+        return taken if isinstance(taken, Choice) and taken.is_checkbox else None
 
     async def choose(self, message: str, keys: str) -> str:
         """Return a line of text, which may be empty if *keys* has ENTER in it.

@@ -47,6 +47,14 @@ class Choices:
         place = (place + rows) % count
         self._place = None if place == len(self._listed) else place
 
+    def mark(self, checkbox: Choice) -> bool:
+        """Mark the row of *checkbox*, checked or not; return whether there is one."""
+        boxes = [choice.lines if choice.is_checkbox else None for choice in self._listed]
+        if checkbox.lines not in boxes:
+            return False
+        self._place = boxes.index(checkbox.lines)
+        return True
+
     def taken(self) -> Choice | str:
         """Return the answer of Enter: a choice, or the text."""
         if self._place is not None:
@@ -59,18 +67,20 @@ class Choices:
         If not all fit, the rows around the mark are returned.
         """
         rows: list[tuple[bool, str]] = []
-        last = 0
+        begin = last = 0
         for place, choice in enumerate(self._listed):
+            head = len(rows)
             rows += self._row(choice.label, columns, is_marked=place == self._place)
-            last = len(rows) - 1 if place == self._place else last
+            begin, last = (head, len(rows) - 1) if place == self._place else (begin, last)
         if self._place is None:
+            begin = len(rows)
             rows += self._row(self._meaning(), columns, is_marked=True)
             last = len(rows) - 1
         else:
             is_sentence = self._text and not chosen(self._text, self.all)
-            begin = "your text: " if is_sentence else "type anything else to "
-            rows += self._row(f"{begin}{self._text_label} · Ctrl-C {self._ctrl_c}", columns)
-        first = max(0, min(last - rows_max + 1, len(rows) - rows_max))
+            what = "your text: " if is_sentence else "type anything else to "
+            rows += self._row(f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}", columns)
+        first = max(0, min(begin, last - rows_max + 1))
         return rows[first : first + max(rows_max, 1)]
 
     def _meaning(self) -> str:

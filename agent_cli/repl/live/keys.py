@@ -158,6 +158,12 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
 def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:
     listed = Condition(lambda: screen.asking.choices is not None)
 
+    on_checkbox = Condition(lambda: screen.asking.checkbox is not None)
+
+    @keys.add(" ", filter=on_checkbox & ~is_searching)
+    def check(_event: KeyPressEvent) -> None:
+        screen.asking.check()
+
     def move(rows: int) -> None:
         if choices := screen.asking.choices:
             choices.move(rows)
@@ -216,8 +222,9 @@ def _answer_with_line(screen: LiveScreen) -> None:
     if answer is None:
         asking.put_aside()
         return
-    shown = (answer.label if isinstance(answer, Choice) else "") or text
-    screen.show_answer(shown)
+    # A checked row is in the list that follows.
+    if not isinstance(answer, Choice) or not answer.is_checkbox:
+        screen.show_answer((answer.label if isinstance(answer, Choice) else "") or text)
     if not isinstance(answer, Choice) or chosen(text, [answer]) or not text.strip():
         screen.buffer.reset()  # not added to the history: it is not a prompt, and may be private
     asking.answer(answer)

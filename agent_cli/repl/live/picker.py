@@ -10,6 +10,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
@@ -135,8 +136,14 @@ class Picker:
             if fitting := self._fitting():
                 self._end(fitting[self._place])
 
+        @keys.add(Keys.BracketedPaste)
+        def paste(event: KeyPressEvent) -> None:
+            first, *_more = event.data.strip().splitlines() or [""]
+            self._filter.insert_text(first)
+
         @keys.add("escape")
         @keys.add("c-c")
+        @keys.add("c-o")
         def leave(_event: KeyPressEvent) -> None:
             self._end(None)
 

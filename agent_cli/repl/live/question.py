@@ -15,7 +15,8 @@ class OpenQuestion:
     """A question that accepts an answer only once the user can have seen it.
 
     `draft` is the input's text until then, `waiting` says that a timer will check again, and
-    `too_early` that a key was pressed while it was shown but did not accept answers yet.
+    `too_early` that a key was pressed while it was shown but did not accept answers yet. One that
+    `is_known` was on the screen a moment ago and accepts answers at once.
 
     Only whole lines, sent with Enter, are answers. With `only_keys` only one of `keys` is; with
     `choices` there is a list, and the typed text stays in the input, because it may be the answer.
@@ -30,6 +31,7 @@ class OpenQuestion:
     draft: str = ""
     waiting: bool = False
     too_early: bool = False
+    is_known: bool = False
     _silent_since_s: float | None = None
 
     @property
@@ -56,6 +58,8 @@ class OpenQuestion:
     @property
     def ripe_in_s(self) -> float:
         """Seconds of silence still needed."""
+        if self.is_known:
+            return 0.0
         if self._silent_since_s is None:
             return SILENCE_S
         return max(0.0, SILENCE_S - (self.clock() - self._silent_since_s))

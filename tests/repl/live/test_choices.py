@@ -16,6 +16,15 @@ def test_a_word_wider_than_the_screen_is_broken_and_not_cut() -> None:
     assert all(row_width(row) <= 20 for row in rows)
 
 
+def test_a_marked_row_that_is_too_long_shows_its_beginning() -> None:
+    """Its mark and its first words, on a screen with two rows for the list."""
+    choices = Choices([Choice("No", ("n",)), Choice("Yes and " * 9, ("y",))], "decline")
+    choices.is_marked = True
+    choices.move(1)
+
+    assert choices.rows(20, 2) == [(True, "❯ Yes and Yes and"), (True, "  Yes and Yes and")]
+
+
 def test_a_cell_too_few_for_a_character_ends() -> None:
     """Two-cell characters on a screen of three columns."""
     rows = Choices([Choice("漢字", ("y",))], "decline").rows(3, 20)

@@ -8,7 +8,7 @@ import pytest
 from agent_cli.repl.live.picker import Picker
 from tests.repl.live.test_screen import Live, live
 
-CTRL_C, ESCAPE, UP, DOWN, PAGE_DOWN = "\x03", "\x1b", "\x1b[A", "\x1b[B", "\x1b[6~"
+CTRL_C, CTRL_O, ESCAPE, UP, DOWN, PAGE_DOWN = "\x03", "\x0f", "\x1b", "\x1b[A", "\x1b[B", "\x1b[6~"
 NAMES = [f"session {number}" for number in range(9)]
 HINT = "↑ ↓ · Enter · Esc leaves"
 
@@ -48,16 +48,16 @@ async def test_typing_filters_by_words_in_any_order_and_case(tmp_path: Path) -> 
         assert await taken == 1
 
 
-@pytest.mark.parametrize("key", [ESCAPE, CTRL_C])
+@pytest.mark.parametrize("key", [ESCAPE, CTRL_C, CTRL_O])
 async def test_leaving_takes_nothing_and_stops_nothing(key: str, tmp_path: Path) -> None:
-    """Esc closes the list, not the command around it."""
+    """Esc closes the list, not the command around it; so does Ctrl-O, which may have opened it."""
     async with live(tmp_path) as it:
         it.person.is_busy = True
         taken = picking(it, NAMES)
         await it.until(lambda: it.rows[0] == "which?")
         it.type(key)
 
-        assert (await taken, it.person.interrupted) == (None, 0)
+        assert (await taken, it.person.interrupted, it.person.got) == (None, 0, [])
         await it.until(lambda: it.rows == ["you>"])
 
 
@@ -69,3 +69,15 @@ async def test_the_ends_of_the_list_hold(tmp_path: Path) -> None:
             it.type(f"{keys}\r")
 
             assert await taken == expected
+
+
+async def test_pasted_text_filters(tmp_path: Path) -> None:
+    """It used to land in the hidden draft; only one line of it can match a row."""
+    async with live(tmp_path) as it:
+        taken = picking(it, ["Fix the basket", "Deploy"])
+        await it.until(lambda: it.rows[0] == "which?")
+        it.type("\x1b[200~Deploy\nand more\x1b[201~")
+        await it.until(lambda: it.rows[:2] == ["which? Deploy", "  Deploy"])
+        it.type("\r")
+
+        assert (await taken, it.screen.draft.text) == (1, "")
