@@ -5,7 +5,9 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import (
+    Error,
     FileOutput,
+    Json,
     Prompt,
     TextOutput,
     ToolOutput,
@@ -19,6 +21,7 @@ from agent_cli.terminal.narration import one_line, side_output
 EARLIER_ROWS_MAX: Final = 20
 FOLDED_ROWS: Final = 2
 _EXCHANGES_MAX: Final = 8
+_CUT_MAX: Final = 5
 
 
 class Exchange(NamedTuple):
@@ -37,7 +40,8 @@ class Exchange(NamedTuple):
 class Earlier(NamedTuple):
     """A resumed conversation: its last exchange, and those before it.
 
-    `about` tells the number of prompts; `left_out` is the number of oldest ones not shown.
+    `about` tells the number of prompts; `left_out` is the number of oldest ones not shown; `cut`
+    names the calls that ran when the program was killed.
     """
 
     about: str
@@ -46,6 +50,7 @@ class Earlier(NamedTuple):
     said: str
     handed_over: Sequence[FileOutput | WidgetOutput]
     answer: str
+    cut: Sequence[str] = ()
 
 
 def earlier_in(conversation: Conversation) -> Earlier | None:
@@ -61,7 +66,31 @@ def earlier_in(conversation: Conversation) -> Earlier | None:
         said_in(prompts[-1]),
         [out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)],
         last_answer(conversation) or "",
+        cut_rows(prompts[-1]),
     )
+
+
+def cut_rows(prompt: Prompt) -> Sequence[str]:
+    """Return rows for the calls of *prompt* whose end was not observed; none without any."""
+    cut = [
+        one_line(" ".join([out.name, *_first_text(out.input)]))
+        for out in prompt.output
+        if isinstance(out, ToolOutput)
+        and isinstance(out.result, Error)
+        and out.started_at_ms is not None
+        and out.ended_at_ms is None
+    ]
+    if not cut:
+        return ()
+    few = [f"  {call}" for call in cut[:_CUT_MAX]]
+    more = [f"  and {len(cut) - _CUT_MAX} more"] if len(cut) > _CUT_MAX else []
+    return ["the program ended while these ran; check what they did:", *few, *more]
+
+
+def _first_text(given: Json) -> Sequence[str]:
+    """Return the first text of an input, such as a command or a path, if there is one."""
+    values = given.values() if isinstance(given, dict) else ()
+    return [value for value in values if isinstance(value, str)][:1]
 
 
 def _exchange(prompt: Prompt) -> Exchange:
@@ -84,7 +113,8 @@ def recalled(conversation: Conversation) -> str:
         rows += [f"  {row}" for row in (exchange.called, f"{first}{folded}") if row]
     side = [row for out in earlier.handed_over for row in side_output(out).split("\n")]
     begin = [*rows, f"you> {earlier.said}", *side[-EARLIER_ROWS_MAX:]]
-    return "\n".join([*begin, *the_end_of(earlier.answer.split("\n"))]).rstrip()
+    end = [*the_end_of(earlier.answer.split("\n")), *earlier.cut]
+    return "\n".join([*begin, *end]).rstrip()
 
 
 def left_out_row(earlier: Earlier) -> list[str]:

@@ -1,9 +1,12 @@
 """The recap of a resumed session."""
 
+from dataclasses import replace
+
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.timeline import Json, ToolOutput, text_block
 from agent_cli.contracts.tooling import ToolContext
-from agent_cli.repl.recall import recalled, said_in, typed_prompts
+from agent_cli.repl.recall import cut_rows, recalled, said_in, typed_prompts
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 
 
@@ -52,6 +55,29 @@ async def test_a_resumed_session_shows_its_transcript_folded() -> None:
     ten = recalled(agent.conversation).split("\n")
     assert ten[:3] == ["10 prompts so far:", "… 1 older: /export writes them all", "you> prompt 1"]
     assert ten[-3:] == ["you> prompt 9", "Answer 9.", "More."]
+
+
+async def test_calls_that_ran_when_the_program_was_killed_are_named() -> None:
+    """The model is told that their outcome is unknown, and so must the user be."""
+
+    async def execute(*_arguments: object) -> str:
+        raise ToolError("broken")
+
+    inputs: list[Json] = [{"timeout": 5, "command": "make\n all"}, {}, *[{"path": "a"}] * 5]
+    asks = calls(*(tool_use("run", given, f"t{at}") for at, given in enumerate(inputs)))
+    agent, *_ = scripted_agent(asks, says("Sorry."), tools=[tool("run", execute)])
+    await agent.prompt("Build!")
+    prompt = agent.conversation.prompts[-1]
+    killed = [
+        replace(each, ended_at_ms=None) if isinstance(each, ToolOutput) else each
+        for each in prompt.output
+    ]
+
+    assert cut_rows(prompt) == ()
+    assert cut_rows(replace(prompt, output=killed)) == [
+        "the program ended while these ran; check what they did:",
+        *("  run make all", "  run", "  run a", "  run a", "  run a", "  and 2 more"),
+    ]
 
 
 async def test_a_prompt_is_called_by_what_was_typed_and_not_by_what_goes_with_it() -> None:

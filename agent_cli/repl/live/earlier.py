@@ -6,6 +6,7 @@ from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.widgets import SideOutput
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from agent_cli.repl.recall import Earlier, left_out_row, the_end_of
+from agent_cli.terminal.sanitize import clean
 
 
 def earlier_rows(
@@ -44,4 +45,5 @@ def earlier_rows(
         *echo(earlier.said),
         *(row for output in earlier.handed_over for row in side_output(output)),
         *the_end_of(drawn(earlier.answer)),
+        *(paint.text(row, "warning") for row in map(clean, earlier.cut)),
     ]

@@ -94,13 +94,22 @@ class LiveShells:
             finally:
                 await shell.stop()
                 running.cancel()
-                if app.sessions.id and app.agent.conversation.prompts:
-                    id = app.sessions.id
-                    self.farewell = f"to resume this session:\n  agent-cli --resume {id}"
+                self.farewell = _farewell(app)
 
     async def _leave_after(self, shell: "LiveShell") -> None:
         await shell.wait_for_idle()
         self._screen.leave()
+
+
+def _farewell(app: "Application") -> str:
+    """Return rows about the jobs that end with the session, and how to resume it; or ""."""
+    running = [job for job in app.jobs.all() if job.is_running]
+    rows = [
+        f"job {job.id} (`{job.command}`) still ran; it ends with this session" for job in running
+    ]
+    if app.sessions.id and app.agent.conversation.prompts:
+        rows += ["to resume this session:", f"  agent-cli --resume {app.sessions.id}"]
+    return "\n".join(rows)
 
 
 class LiveRepl:

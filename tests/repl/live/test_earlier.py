@@ -10,13 +10,13 @@ from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.recall import EARLIER_ROWS_MAX, FOLDED_ROWS, Earlier, Exchange
 
 
-def rows_of(answer: str, before: Sequence[Exchange] = ()) -> list[str]:
+def rows_of(answer: str, before: Sequence[Exchange] = (), cut: Sequence[str] = ()) -> list[str]:
     paint = Paint(color=False)
     data: Json = {"label": "files", "done": 4, "total": 4}
     results = Results(paint, lambda: 40)
     progress = WidgetOutput("w", 0, "1", "progress", data, "4 of 4")
     return earlier_rows(
-        Earlier("2 prompts so far:", 0, before, "Report!", [progress], answer),
+        Earlier("2 prompts so far:", 0, before, "Report!", [progress], answer, cut),
         paint=paint,
         columns=40,
         echo=lambda text: [f"you> {text}"],
@@ -33,6 +33,13 @@ def test_the_last_exchange_is_drawn_as_it_was() -> None:
         "  ████████████████████ 100% · 4 of 4 · files",
         "- one",
         "- two",
+    ]
+
+
+def test_calls_cut_off_stand_below_the_answer() -> None:
+    """Without control characters, which a model may have put into a call."""
+    assert rows_of("I run it.", cut=["cut off:", "  bash a\x1b[2Jb"])[-3:] == [
+        *("I run it.", "cut off:", "  bash ab"),
     ]
 
 
