@@ -15,7 +15,7 @@ def test_what_a_run_cannot_take_waits_and_nothing_typed_is_lost() -> None:
         terminal.send(f"{CTRL_U}forever\r")
         terminal.until("working on it")
         terminal.send("/mcp reconnect docs\r")
-        terminal.until("/mcp reconnect docs waits for the end of the run")
+        terminal.until("/mcp reconnect docs cannot run now")
         terminal.until(lambda: terminal.last_row == "you> /mcp reconnect docs")
         terminal.send(f"{CTRL_U}/mcp\r")
         terminal.until("docs     ready       3         -           -    1,204")

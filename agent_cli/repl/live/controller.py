@@ -182,7 +182,9 @@ class LiveShell:
         def too_early(_said: object = None) -> NoReturn:
             what = "a command of yours" if text.startswith("!") else one_line(text)
             first = "the command before it" if self._command else "the run"
-            raise UsageError(f"{what} waits for the end of {first}; Ctrl-C stops it")
+            raise UsageError(
+                f"{what} cannot run now: send it again after {first}, or stop that with Ctrl-C"
+            )
 
         if text.startswith("!"):
             too_early()

@@ -108,7 +108,7 @@ def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
         terminal.until("when done: /review it")
         assert "you> /review it" not in terminal.text
         terminal.send("/undo\r")
-        terminal.until("/undo waits for the end of the run")
+        terminal.until("/undo cannot run now")
         terminal.send("\x15/diff\r")
         terminal.until("3 files, +2 −2")
         Path("gate-0").touch()
