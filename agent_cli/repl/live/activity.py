@@ -33,6 +33,7 @@ _STALLED_S: Final = 3.0
 # Shorter activities would only flicker.
 _COMMAND_SHOWN_S: Final = 0.3
 _CHARS_PER_TOKEN: Final = 4
+_DOING_CELLS_MIN: Final = 6
 _COMMAND_CHARS_MAX: Final = 40
 _HOOK_CHARS_MAX: Final = 80
 # A command that runs longer may be worth moving to the background.
@@ -134,7 +135,8 @@ class ActivityLine:
     def text(self, columns: int) -> str:
         """Return activity, elapsed time, tokens received and the key to stop; "" when idle.
 
-        In a narrow window the tokens are left out first, then the activity is shortened.
+        In a narrow window the tokens are left out first, then the activity is shortened, and at
+        last the key is left out.
         """
         now_s = self._clock()
         if self._began_s is not None:
@@ -155,6 +157,8 @@ class ActivityLine:
         rest = f"{passed}{said}{_STOP}"
         if row_width(doing) + len(rest) > columns:
             rest = f"{passed}{_STOP}"
+        if columns - len(rest) < _DOING_CELLS_MIN:
+            rest = passed
         hint = _SELECTS if self.has_agents() else _MOVES if self._is_movable(now_s) else ""
         if row_width(doing) + len(rest) + len(hint) <= columns:
             rest += hint

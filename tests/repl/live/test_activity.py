@@ -145,6 +145,7 @@ def test_on_a_narrow_screen_the_tokens_go_first() -> None:
 
     assert run.activity.text(60) == "running ask_user · 0 s · 1.0k tokens · Ctrl-C stops"
     assert run.activity.text(40) == "running ask_user · 0 s · Ctrl-C stops"
+    assert run.activity.text(18) == "running ask… · 0 s"
 
 
 def test_a_question_in_a_run_says_who_is_waited_for() -> None:
