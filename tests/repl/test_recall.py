@@ -63,7 +63,8 @@ async def test_calls_that_ran_when_the_program_was_killed_are_named() -> None:
     async def execute(*_arguments: object) -> str:
         raise ToolError("broken")
 
-    inputs: list[Json] = [{"timeout": 5, "command": "make\n all"}, {}, *[{"path": "a"}] * 5]
+    path: Json = {"path": "a"}
+    inputs: list[Json] = [{"timeout": 5, "command": "make\n all"}, {}, *[path] * 5]
     asks = calls(*(tool_use("run", given, f"t{at}") for at, given in enumerate(inputs)))
     agent, *_ = scripted_agent(asks, says("Sorry."), tools=[tool("run", execute)])
     await agent.prompt("Build!")

@@ -468,7 +468,9 @@ def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
         terminal.send("\x14")
         terminal.until("thinking is shown from now on; Ctrl-T hides it")
         terminal.send("/clear\r")
-        terminal.until("/clear cannot run now: send it again after the run, or stop that with Ctrl-C")
+        terminal.until(
+            "/clear cannot run now: send it again after the run, or stop that with Ctrl-C"
+        )
         terminal.until(lambda: terminal.last_row == "you> /clear")
 
 
