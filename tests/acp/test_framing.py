@@ -35,7 +35,7 @@ def test_a_line_that_is_too_long_is_reported_once_and_costs_no_other() -> None:
 
 
 @given(st.dictionaries(st.text(), VALUES))
-def test_whatever_is_written_any_json_parser_reads(message: dict[str, Any]) -> None:
+def test_each_line_is_strict_json_that_any_parser_reads(message: dict[str, Any]) -> None:
     """No NaN, no half of a surrogate pair, one line."""
     line = encode(message)
 

@@ -273,7 +273,7 @@ async def test_an_agent_has_servers_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     assert "${NEVER_SET_ANYWHERE}, which is not set" in unset
 
 
-async def test_who_stops_an_agent_does_not_wait_for_its_servers() -> None:
+async def test_stopping_an_agent_does_not_wait_for_its_servers() -> None:
     """One that never answers is ended at once, long before its own limit."""
     with_servers(raw=raw({"hang": True}))
     script = Script(go=[started(TASK, agent="helped")])
@@ -394,7 +394,7 @@ async def test_an_agent_hears_of_its_background_commands_and_they_end_with_it() 
     assert answer == ("Served.\n\n[agent-cli: its background commands ended with it: `sleep 1003`]")
 
 
-async def test_who_stops_at_a_question_stops_the_tree() -> None:
+async def test_an_abort_at_a_question_stops_the_tree() -> None:
     script = Script(
         go=[started("write it", agent="general")],
         write_it=[reply(tool_use("write", {"path": "a", "content": "b"}))],

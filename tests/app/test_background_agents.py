@@ -70,7 +70,7 @@ async def test_without_a_person_the_model_waits_for_an_agent() -> None:
     assert told(run).count("is done. Its output") == 1
 
 
-async def test_who_stops_an_agent_tells_the_model_with_the_next_prompt() -> None:
+async def test_the_next_prompt_tells_the_model_of_a_stopped_agent() -> None:
     """Its conversation stays valid, and the program can close while another agent is running."""
     gate = Gate()
     held = [reply("never", gate=gate, hold_at=0)]

@@ -369,7 +369,7 @@ async def test_a_program_of_the_workspace_is_not_taken_for_a_server(
     assert not (script.parent / "CANARY").exists()
 
 
-async def test_tools_that_changed_are_left_out_until_somebody_has_looked() -> None:
+async def test_changed_tools_are_left_out_until_the_user_has_reviewed_them() -> None:
     """One sentence names them, and the command that shows the changes."""
     Path("description").write_text("Replies")
     servers = {"raw": raw({"describe": "description"})}
@@ -427,7 +427,7 @@ async def test_a_server_that_hangs_is_named_and_costs_the_first_prompt_a_moment(
     assert run.notices() == ["MCP servers still starting, used from a later prompt on: hangs"]
 
 
-async def test_who_types_slowly_waits_for_nothing_and_still_learns_who_is_late(
+async def test_a_slow_typist_waits_for_nothing_and_still_learns_of_a_late_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The delay counts from the start; a server still starting is named once, however late."""

@@ -175,7 +175,7 @@ async def test_doctor_names_the_platform_and_whose_credentials_it_found(
     assert KEYS.secret_key not in good + bad
 
 
-async def test_doctor_says_that_nobody_is_signed_in(
+async def test_doctor_reports_a_missing_sign_in(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_settings('provider.platform = "bedrock"\n')

@@ -151,7 +151,7 @@ async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.Monke
         assert app.session_id == id
 
 
-async def test_a_session_nobody_waits_for_any_more_can_be_opened_again(
+async def test_an_abandoned_session_can_be_opened_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After Ctrl-C during the reading it stayed locked until the program ended."""

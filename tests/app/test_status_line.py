@@ -122,7 +122,7 @@ async def test_a_fault_is_told_in_the_line(command: str, told: str) -> None:
     assert await line_of(command) == told
 
 
-def test_it_runs_again_every_so_many_seconds_where_that_is_set() -> None:
+def test_the_script_runs_again_at_the_interval_that_is_set() -> None:
     """For a clock, or for values that other programs change."""
     settings("echo x >>count; wc -l <count", "refresh_s = 0.3\n")
     with serve_in_thread() as api, Terminal(AGENT_CLI, **environment(api, {})) as terminal:
@@ -139,7 +139,7 @@ def test_no_project_sets_it() -> None:
     assert "touch pwned" not in shown.stdout
 
 
-async def test_a_script_of_a_workspace_nobody_trusts_is_not_run() -> None:
+async def test_a_script_of_an_untrusted_workspace_is_not_run() -> None:
     """The command is the user's, but the file is a stranger's."""
     Path("status.sh").write_text("echo owned\n")
 
@@ -147,7 +147,7 @@ async def test_a_script_of_a_workspace_nobody_trusts_is_not_run() -> None:
     assert await line_of("sh ./status.sh", "", "--trust") == "owned"
 
 
-def test_nobody_rewrites_a_script_of_it_unasked() -> None:
+def test_writing_the_script_of_the_status_line_needs_approval() -> None:
     """No sandbox confines the status line: a command that changes its script would escape."""
     Path("status.sh").write_text("echo mine\n")
     settings("sh ./status.sh")

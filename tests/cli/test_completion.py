@@ -85,7 +85,7 @@ def test_bash_completes_commands_options_and_their_values(script: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_tab_completes_in_a_bash_that_somebody_types_into(script: str) -> None:
+def test_tab_completes_in_an_interactive_bash(script: str) -> None:
     """readline splits words at "=" and completes by itself: as installed from docs/install.md."""
     conversation = Conversation()
     session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
@@ -220,7 +220,7 @@ def test_the_levels_of_effort_are_those_of_the_settings() -> None:
     assert OPTIONS["--effort"].values.split() == [*get_args(Effort)]
 
 
-def test_a_shell_nobody_knows_is_refused() -> None:
+def test_an_unknown_shell_is_refused() -> None:
     """One sentence that lists the supported shells."""
     refused = agent_cli("completion", "tcsh")
 

@@ -126,7 +126,7 @@ def test_a_name_that_git_or_a_folder_would_not_take_is_refused(repository: Path,
     assert "cannot be a name" in ended.stderr
 
 
-def test_it_says_why_there_can_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_worktree_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of a repository, before the first commit, and for commands without a session."""
     outside = agent_cli("-p", "go", "--worktree")
     git("init", "-q")

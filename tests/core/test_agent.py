@@ -995,7 +995,7 @@ async def test_two_listeners_hear_the_same() -> None:
     assert events == others
 
 
-async def test_a_broken_listener_disturbs_nobody(logged: list[dict[str, object]]) -> None:
+async def test_a_broken_listener_does_not_disturb_the_run(logged: list[dict[str, object]]) -> None:
     """S0-55: neither the run nor the listeners after it."""
     model = ScriptedModel(says("ok"))
     agent = Agent(config(model))
@@ -1119,7 +1119,7 @@ async def test_timestamps_are_whole_and_never_run_backwards(
     assert "timestamp" not in str(model.sent())
 
 
-async def test_a_run_that_nobody_typed_is_valid_too() -> None:
+async def test_a_triggered_run_sends_a_valid_request() -> None:
     """S2-02, C23: a trigger has no input, but the request still begins with a user message."""
     agent, model, _ = scripted_agent(says("ok"))
 

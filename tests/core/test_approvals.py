@@ -441,7 +441,7 @@ async def test_a_person_reads_why_the_tool_asks_and_why_the_policy_does(
     assert request.call.reason == shown
 
 
-async def test_bad_input_is_refused_before_anybody_is_asked() -> None:
+async def test_bad_input_is_refused_before_the_user_is_asked() -> None:
     """S2-21: neither policy nor person sees it."""
     seen: list[object] = []
 

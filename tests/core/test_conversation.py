@@ -70,7 +70,7 @@ def test_a_prompt_says_who_asked_whom_for_what() -> None:
     assert prompt.state == "running"
 
 
-def test_a_prompt_of_nobody_in_particular_is_local_and_names_no_model() -> None:
+def test_a_prompt_without_options_is_local_and_for_the_normal_model() -> None:
     """S2-01: other programs read these values in the record of a conversation without options."""
     prompt = Conversation().begin(UserMessage.of("go"))
 

@@ -394,7 +394,7 @@ async def test_a_context_keeps_what_it_was_made_with() -> None:
 
 
 @pytest.mark.parametrize("after", [[], [CustomMessage("note")]])
-def test_an_answer_is_nothing_to_continue_whatever_notes_follow_it(after: list[Message]) -> None:
+def test_an_answer_cannot_be_continued_despite_the_notes_after_it(after: list[Message]) -> None:
     """S0-63, S3-07: a note is not sent, so the request would end with the answer."""
     context = AgentContext(messages=[UserMessage.of("Hi"), assistant("Hello"), *after])
 

@@ -87,7 +87,7 @@ async def test_all_calls_of_a_reply_run_at_once() -> None:
     assert texts(result.messages) == {"t0": "met", "t1": "met", "t2": "met"}
 
 
-async def test_results_are_in_call_order_whoever_ends_first() -> None:
+async def test_results_are_in_call_order_not_in_the_order_of_completion() -> None:
     """S1-08: the slowest is the first."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(3)))

@@ -611,7 +611,7 @@ async def test_calls_of_a_reply_that_was_cut_off_do_not_run() -> None:
 
 
 @pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "pause_turn", "tool_calls"])
-async def test_complete_calls_run_whatever_the_stop_reason_is_called(stop_reason: str) -> None:
+async def test_complete_calls_run_with_any_stop_reason(stop_reason: str) -> None:
     """S0-43: some servers use the stop reason of an answer, or an unknown one."""
     asks = [calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason) for n in range(3)]
     agent, model, events = scripted_agent(*asks, says("ok"), tools=[LOOK])
@@ -668,7 +668,7 @@ async def test_each_full_window_is_tried_once_more() -> None:
     assert (result.stop_reason, len(model.requests)) == ("end_turn", 4)
 
 
-async def test_a_full_window_is_an_error_when_nobody_makes_room() -> None:
+async def test_a_full_window_is_an_error_without_compaction() -> None:
     """S0-43: retried once, since a plugin may compact in between."""
     full = [says("", stop_reason="model_context_window_exceeded")] * 2
     agent, model, events = scripted_agent(*full)
@@ -1018,7 +1018,7 @@ async def test_an_unknown_api_is_named() -> None:
     await asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)
 
 
-async def test_nobody_to_ask_names_both_ways() -> None:
+async def test_a_missing_model_is_an_error_that_names_both_remedies() -> None:
     """S0-06: a typed error before any request, at both levels."""
     agent, events = listening(Agent(LoopConfig(model=MODEL)))
 

@@ -91,7 +91,7 @@ def test_a_wait_ends_with_the_next_message_in_every_event_loop(*, from_thread: b
     assert [asyncio.run(wait()) for _ in range(2)] == [False, False]
 
 
-def test_a_message_after_a_wait_was_given_up_disturbs_nobody() -> None:
+def test_a_message_after_an_abandoned_wait_does_no_harm() -> None:
     """Its event loop is closed by then."""
     queue = MessageQueue("all")
 

@@ -132,7 +132,7 @@ async def test_a_refusal_is_kept_beside_the_history_and_paid_for() -> None:
     assert turn.conversation.context() == []
 
 
-async def test_a_full_window_is_an_error_that_somebody_may_make_room_for() -> None:
+async def test_a_full_window_is_an_error_that_compaction_can_handle() -> None:
     """S0-43: the reply is not part of the history."""
     turn, _, _ = prepared(says("half", stop_reason="model_context_window_exceeded"))
 
@@ -271,7 +271,7 @@ async def test_a_stream_is_closed_before_the_next_thing_happens() -> None:
     assert (result.error, closed) == ("left after reply_start", ["first", "closed"])
 
 
-async def test_a_kind_nobody_converts_is_named_with_what_to_do() -> None:
+async def test_a_kind_without_a_converter_is_named_with_the_remedy() -> None:
     """S3-03: all such kinds, sorted; the note of a limit is not among them."""
     turn, _, model = prepared(says("never"))
     for kind in ("news", "mail", "limit", "news"):

@@ -89,7 +89,7 @@ def policy(verdict: Verdict) -> Callable[[ToolCall, Tool, object], Verdict]:
         (Allow(), Approval(required=False, reason="unused"), "a tree"),
     ],
 )
-async def test_a_denial_asks_nobody_and_an_approval_that_is_not_required_runs(
+async def test_a_denial_asks_no_user_and_a_call_without_needed_approval_runs(
     verdict: Verdict, approval: Approval, answer: str
 ) -> None:
     """S2-22, C19: the tool's own rule is not evaluated if the policy denies."""

@@ -240,7 +240,7 @@ def test_results_are_never_older_than_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("stop_reason", ["tool_use", "end_turn", "max_tokens"])
-def test_a_prompt_without_input_goes_on_from_results_whatever_the_stop_reason(
+def test_a_prompt_without_input_continues_from_results_after_any_stop_reason(
     stop_reason: str,
 ) -> None:
     """C23: results are already a user message; a placeholder after them would be noise."""

@@ -44,7 +44,7 @@ def test_times_never_run_backwards(clock: list[int]) -> None:
     assert clock == []
 
 
-def test_a_date_ends_with_its_body_whatever_happens(clock: list[int]) -> None:
+def test_a_date_ends_with_its_body_even_after_an_error(clock: list[int]) -> None:
     record = Record()
     clock += [100]
 

@@ -132,7 +132,7 @@ async def test_a_call_that_was_cut_off_is_no_call() -> None:
     assert not has_tool_calls(result)
 
 
-async def test_a_complete_call_is_a_call_whatever_the_stop_reason() -> None:
+async def test_a_complete_call_is_a_call_with_any_stop_reason() -> None:
     """S4-02: some servers use the stop reason of an answer for it."""
     use = tool_use("a")
 

@@ -130,7 +130,7 @@ def test_a_plan_goes_back_with_what_to_change() -> None:
     assert "present it again. They say: tests first" in last_message(api)
 
 
-def test_nobody_answers_in_one_run() -> None:
+def test_a_question_in_a_single_run_is_refused_at_once() -> None:
     """With `-p` the model is told so at once, without a wait."""
     with serve_in_thread(reply(QUESTION), reply(PLAN), reply("Done.")) as api:
         run = agent_cli("-p", "go", "--permission-mode", "plan", api=api)
@@ -199,7 +199,7 @@ def test_space_checks_an_answer_and_stays_on_its_row() -> None:
     assert 'Which features?\\n→ Login"' in last_message(api)
 
 
-def test_nobody_answers_a_question_of_several() -> None:
+def test_a_group_of_questions_in_a_single_run_is_refused_at_once() -> None:
     """With `-p` the model is told so at once."""
     with serve_in_thread(reply(SEVERAL), reply("I chose.")) as api:
         agent_cli("-p", "go", api=api)

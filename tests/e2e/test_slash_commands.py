@@ -84,7 +84,7 @@ def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
     assert "plan mode is on" in str(api.requests[1].body["messages"][-1])
 
 
-def test_an_edit_is_shown_in_its_place_and_waits_for_whoever_comes_back() -> None:
+def test_an_edit_is_shown_in_its_place_and_asked_again_after_continue() -> None:
     """S4-26: with line numbers; after `--continue` the same question is asked at once."""
     Path("a.txt").write_text("one\ntwo\nthree\n")
     call = tool_use("edit", {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]})

@@ -191,7 +191,7 @@ async def test_the_record_can_be_rebuilt_from_the_lines() -> None:
     assert states == ["success", "error", "pending"]
 
 
-def test_a_line_is_one_line_whatever_it_holds() -> None:
+def test_a_line_stays_one_line_with_any_content() -> None:
     """Some readers split at U+2028 or a carriage return, or fail on half a surrogate pair."""
     line = to_line(to_json(events.Notice("info", "a\nb\r\u2028\ud800\x1b\x7f é")))
 

@@ -73,7 +73,7 @@ async def test_a_hook_that_takes_too_long_is_killed_with_all_it_started(tmp_path
     assert await _is_gone(int((tmp_path / "pid").read_text()))
 
 
-async def test_a_hook_is_killed_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+async def test_a_hook_is_killed_when_its_run_is_cancelled(tmp_path: Path) -> None:
     """Ctrl-C during a hook: the run does not wait, and no process is left."""
     pid = tmp_path / "pid"
     waiting = asyncio.create_task(ran(tmp_path, "echo $$ > pid.new; mv pid.new pid; sleep 3600"))
@@ -150,7 +150,7 @@ async def test_an_address_that_fails_or_leads_elsewhere_is_a_fault(
     assert len(_Server.asked) == 1
 
 
-async def test_an_address_where_nobody_is_is_a_fault(tmp_path: Path) -> None:
+async def test_an_address_without_a_listener_is_a_fault(tmp_path: Path) -> None:
     hook = Hook(event="PreToolUse", url="http://127.0.0.1:9/x")
 
     found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {}))

@@ -232,7 +232,7 @@ def test_a_stop_hook_that_is_never_content_is_heard_three_times() -> None:
     assert "3 times" in run.stderr
 
 
-def test_a_notification_when_somebody_must_decide(tmp_path: Path) -> None:
+def test_a_notification_when_the_user_must_decide(tmp_path: Path) -> None:
     hooks(Notification=command("cat > note.json", "permission_prompt"))
 
     printed(reply(bash("touch a")), arguments=())
@@ -314,7 +314,7 @@ def test_a_broken_guard_blocks(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "a").exists()
 
 
-def test_hooks_of_a_workspace_nobody_trusts_do_not_run(tmp_path: Path) -> None:
+def test_hooks_of_an_untrusted_workspace_do_not_run(tmp_path: Path) -> None:
     """Threat: opening a repository must not start programs."""
     hooks(tmp_path, SessionStart=command("touch pwned"), PreToolUse=command("touch pwned"))
 

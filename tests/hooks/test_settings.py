@@ -84,7 +84,7 @@ def test_a_file_of_hooks_that_cannot_be_read_ends_the_start() -> None:
         started()
 
 
-def test_whoever_is_asked_for_trust_sees_what_hooks_do(tmp_path: Path) -> None:
+def test_the_trust_question_lists_the_effects_of_hooks(tmp_path: Path) -> None:
     (tmp_path / "guard.sh").touch()
     (tmp_path / ".claude").mkdir()
     hook = {"command": "./guard.sh --token sk-ant-api03-abcdefghijklmnop"}
@@ -138,7 +138,7 @@ def test_an_if_about_files_means_paths() -> None:
     assert not covers(call, "Write(*.md)", here)
 
 
-def test_a_hook_of_the_user_runs_no_file_of_a_workspace_nobody_trusts(tmp_path: Path) -> None:
+def test_a_hook_of_the_user_runs_no_file_of_an_untrusted_workspace(tmp_path: Path) -> None:
     (tmp_path / "guard.sh").touch()
     user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "./guard.sh" }]\n')
 

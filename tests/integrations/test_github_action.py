@@ -218,7 +218,7 @@ def test_what_would_be_unsafe_or_senseless_is_refused(variables: dict[str, str],
     assert told in log
 
 
-def test_an_approval_nobody_gives_and_a_comment_that_fails_fail_the_step() -> None:
+def test_a_missing_approval_and_a_failed_comment_fail_the_step() -> None:
     """Code 3 as in a shell; the comment names the missing permission."""
     write = tool_use("write", {"path": "a", "content": "b"})
     with (

@@ -55,7 +55,7 @@ async def test_a_server_of_the_internet_leads_nowhere_inside(host: str) -> None:
         ("http://intranet/mcp", "", "http://intranet/token"),
     ],
 )
-async def test_who_is_outside_who_was_named_and_who_is_inside_itself_may_be_asked(
+async def test_public_named_and_equally_private_addresses_may_be_asked(
     server: str, issuer: str, asked: str
 ) -> None:
     """A server in the user's network signs in there; an unknown name fails by itself."""

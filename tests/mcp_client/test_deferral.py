@@ -87,7 +87,7 @@ async def test_the_best_come_first_and_found_ones_are_not_found_again() -> None:
     assert again == "Nothing fits. Names of all further tools: mcp__mail__send"
 
 
-def test_the_search_stands_at_the_same_place_whatever_was_found() -> None:
+def test_the_search_tool_keeps_its_place_with_any_found_tools() -> None:
     """Prompt caches need a stable order."""
     state: dict[str, Json] = {"mcp_found_tools": ["mcp__mail__send", "gone", 7]}
 

@@ -91,7 +91,7 @@ async def test_instructions_that_changed_are_withheld_like_a_tool(
         assert (servers.instructions(), servers.changes()) == (approved, {})
 
 
-async def test_a_tool_nobody_used_may_change(raw_server: "RawServer", tmp_path: Path) -> None:
+async def test_an_unused_tool_may_change(raw_server: "RawServer", tmp_path: Path) -> None:
     """Nothing was approved yet, so there is no question."""
     host = Host(pins=Pins(tmp_path / "pins.json"))
     config = raw_server(listing("Answer."))

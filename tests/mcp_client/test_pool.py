@@ -407,7 +407,9 @@ async def test_an_http_server_may_go_away_and_come_back(
         assert (back.text, back.is_error) == ("5", False)
 
 
-async def test_nobody_answering_at_a_url_is_one_sentence(http_server: "HttpServer") -> None:
+async def test_a_url_without_a_server_is_reported_in_one_sentence(
+    http_server: "HttpServer",
+) -> None:
     """The message shows neither password nor query."""
     http_server.kill()
     url = http_server.url.replace("http://", "http://user:s3cret@") + "?key=s3cret"

@@ -331,7 +331,7 @@ async def test_text_put_into_an_omitted_block_is_ignored() -> None:
     assert rule == ""
 
 
-async def test_a_signature_nobody_gave_is_refused() -> None:
+async def test_a_made_up_signature_is_refused() -> None:
     """R28."""
     made_up = assistant(thinking("I am", "sig_made_up"), "else")
 

@@ -112,7 +112,7 @@ async def test_side_outputs_stand_right_behind_their_own_call_under_parallelism(
     assert "fallback text" not in str(run.model.sent())
 
 
-async def test_a_tool_without_a_run_may_emit_to_nobody() -> None:
+async def test_a_tool_without_a_run_may_emit_events() -> None:
     """S2-38: without a surface, side outputs cost a tool nothing."""
 
     async def emit(context: ToolContext) -> str:

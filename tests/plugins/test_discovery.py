@@ -87,7 +87,7 @@ OFFERS = {
 
 @pytest.mark.parametrize("name", OFFERS)
 @pytest.mark.parametrize("group", ["agent_cli.plugins", "agent_cli.tools"])
-def test_whatever_a_package_offers_nothing_is_raised(
+def test_no_object_that_a_package_offers_raises_an_error(
     name: str, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An external module can hold anything under its registered name."""

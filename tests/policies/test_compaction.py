@@ -139,7 +139,7 @@ async def test_facts_of_the_middle_are_known_after_it_is_gone() -> None:
 
 
 @pytest.mark.parametrize("strategy", [None, FixedStrategy("mine")])
-async def test_the_strategy_is_whoever_is_given_and_none_never_compacts(
+async def test_the_given_strategy_compacts_and_without_one_nothing_does(
     strategy: FixedStrategy | None,
 ) -> None:
     """S1-38: an interface, with two named strategies in the settings."""
@@ -269,7 +269,7 @@ async def test_without_a_summary_whole_rounds_are_trimmed(
     assert len(listener.warnings) == (2 if strategy else 1)
 
 
-async def test_after_three_failures_in_a_row_nobody_is_asked_again() -> None:
+async def test_compaction_stops_after_three_failures_in_a_row() -> None:
     """S1c-6: a circuit breaker; real sessions have failed hundreds of times."""
     strategy = FixedStrategy(failures=99)
     policy = compaction(strategy, threshold=60)
@@ -343,7 +343,7 @@ async def test_by_hand_failures_are_the_callers_and_leave_everything_as_it_was()
 
 @QUICK
 @given(histories, st.lists(st.tuples(st.sampled_from("cft"), st.integers(1, 9)), max_size=4))
-async def test_whatever_happened_a_compacted_history_can_be_sent(
+async def test_any_compacted_history_can_be_sent(
     happened: list[Step], cuts: Sequence[tuple[str, int]]
 ) -> None:
     """S1c-3, S1c-5, S1-40: valid, first message and end unchanged, no pair split."""

@@ -91,7 +91,7 @@ def test_the_limit_counts_messages_and_0_is_none(limit: int, removed: int) -> No
     assert len(conversation.context()) == 8 - removed
 
 
-def test_notes_nobody_sends_do_not_count() -> None:
+def test_notes_that_are_not_sent_do_not_count() -> None:
     """S1-32: only messages for the model count against the limit."""
     conversation = conversation_with(["user", "note", "note", 0])
 
@@ -160,9 +160,7 @@ def test_nothing_is_trimmed_while_calls_are_open() -> None:
 
 @QUICK
 @given(histories, st.lists(st.integers(1, 30), min_size=1, max_size=3))
-def test_whatever_happened_a_trimmed_history_can_be_sent(
-    happened: list[Step], limits: list[int]
-) -> None:
+def test_any_trimmed_history_can_be_sent(happened: list[Step], limits: list[int]) -> None:
     """S1-32, C7: valid, first message and end unchanged, no pair split, nothing lost for good."""
     conversation = conversation_with(happened)
     before, recorded = conversation.context(), conversation.messages()

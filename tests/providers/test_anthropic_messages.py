@@ -90,7 +90,7 @@ async def test_blocks_are_kept_exactly_as_received() -> None:
     ]
 
 
-async def test_what_nobody_knows_yet_is_passed_over() -> None:
+async def test_unknown_events_and_deltas_are_skipped() -> None:
     """Pings, and event and delta types of later API versions."""
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "n": 1}}
     later = ((0, {"type": "prelude"}), (4, {"type": "new_event", "x": 1}), (4, delta))

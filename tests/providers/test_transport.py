@@ -113,7 +113,7 @@ def test_errors_that_name_each_other_as_their_cause_have_an_end() -> None:
     assert connection_failure(one, "https://x").reason == "cannot reach https://x (twisted)"
 
 
-def test_a_certificate_nobody_trusts_is_not_asked_again() -> None:
+def test_an_untrusted_certificate_is_not_retried() -> None:
     """Waiting does not help; the message says where to look."""
     distrust = ssl.SSLCertVerificationError(1, "certificate verify failed")
     distrust.verify_message = "self-signed certificate"

@@ -49,7 +49,7 @@ def test_a_command_of_the_model_runs_in_the_sandbox(outside: Path) -> None:
     assert not outside.exists()
 
 
-def test_unsandboxed_is_refused_where_nobody_can_be_asked(outside: Path) -> None:
+def test_unsandboxed_is_refused_without_a_user_to_ask(outside: Path) -> None:
     """Threat 19: not even yolo approves that."""
     answer = written_outside(unsandboxed=True)
 

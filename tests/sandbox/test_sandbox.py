@@ -161,7 +161,7 @@ def test_the_bundled_bubblewrap_inside_the_workspace_is_run_from_a_copy(tmp_path
     assert [path.name for path in copy.parents[3].iterdir()] == [copy.parents[2].name]
 
 
-def test_a_bundled_bubblewrap_of_somebody_else_is_refused(
+def test_a_bundled_bubblewrap_of_another_user_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 13: PYTHONPATH may lead into the repository, and other users may own files there."""
@@ -221,7 +221,7 @@ def test_a_worktree_can_commit_and_its_hooks_are_safe() -> None:
         assert not (place.root / ".git" / "hooks" / "post-commit").exists()
 
 
-def test_a_git_file_cannot_open_somebody_elses_directory() -> None:
+def test_a_git_file_cannot_open_a_foreign_directory() -> None:
     """Threat 11: anyone can write `gitdir:` into a file."""
     with world("bwrap") as place:
         other = place.base / "other"

@@ -42,7 +42,7 @@ def test_every_kind_of_the_timeline_is_registered() -> None:
     assert ours == set(KINDS)
 
 
-def test_a_kind_nobody_knows_is_kept_as_it_is() -> None:
+def test_an_unknown_kind_is_kept_unchanged() -> None:
     """S2-04: a plugin that is not installed today may be tomorrow."""
     data: Block = {"kind": "hologram", "id": "a1", "at_ms": 7, "beams": [1, {"of": "light"}]}
 

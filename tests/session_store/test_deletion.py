@@ -72,7 +72,7 @@ def _plans(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], set[int]]
 
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(_plans())
-def test_whatever_is_deleted_the_rest_is_whole(
+def test_deletion_leaves_the_other_sessions_whole(
     plan: tuple[list[list[int]], list[list[int]], set[int]],
 ) -> None:
     """S2-43: strings are shared; each goes with the last session that names it, and not before."""

@@ -107,7 +107,7 @@ def _short(record: JsonObject) -> str:
     return f"{call['block']['id']} {'ended' if ended else 'started' if started else 'held'}"
 
 
-async def test_the_pause_is_saved_before_anybody_is_asked(tmp_path: Path) -> None:
+async def test_the_pause_is_saved_before_the_user_is_asked(tmp_path: Path) -> None:
     """S2-28: once the question is shown, another process can already answer it."""
     session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
     agent = agent_with(conversation, session, calls(tool_use("write", {}, "t1")))

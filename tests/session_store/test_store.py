@@ -381,7 +381,7 @@ def test_a_conversation_that_exists_already_is_saved_whole(store: SessionStore) 
     assert store.read(session.id).prompts[0].usage == Usage(1, 2)
 
 
-def test_a_record_of_a_kind_nobody_knows_is_passed_over(store: SessionStore) -> None:
+def test_a_record_of_an_unknown_kind_is_skipped(store: SessionStore) -> None:
     """A newer version of the same format may write records that this one does not know."""
     session = short_session(store, "a")
     log, _ = LogFile.open(session.path)
@@ -507,7 +507,7 @@ class Rebuilt:
 
 @given(st.lists(st.sampled_from([*STEPS, "reload", "fork", "fork at", "rewind"]), max_size=40))
 @settings(deadline=None, derandomize=True, max_examples=150)
-def test_whatever_happens_the_record_tells_it(
+def test_the_record_rebuilds_any_history(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
     """S2-43, S2-45, S2-53: across restarts, forks and rewinds; listeners and file agree."""

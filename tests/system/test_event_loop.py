@@ -52,7 +52,7 @@ raise SystemExit(ending.end(code))
 
 
 @pytest.mark.parametrize("left", LEFT_BEHIND)
-def test_the_process_ends_with_its_exit_code_whatever_is_left_behind(left: str) -> None:
+def test_the_process_ends_with_its_exit_code_despite_leftovers(left: str) -> None:
     """S0-18: all output is complete, and nothing prints a warning."""
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(left=LEFT_BEHIND[left])],

@@ -159,7 +159,7 @@ def test_no_descriptor_of_ours_reaches_a_command(launcher: Launcher, tmp_path: P
 
 
 @pytest.mark.parametrize("victim", ["session", "launcher", "keeper", "session and launcher"])
-def test_nothing_survives_whoever_is_killed(tmp_path: Path, victim: str) -> None:
+def test_the_death_of_any_member_ends_the_whole_family(tmp_path: Path, victim: str) -> None:
     """S1-42, threat 15: with SIGKILL, after which no process can clean up itself."""
     with subprocess.Popen(
         [sys.executable, "-c", SESSION, FAMILY], cwd=tmp_path, stdout=subprocess.PIPE, text=True

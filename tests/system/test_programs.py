@@ -38,7 +38,9 @@ def test_our_own_path_leads_into_no_repository(
     assert users_path() == f"/opt/tools:{SYSTEM}"
 
 
-def test_nobody_else_fills_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_in_the_home_folder_stay_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Users who work in their home folder have their own programs there."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", f".:{tmp_path}/bin:{SYSTEM}")

@@ -52,7 +52,7 @@ async def test_what_is_queued_is_sent_at_the_end() -> None:
     assert {headers["x-key"] for headers in receiver.headers} == {"k"}
 
 
-async def test_who_sends_can_be_named_by_the_standard_variables(
+async def test_standard_variables_name_the_sender(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=tools,service.name=theirs")
@@ -66,7 +66,7 @@ async def test_who_sends_can_be_named_by_the_standard_variables(
     assert receiver.resources[0]["service.version"]
 
 
-async def test_nobody_waits_for_a_collector_that_is_gone() -> None:
+async def test_the_end_does_not_wait_for_a_closed_collector() -> None:
     """A refused connection is tried once, not until the limit."""
     with closed_port() as port:
         export = export_to(port)

@@ -290,7 +290,7 @@ finally:
     assert (said, found) == ("ok", [])
 
 
-async def test_doctor_says_where_it_goes_and_whether_somebody_listens(
+async def test_doctor_names_the_collector_and_whether_it_listens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If it is off, there is no line; a password in the address is not shown."""

@@ -114,7 +114,7 @@ async def test_another_name_of_a_secret_is_not_searched(tree: Tools) -> None:
     ],
     ids=["crlf", "bom", "utf-16", "latin-1", "long", "no end"],
 )
-async def test_whatever_a_search_reads_is_recognised(tools: Tools, content: bytes) -> None:
+async def test_a_search_recognises_every_line_it_has_found(tools: Tools, content: bytes) -> None:
     """Otherwise a true answer would be withheld."""
     tools.file("a.txt", content)
 

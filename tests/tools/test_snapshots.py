@@ -248,7 +248,7 @@ async def test_a_run_that_waited_for_an_approval_is_one_run(session: Session) ->
         lambda path: (path.unlink(), path.symlink_to("b.txt")),
     ],
 )
-async def test_a_file_somebody_changed_since_keeps_everything_as_it_is(
+async def test_a_file_changed_since_blocks_the_whole_undo(
     session: Session, meddle: Callable[[Path], object]
 ) -> None:
     """All or nothing, and the message names the file."""
@@ -265,7 +265,7 @@ async def test_a_file_somebody_changed_since_keeps_everything_as_it_is(
     assert session.files() == before
 
 
-async def test_what_somebody_wrote_between_two_edits_of_a_run_is_not_lost(
+async def test_a_change_by_the_user_between_two_edits_of_a_run_is_not_lost(
     session: Session,
 ) -> None:
     """The file has the agent's last content, but undo would drop the user's words as well."""

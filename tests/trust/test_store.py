@@ -170,7 +170,7 @@ def test_nothing_about_a_server_hides_what_it_starts() -> None:
     )
 
 
-def test_a_file_nobody_understands_is_told_as_such() -> None:
+def test_an_unreadable_configuration_is_reported_as_such() -> None:
     """It must not look harmless."""
     (WORKSPACE / ".mcp.json").write_text("{")
 

@@ -42,7 +42,7 @@ def test_nearly_all_run_unasked_in_the_sandbox_of_a_trusted_folder(project: Path
     assert len(COMMANDS) - len(ask) >= len(COMMANDS) * 230 / 258, ask
 
 
-def test_most_run_unasked_in_the_sandbox_of_a_folder_nobody_trusts(project: Path) -> None:
+def test_most_run_unasked_in_the_sandbox_of_an_untrusted_folder(project: Path) -> None:
     """At least 200 of 258: git too, if the repository names no program."""
     ask = asked(project, masked=True, git_is_safe=names_no_program(project))
 

@@ -281,7 +281,7 @@ def test_a_rule_without_words_means_every_command(written: str | None) -> None:
         "shutdown now",
     ],
 )
-def test_what_cannot_be_taken_back_asks_whatever_is_allowed(script: str) -> None:
+def test_an_irreversible_command_asks_despite_any_allow_rule(script: str) -> None:
     """Threat 19: even in the mode that asks nothing."""
     assert judged(script, allow="*").verdict == "ask"
 

@@ -402,7 +402,7 @@ async def _never(_id: str, _given: object, _cancel: CancelToken, _context: ToolC
     raise AssertionError("it runs nothing")
 
 
-async def test_where_nobody_can_be_asked_the_model_reads_so() -> None:
+async def test_without_a_user_to_ask_the_model_reads_so() -> None:
     """No question, no wait."""
     it = Dialogue()
     it.person.can_ask = False

@@ -66,7 +66,7 @@ def test_help_tells_everything_about_one_command() -> None:
     assert len(said("/help all")) == len(COMMANDS) + 2
 
 
-def test_a_command_somebody_wrote_becomes_a_prompt() -> None:
+def test_a_custom_command_becomes_a_prompt() -> None:
     """The first of a name counts; the text after it is its argument, on any number of lines."""
     out, shown = converse("/review the\nlast  change", "/team:broken")
 

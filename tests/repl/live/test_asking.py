@@ -128,7 +128,7 @@ async def test_where_only_keys_answer_a_text_is_kept_for_the_prompt(tmp_path: Pa
         await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])
 
 
-async def test_a_question_nobody_waits_for_any_more_gives_the_prompt_back(tmp_path: Path) -> None:
+async def test_an_abandoned_question_gives_the_prompt_back(tmp_path: Path) -> None:
     """Its server died, or its call was stopped; the next question may be asked."""
     async with live(tmp_path) as it:
         it.type("draft")

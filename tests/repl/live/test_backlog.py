@@ -144,7 +144,7 @@ def test_a_pause_holds_no_more_of_a_tools_output_than_of_text() -> None:
     ]
 
 
-def test_whoever_must_decide_does_not_wait_for_the_speed() -> None:
+def test_a_question_does_not_wait_for_the_typing_speed() -> None:
     """A question is shown below the text that leads to it."""
     waiting, _ = backlog(1)
     waiting.put(delta("a long explanation"))

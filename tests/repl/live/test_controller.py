@@ -120,7 +120,7 @@ async def test_the_output_of_a_command_keeps_its_own_lines(tmp_path: Path) -> No
         ]
 
 
-async def test_a_run_nobody_typed_can_be_stopped_when_a_command_has_ended_meanwhile(
+async def test_a_triggered_run_can_be_stopped_after_a_command_ended_meanwhile(
     tmp_path: Path,
 ) -> None:
     """A reminder began it during the command: Ctrl-C used to leave the session instead."""

@@ -106,7 +106,7 @@ async def live(tmp_path: Path, *, vi: bool = False) -> AsyncGenerator[Live]:
                 running.screen.leave()
 
 
-async def test_the_input_is_kept_until_somebody_takes_it(tmp_path: Path) -> None:
+async def test_the_input_is_kept_until_it_is_read(tmp_path: Path) -> None:
     """Typed text is never lost: after a refusal it stays in place."""
     async with live(tmp_path) as it:
         it.type("refused\r")

@@ -373,7 +373,7 @@ def test_the_seconds_of_a_call_are_seen_on_a_narrow_terminal() -> None:
     assert len(row) == COLUMNS - 1
 
 
-def test_a_change_somebody_was_shown_before_is_not_printed_again() -> None:
+def test_a_change_shown_for_approval_is_not_printed_again() -> None:
     """The approval showed the diff; the row has only the size of the change."""
     screen = Screen()
     details: Json = {"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b", "added": 1, "removed": 1}

@@ -196,7 +196,7 @@ async def test_a_request_for_a_reply_shows_what_would_be_sent_to_which_model() -
     ]
 
 
-async def test_where_nobody_can_answer_everything_is_declined_and_said() -> None:
+async def test_without_a_user_every_dialog_is_declined_with_a_notice() -> None:
     """On a pipe the server continues without it, and the session's log reports it."""
     dialogs, person = asked(can_ask=False)
     request = SamplingRequest(server="docs", messages=())

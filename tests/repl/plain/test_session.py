@@ -84,7 +84,7 @@ def test_sequential_mode_shows_the_answer_once_and_complete() -> None:
     ]
 
 
-def test_nobody_to_ask_means_no() -> None:
+def test_without_a_user_to_ask_a_call_is_refused() -> None:
     """The call does not run, the model reads why, and the next line is not taken as an answer."""
     _, out, err = converse("bash touch made\ny\n")
 

@@ -62,7 +62,7 @@ def test_many_lines_at_once_are_one_paste_however_often_they_are_read(
     assert read(LINES) == [KeyPress(Keys.BracketedPaste, LINES)]
 
 
-def test_what_somebody_types_ahead_stays_keys() -> None:
+def test_typed_ahead_text_stays_keys() -> None:
     """Two lines, typed while the program was busy; Enter sends each."""
     keys = read("one\rtwo\r")
 
