@@ -80,7 +80,7 @@ def _narrowed(indent: str, *, scale: int) -> str | None:
 
 
 def _apply(shift: Shift, text: str) -> str | None:
-    lines = []
+    lines: list[str] = []
     for line in text.split("\n"):
         indent = shift(_indent(line)) if line.strip() else ""
         if indent is None:

@@ -66,7 +66,8 @@ class Row:
 
 def starts(environment: dict[str, str]) -> Iterator[Row]:
     """Measure `you> ` and the first key that the editor echoes, in units of a bare Python."""
-    bare, found = [], []
+    bare: list[float] = []
+    found: list[Start] = []
     start(environment)
     for _ in range(ROUNDS):
         bare.append(until_exit([sys.executable, "-c", "pass"], environment))

@@ -40,7 +40,7 @@ def turn_ms(tool: str, given: dict[str, str]) -> float:
 def naps_s() -> float:
     """Return the duration of four calls in one reply that each sleep half a second."""
     naps = [tool_use("bash", {"command": "sleep 0.5"}) for _ in range(4)]
-    took = []
+    took: list[float] = []
     for _ in range(3):
         first = reply(tool_use("bash", {"command": "true"}))
         with serve_in_thread(first, reply(*naps), reply("done")) as api:
@@ -60,7 +60,7 @@ def bare_ms(root: Path, home: Path) -> tuple[float, list[str]]:
     words = list(confinement.prefix)
     at = words.index("--seccomp")
     del words[at : at + 2]
-    took = []
+    took: list[float] = []
     for _ in range(TURNS):
         begun = time.perf_counter()
         subprocess.run([*words, "/bin/true"], check=True, stdin=subprocess.DEVNULL)

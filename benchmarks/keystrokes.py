@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from typing import Any
 
 import pexpect
 import pyte
@@ -50,7 +51,7 @@ class Screen:
     def __init__(self, environment: dict[str, str]) -> None:
         self._screen = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.ByteStream(self._screen)
-        self._child = pexpect.spawn(
+        self._child: Any = pexpect.spawn(  # Any: pexpect ships no types
             COMMAND, [], env=environment, cwd=environment["HOME"], dimensions=(ROWS, COLUMNS)
         )
         self.bytes = 0
@@ -89,7 +90,7 @@ class Screen:
 def latencies_ms(screen: Screen) -> list[float]:
     """Type letters and erase them, at the pace of a quick typist."""
     pause_s = random.Random(1)
-    found = []
+    found: list[float] = []
     end_s = time.perf_counter() + STREAM_S - 3
     while len(found) < 2 * KEYS and time.perf_counter() < end_s:
         for key, row in (("k", "you> k"), ("\x7f", "you>")):

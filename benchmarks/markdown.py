@@ -34,7 +34,8 @@ def growth(small: str, large: str, *, rounds: int = 3) -> tuple[float, float]:
     The speed of a shared machine changes from second to second: each large text is compared with
     small ones right before and after it, and the median of some rounds is used.
     """
-    ratios, seconds = [], []
+    ratios: list[float] = []
+    seconds: list[float] = []
     for _ in range(rounds):
         around = [measure(small)[0] for _ in range(5)]
         seconds.append(measure(large)[0])

@@ -48,7 +48,9 @@ def show(name: str, times_ms: list[float]) -> None:
 async def measure(backend: Backend, root: Path, home: Path, *, note: str = "") -> None:
     own = home / ".local" / "state" / "agent-cli"
     policy = Policy((root,), home=home, own=(own,), is_secret=is_secret)
-    sandbox = Sandbox(lambda: policy, mode="auto", state_dir=own, find=lambda *_places: [backend])
+    sandbox = Sandbox(
+        lambda: policy, mode="auto", state_dir=own, find=lambda _writable, _state: [backend]
+    )
     begun = time.perf_counter()
     report = await sandbox.ready()
     probed_ms = (time.perf_counter() - begun) * 1000

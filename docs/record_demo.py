@@ -81,7 +81,8 @@ async def record(target: Path) -> None:
 
 def pace(target: Path) -> None:
     """Give each piece of each reply its moment; the server sent them all at once."""
-    lines, at_s = [], 0.0
+    lines: list[str] = []
+    at_s = 0.0
     for line in target.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         at_s = at_s + PIECE_S if entry["type"] == "chunk" else 0.0
