@@ -246,7 +246,7 @@ def _property(field: FormField) -> dict[str, Json]:
 def _faults(form: Form, values: Mapping[str, Json]) -> list[str]:
     known = {field.name: field for field in form.fields}
     faults = [form.fault(name, value) for name, value in values.items() if name in known]
-    faults += [f"{name} is no field of the form" for name in values if name not in known]
+    faults += [f"{name} is not a field of the form" for name in values if name not in known]
     missing = [f.label for f in form.fields if f.required and f.name not in values]
     return [*filter(None, faults), *(f"{label} is missing" for label in missing)]
 

@@ -70,7 +70,7 @@ async def user_message(
             case ResourceBlock():
                 before += _embedded(block, attachments, typed)
             case AudioBlock():
-                raise RpcFault(INVALID_PARAMS, "the model cannot hear: send text or an image")
+                raise RpcFault(INVALID_PARAMS, "the model cannot take audio: send text or an image")
     text, model = await app.written_out("".join(typed).strip())
     message = await attachments.attached(UserMessage.of(attachments.marked(text)))
     return replace(message, content=(*before, *message.content)), model

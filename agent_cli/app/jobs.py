@@ -68,7 +68,9 @@ class JobHost:
             task.cancel()
         await self._group.__aexit__(None, None, None)
         for job in self._jobs.running if self._end_with_run else ():
-            self._announce.warn(f"job {job.id} (`{job.shown}`) still ran; it ends with this run")
+            self._announce.warn(
+                f"job {job.id} (`{job.shown}`) was still running; it ends with this run"
+            )
 
     def badges(self) -> Sequence[str]:
         """Return the number of running jobs for the status line."""

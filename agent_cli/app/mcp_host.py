@@ -90,7 +90,7 @@ class ServerHost:
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
         if self.dialogs is None:
             what = "wants the user to visit a page" if question.url else "has a question"
-            text = f"MCP server '{question.server}' {what}, declined: nobody can be asked here"
+            text = f"MCP server '{question.server}' {what}, declined: there is no user to ask"
             self._publish(Notice("warning", text))
             return ElicitationAnswer("decline")
         if question.url:
@@ -110,7 +110,7 @@ class ServerHost:
     def _check_budget(self) -> None:
         if not self._agent().conversation.prompts:
             # The cost is counted in the current prompt, so there must be one.
-            raise ToolError("no model is asked for a server before the user has asked for anything")
+            raise ToolError("a server may ask the model only after the user's first prompt")
         self._check_account()
 
     def _spent(self, _model: str, usage: Usage) -> None:

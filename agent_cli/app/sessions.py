@@ -261,7 +261,7 @@ class Sessions:
         usual, asked = self._agent.state.model, conversation.prompts[-1].model
         if usual is None or asked in (usual.id, UNKNOWN_MODEL):
             return None
-        self._publish(Notice("info", f"the prompt that waits goes on with {asked}"))
+        self._publish(Notice("info", f"the waiting prompt continues with {asked}"))
         return model_by_id(asked)
 
     def _keep(self, session: Session, *, resumed: bool) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.mcp_client import ServerConfig
 
 _NAMED_MAX = 4
-_CHANGED = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
+_CHANGED = "trusted files of this workspace changed; run `agent-cli trust` to trust them again"
 
 
 class StartupContext(NamedTuple):

@@ -94,7 +94,7 @@ def image_of(data: bytes, *, name: str) -> Image:
     """
     media_type = image_type(data)
     if media_type is None:
-        raise UsageError(f"{name} is no PNG, JPEG, GIF or WebP image")
+        raise UsageError(f"{name} is not a PNG, JPEG, GIF or WebP image")
     width, height = _size_of(data, media_type)
     if not width or not height:
         raise UsageError(f"{name} is damaged: it does not say how large the image is")

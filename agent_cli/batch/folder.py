@@ -181,7 +181,7 @@ class BatchFolder:
                 found = None
             if not isinstance(found, dict) or "id" not in found:
                 raise UsageError(
-                    f"{path} line {number} is none of ours: repair it, or choose another"
+                    f"{path} line {number} is not a line of a batch: repair it, or choose another"
                     " --output-dir"
                 )
             yield found

@@ -117,7 +117,7 @@ class _Reader:
                 f"id {given.id!r}: use up to 100 letters, digits and ._- (no leading . or -)"
             )
         if given.id.casefold() in self._ids:
-            raise UsageError(f"id {given.id!r} stands twice: give each task its own")
+            raise UsageError(f"id {given.id!r} is used twice: give each task its own id")
         self._ids.add(given.id.casefold())
         prompt = self._prompt(given)
         cwd = self._base / Path(given.cwd).expanduser()
@@ -140,7 +140,7 @@ class _Reader:
 
     def _prompt(self, given: TaskLine) -> str:
         if (given.prompt is None) == (given.prompt_file is None):
-            raise UsageError("give it either prompt or prompt_file")
+            raise UsageError("give the task either prompt or prompt_file")
         text = given.prompt
         if text is None:
             path = self._base / Path(str(given.prompt_file)).expanduser()
@@ -161,11 +161,11 @@ class _Reader:
             try:
                 repository = repository_of(cwd)
             except GitError as error:
-                raise UsageError(f"ref needs a git repository, and {cwd}: {error}") from error
+                raise UsageError(f"ref needs a git repository; {cwd}: {error}") from error
             try:
                 commit = commit_of(cwd, ref)
             except (GitError, ValueError) as error:
-                raise UsageError(f"ref {ref!r} is no commit in {repository}") from error
+                raise UsageError(f"ref {ref!r} is not a commit in {repository}") from error
             self._checkouts[cwd, ref] = Checkout(ref, commit, repository)
         return self._checkouts[cwd, ref]
 

@@ -178,14 +178,14 @@ def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
     number = batch.state.stopped
     if number:
         print(
-            f"agent-cli: stopped with {left} left: the same command goes on",
+            f"agent-cli: stopped with {left} left: run the same command to continue",
             file=sys.stderr,
         )
         return exit_code_of(number)
     if pending:
         print(
-            f"agent-cli: too little of --budget is left for {left}: the same command with a higher"
-            " one goes on",
+            f"agent-cli: too little of --budget is left for {left}: run the same command with a"
+            " higher one",
             file=sys.stderr,
         )
         return _LIMIT

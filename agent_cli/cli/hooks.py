@@ -85,7 +85,7 @@ def _test(startup: StartupContext, event: str, file: Path | None) -> int:
     runs = HookRuns(defined_hooks(startup)[0], around)
     wanted = runs.wanted(event, names)
     if not wanted:
-        print(f"no hook is asked about {event} {names[0]}".rstrip())
+        print(f"no hook matches {event} {names[0]}".rstrip())
         return 0
     answer = run_loop(runs.run(wanted, payload))
     for ran in runs.done:

@@ -111,7 +111,7 @@ def _reads_unasked(startup: StartupContext, name: str) -> bool:
 
 
 async def _never(*_call: object) -> str:
-    raise AssertionError("what is only explained never runs")
+    raise AssertionError("an explained call never runs")
 
 
 def _input(name: str, given: str) -> Json:

@@ -234,8 +234,8 @@ def require_workspace(session_id: str, workspace: Path) -> None:
     header = _store().read(session_id).header
     if header and header.workspace != str(workspace):
         raise SessionError(
-            f"session {header.id} is about {header.workspace}: decide there, because its calls"
-            f" would act on {workspace} here"
+            f"session {header.id} belongs to {header.workspace}: decide there, because here"
+            f" its calls would act on {workspace}"
         )
 
 

@@ -83,7 +83,9 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
     path = worktree_folder(repository, name)
     if path.exists():
         if repository_of(path) != path.resolve() or main_repository_of(path) != repository:
-            raise UsageError(f"--worktree: {path} is no worktree: remove it, or use another name")
+            raise UsageError(
+                f"--worktree: {path} is not a worktree: remove it, or use another name"
+            )
         tree = Worktree(path, repository, _last_commit(repository))
         return _Session(tree, "", _lock(tree))
     branch = f"{_BRANCHES}{name}"

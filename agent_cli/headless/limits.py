@@ -41,7 +41,7 @@ class LimitWatch:
         if seconds is None:
             yield
             return
-        told = f"stopped after {seconds:g} s, the limit --time-limit: --continue goes on"
+        told = f"stopped after {seconds:g} s, the limit --time-limit: go on with --continue"
         timer = asyncio.get_running_loop().call_later(seconds, self._reach, "time_limit", told)
         try:
             yield
@@ -56,7 +56,7 @@ class LimitWatch:
             case ToolCallsAnnounced() | TurnStart() if self._has_used_all():
                 told = (
                     f"stopped after {self._tokens} tokens, the limit --max-tokens-total is"
-                    f" {self._limits.tokens}: --continue goes on"
+                    f" {self._limits.tokens}: go on with --continue"
                 )
                 self._reach("max_tokens_total", told)
             case _:

@@ -32,7 +32,7 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Give
         if prompt == "-" or select.select([stdin], [], [], _STDIN_LIMIT_S)[0]:
             piped = stdin.read()
         else:
-            warn(f"nothing came from stdin within {_STDIN_LIMIT_S:g} s; it is left out")
+            warn(f"stdin sent nothing within {_STDIN_LIMIT_S:g} s; it is ignored")
     parts = [piped] if prompt == "-" else [prompt, piped]
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     if not text:

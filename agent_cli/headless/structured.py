@@ -140,4 +140,4 @@ def _require_valid(schema: Mapping[str, Json], path: Path) -> None:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")

@@ -152,7 +152,7 @@ def parse_hooks(groups: Sequence[HookGroup]) -> tuple[list[Hook], list[str]]:
 def _hooks_of(group: HookGroup) -> Iterator[Hook]:
     base = Hook(event=group.event, origin=group.origin, is_project=group.is_project)
     if not is_mapping(group.written):
-        yield replace(base, fault="it is no table; write a matcher and hooks")
+        yield replace(base, fault="it is not a table; write a matcher and hooks")
         return
     matcher, hooks = group.written.get("matcher"), group.written.get("hooks")
     if fault := _matcher_fault(matcher):
@@ -170,17 +170,17 @@ def _matcher_fault(matcher: object) -> str:
     if matcher is None or matcher in _ALL:
         return ""
     if not isinstance(matcher, str):
-        return "its matcher is no text; write a name or a regular expression"
+        return "its matcher is not a string; write a name or a regular expression"
     try:
         re.compile(matcher)
     except re.error as error:
-        return f"its matcher {matcher!r} is no regular expression ({error}); correct it"
+        return f"its matcher {matcher!r} is not a valid regular expression ({error}); correct it"
     return ""
 
 
 def _hook(base: Hook, each: object) -> Hook:
     if not is_mapping(each):
-        return replace(base, fault="it is no table; write type and command")
+        return replace(base, fault="it is not a table; write type and command")
     folded = {str(key).replace("_", "").lower(): value for key, value in each.items()}
     kept = replace(
         base,

@@ -187,7 +187,7 @@ class Lifecycle:
             return ()
         if self._sent_back == SENT_BACK_MAX:
             self._sent_back = 0
-            told = f"Stop hooks sent the model back {SENT_BACK_MAX} times; it ends all the same"
+            told = f"Stop hooks sent the model back {SENT_BACK_MAX} times; the run ends anyway"
             self._publish(Notice("warning", f"{told}: {reason}"))
             return ()
         self._sent_back += 1

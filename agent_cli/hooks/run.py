@@ -177,7 +177,7 @@ async def _why_not_asked(hook: Hook) -> str:
     try:
         host = urlsplit(hook.url).hostname or ""
     except ValueError as error:
-        return f"{hook.url} is no address ({error}); correct it"
+        return f"{hook.url} is not a valid URL ({error}); correct it"
     if not hook.is_project:
         return ""
     addresses = await resolve(host)

@@ -69,7 +69,7 @@ def command_browser(command: str) -> Visit:
     except ValueError as error:
         raise UsageError(f"--oauth-browser {command!r}: {error}") from error
     if not words:
-        raise UsageError(f"--oauth-browser {command!r}: it is no command")
+        raise UsageError(f"--oauth-browser {command!r}: it is not a command")
 
     async def visit(url: str) -> None:
         process = await asyncio.create_subprocess_exec(*words, url)

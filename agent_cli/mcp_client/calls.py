@@ -227,7 +227,7 @@ def _protocol_error(server: Server, error: MCPError) -> str:
             'the user can set protocol = "legacy" for this server'
         )
     if error.code == _MISSING_CAPABILITY:
-        return f"MCP server '{name}' needs what this program does not offer: {message}"
+        return f"MCP server '{name}' needs a feature that this program does not offer: {message}"
     return f"MCP server '{name}' refused the call: {message}"
 
 
@@ -237,11 +237,11 @@ def _after_refusal(name: str, error: MCPError) -> str:
         case 401:
             return f"It asks for a sign-in: the user can run /mcp login {name}."
         case 403:
-            return f"The sign-in does not allow this: the user can run /mcp login {name} anew."
+            return f"The sign-in does not allow this: the user can run /mcp login {name} again."
         case 429:
             return "It has too many requests: wait before you call again."
         case int(status) if status >= 500:
             return "The fault is the server's; the call may have taken effect."
         case _:
             pass
-    return "It did not take the call."
+    return "It did not accept the call."

@@ -83,7 +83,7 @@ def read_foreign(path: Path, *, workspace: Path) -> ForeignServers:
         ]
         entry = _rewritten(dict(_entry(given)), workspace)
         if unknown := _FOREIGN_VARIABLE.search(json.dumps(entry)):
-            problems.append(f"{name} is left out: {unknown[0]} means nothing here; {path}")
+            problems.append(f"{name} is left out: {unknown[0]} is not supported; {path}")
         else:
             entries[str(name)] = entry
     return ForeignServers(path, entries, tuple(problems))

@@ -101,7 +101,7 @@ class _Person:
                     address = await self._loopback.address_after(self._url, self._visit)
             except TimeoutError as error:
                 limit = f"{_SIGN_IN_LIMIT_S / 60:g} minutes"
-                raise OAuthFlowError(f"nobody signed in within {limit}") from error
+                raise OAuthFlowError(f"the sign-in was not finished within {limit}") from error
             except ExceptionGroup as group:
                 raise OAuthFlowError(error_line(group)) from group
         return _code_in(address)

@@ -80,7 +80,7 @@ class Pins:
                 write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
 
     def _read(self) -> dict[str, dict[str, str]]:
-        return read_private_object(self._path, remedy="delete it to approve all tools anew")
+        return read_private_object(self._path, remedy="delete it, then approve all tools again")
 
 
 def difference(tool: str, approved: str, now: str) -> str:

@@ -114,7 +114,7 @@ def why_not_connected(
         case httpx2.ConnectError():
             return f"nothing answers at {where} ({error_line(cause)})"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
-            return f"{where} is no address of the web; it begins with http:// or https://"
+            return f"{where} is not a web address; begin it with http:// or https://"
         case _:
             pass
     return error_line(cause)
@@ -149,7 +149,7 @@ def is_session_loss(error: BaseException) -> bool:
 
 def error_line(error: BaseException) -> str:
     """Return the text of *error* (of all in a group) as one short printable line."""
-    texts = [str(leaf) or f"{type(leaf).__name__} without a text" for leaf in leaves(error)]
+    texts = [str(leaf) or f"{type(leaf).__name__} without a message" for leaf in leaves(error)]
     return printable(" ".join("; ".join(texts).split()))[:_TEXT_MAX]
 
 

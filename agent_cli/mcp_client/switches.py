@@ -31,4 +31,6 @@ class Switches:
         write_private(self._path, json.dumps(switches, indent=1, sort_keys=True).encode())
 
     def _read(self) -> dict[str, dict[str, bool]]:
-        return read_private_object(self._path, remedy="delete it, and switch servers anew")
+        return read_private_object(
+            self._path, remedy="delete it, then switch servers on or off again"
+        )

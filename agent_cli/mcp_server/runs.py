@@ -141,7 +141,7 @@ class ServedRun:
         if self._allow is None:
             self._refusals += 1
             if self._refusals > REFUSALS_MAX:
-                raise AgentCliError(f"stopped after {REFUSALS_MAX} calls that nobody could allow")
+                raise AgentCliError(f"stopped after {REFUSALS_MAX} calls that no user could allow")
             return Rejected(NOBODY_ALLOWS)
         is_allowed = await self._allow(call.id, self._question(call))
         return Approved() if is_allowed else Rejected(UNWANTED)

@@ -119,7 +119,7 @@ class _Instructions:
             shown[text] = _fenced(path, source, kept)
             if kept != text:
                 limit = f"{self._bytes_max:,} bytes of instructions in all"
-                self._warn(f"{path} is cut, and what follows it is left out: {limit}")
+                self._warn(f"{path} is cut, and the files after it are left out: {limit}")
                 break
         strangers = "" if self._trusted else _STRANGERS
         return "\n\n".join([_INTRODUCTION + strangers, *shown.values()]) if shown else ""

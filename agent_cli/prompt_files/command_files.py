@@ -192,7 +192,7 @@ def _described(folder: CommandFolder, path: Path) -> CommandFile:
         return _described_skill(folder, path)
     name = ":".join(path.relative_to(folder.path).with_suffix("").parts)
     if not _NAME.fullmatch(name):
-        why = f"{path} is no command: its name may hold letters, digits, dots, - and _ only"
+        why = f"{path} is not a command: its name may hold letters, digits, dots, - and _ only"
         return CommandFile(folder, path, "", problem=why)
     try:
         fields, body = _read(folder, path)
@@ -263,5 +263,5 @@ def _read(folder: CommandFolder, path: Path) -> tuple[dict[str, str], str]:
         raise UsageError(f"{path} is not used: it has more than {FILE_BYTES_MAX // 1024} KB")
     fields, body = front_matter.split(text)
     if not body.strip():
-        raise UsageError(f"{path} is not used: it says nothing")
+        raise UsageError(f"{path} is not used: it is empty")
     return fields or {}, body

@@ -72,7 +72,9 @@ def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
     problems: list[str] = []
     for path in (file for folder in folders for file in sorted(folder.glob(f"*/{FILE}"))):
         if len(skills) == SKILLS_MAX:
-            problems.append(f"{path} and what follows is not used: there are {SKILLS_MAX} skills")
+            problems.append(
+                f"{path} and all after it are not used: the limit is {SKILLS_MAX} skills"
+            )
             break
         try:
             skill = read_skill(path)
@@ -112,7 +114,7 @@ def read_skill(path: Path) -> Skill:
         raise ValueError("it does not begin with front matter between two lines of ---")
     name, description = fields.get("name", ""), fields.get("description", "")
     if not _NAME.fullmatch(name):
-        raise ValueError(f"its name {name!r} must be of small letters, digits, - and _")
+        raise ValueError(f"its name {name!r} may hold only lowercase letters, digits, - and _")
     if not description:
         raise ValueError("it has no description")
     model = front_matter.model_name(fields.get("model", ""))

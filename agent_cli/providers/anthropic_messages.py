@@ -115,8 +115,8 @@ class AnthropicMessages:
                 return await asyncio.wrap_future(self._client)
         except TimeoutError as error:
             raise ModelError(
-                f"the model's client was not loaded within {_LOAD_LIMIT_S} s; is the disk it is"
-                " installed on still there? Ask again"
+                f"the model's client was not loaded within {_LOAD_LIMIT_S} s; check the disk it is"
+                " installed on, then ask again"
             ) from error
 
     async def _attempt(
@@ -228,7 +228,7 @@ def _payload(event: "ServerSentEvent", opened: "OpenReply") -> Mapping[str, Json
         raise _error_in_stream(opened.redact(event.data), opened.request_id)
     payload: Json = json.loads(event.data)
     if not isinstance(payload, dict):
-        raise BrokenReply("an event is no object")
+        raise BrokenReply("an event is not an object")
     if payload.get("type") == "error":
         raise _error_in_stream(opened.redact(event.data), opened.request_id)
     return payload

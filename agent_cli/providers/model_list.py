@@ -63,7 +63,7 @@ async def offered_models(connection: Connection) -> tuple[OfferedModel, ...]:
     except TimeoutError as error:
         raise ModelError(f"{where} did not list its models within {_LIMIT_S:g} s") from error
     except ValidationError as error:
-        raise ModelError(f"{where} answered with something that is no list of models") from error
+        raise ModelError(f"{where} answered with something that is not a list of models") from error
     except CallFailed as failed:
         raise failed.error from failed
 

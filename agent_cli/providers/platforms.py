@@ -142,7 +142,7 @@ FOUNDRY = Platform(
     needs=(
         Need(
             names=("ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"),
-            sentence="no resource is named; export ANTHROPIC_FOUNDRY_RESOURCE=name, what stands"
+            sentence="no resource is named; export ANTHROPIC_FOUNDRY_RESOURCE=name, the part"
             " before .services.ai.azure.com",
         ),
     ),

@@ -33,7 +33,7 @@ def edited(text: str, ending: str) -> str:
             code = subprocess.call([*command, str(file)])
             saved = file.read_bytes()
         except OSError as error:
-            raise UsageError(f"{command[0]} gave nothing back: {error.strerror}") from error
+            raise UsageError(f"{command[0]} cannot be used: {error.strerror}") from error
     if code:
         raise UsageError(f"{command[0]} ended with {code}; nothing was changed")
     return saved.decode("utf-8", errors="replace")
@@ -44,7 +44,7 @@ def _command() -> list[str]:
     try:
         words = shlex.split(wanted)
     except ValueError as error:
-        raise UsageError(f"$VISUAL or $EDITOR is no command: {wanted}") from error
+        raise UsageError(f"$VISUAL or $EDITOR is not a command: {wanted}") from error
     usual = next((path for path in map(shutil.which, _USUAL) if path), None)
     if not words and not usual:
         raise UsageError("there is no editor: set $EDITOR to one")

@@ -53,7 +53,7 @@ def clean_up(before: Acting, after: Acting, aside: Path) -> Iterator[str]:
 
 def moved_sentence(path: Path | str, to: Path | str) -> str:
     """Return the sentence about a moved path."""
-    return f"{path} makes programs act, so it was moved to {to}"
+    return f"{path} makes other programs run commands, so it was moved to {to}"
 
 
 def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) -> Iterator[str]:
@@ -64,7 +64,8 @@ def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) 
             if kept:
                 _write(each, kept)
         except OSError as error:
-            yield f"{each} makes programs act, and could not be moved away: {error.strerror}"
+            act = "makes other programs run commands, and could not be moved away"
+            yield f"{each} {act}: {error.strerror}"
         else:
             rest = "; the part of it that starts no program stays" if kept else ""
             yield moved_sentence(each, moved) + rest

@@ -79,7 +79,7 @@ def _fault(
     if last != "ran":
         if any(os.strerror(number) in output for number in (errno.EAGAIN, errno.ENOMEM)):
             raise CannotTryError(output.strip()[:_SHOWN_CHARS])
-        return (output.strip().partition("\n")[0] or "it ended without a word")[:_SHOWN_CHARS]
+        return (output.strip().partition("\n")[0] or "it ended without output")[:_SHOWN_CHARS]
     allowed = [what for what in allowed if not (network and what.startswith("connecting"))]
     if canaries.outside.exists():
         allowed.append("writing outside the workspace")

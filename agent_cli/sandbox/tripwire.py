@@ -48,7 +48,7 @@ class Tripwire:
             except OSError as error:
                 yield f"{path} was changed, and could not be put back: {error.strerror}"
             else:
-                yield f"{path} was changed, and was put back: programs act on what it says"
+                yield f"{path} was changed, and was put back: other programs act on its content"
 
 
 def _state(path: Path) -> _Kept:

@@ -39,7 +39,7 @@ class History:
             except (LookupError, TypeError, ValueError) as error:
                 # Its checksum is right, so another program wrote it in this form.
                 what = f"{record.get('kind')} at {record.get('at')}"
-                raise SessionError(f"a record of the session makes no sense: {what}") from error
+                raise SessionError(f"a record of the session is not valid: {what}") from error
 
     def _apply(self, record: JsonObject) -> None:
         match record["kind"]:

@@ -177,7 +177,7 @@ def _parse(text: bytes, number: int, end: int) -> LogLine:
     try:
         return LogLine(number, end, json.loads(b"{" + body), digest.decode())
     except ValueError:
-        return LogLine(number, end, {}, problem="is not JSON, whatever its checksum says")
+        return LogLine(number, end, {}, problem="is not JSON although its checksum matches")
 
 
 def _line(record: JsonObject, previous: str) -> tuple[bytes, str]:

@@ -324,7 +324,7 @@ async def test_a_damaged_image_is_refused_with_a_sentence() -> None:
     async with FakeMessagesApi() as api, editor(api) as (client, _):
         image = schema.ImageContentBlock(type="image", data="AAAA", mime_type="image/png")
         id = await client.open()
-        with pytest.raises(acp.RequestError, match="no PNG"):
+        with pytest.raises(acp.RequestError, match="not a PNG"):
             await client.say(id, image)
 
 
@@ -332,7 +332,7 @@ async def test_sound_is_refused_with_a_sentence() -> None:
     async with FakeMessagesApi() as api, editor(api) as (client, _):
         sound = schema.AudioContentBlock(type="audio", data="AAAA", mime_type="audio/wav")
         id = await client.open()
-        with pytest.raises(acp.RequestError, match="cannot hear"):
+        with pytest.raises(acp.RequestError, match="cannot take audio"):
             await client.say(id, sound)
 
 

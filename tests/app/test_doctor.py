@@ -44,7 +44,7 @@ async def test_what_is_wrong_is_named_with_a_way_out(
     assert set(failed) >= {"sessions", "logs", "command", "endpoint"}
     assert "make " in failed["sessions"]
     assert "or set XDG_STATE_HOME" in failed["sessions"]
-    assert "two words.md is no command" in failed["command"]
+    assert "two words.md is not a command" in failed["command"]
     assert "check the model's name and ANTHROPIC_BASE_URL" in failed["endpoint"]
     assert any("not trusted, files ignored: 1; `agent-cli trust`" in line for line in lines)
     assert any(line.startswith("--    command") and "ship.md" in line for line in lines)

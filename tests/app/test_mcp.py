@@ -313,7 +313,7 @@ async def test_a_server_cannot_spend_more_than_the_run_may(full_url: str) -> Non
 
 async def test_without_a_person_servers_get_no_for_an_answer(full_url: str) -> None:
     """A person's rejection counts the same; an unanswered question is reported."""
-    nobody = "declined: nobody can be asked here"
+    nobody = "declined: there is no user to ask"
     told = (
         f"MCP server 'full' has a question, {nobody}",
         f"MCP server 'full' wants the user to visit a page, {nobody}",

@@ -64,7 +64,7 @@ def test_what_cannot_be_sent_says_why() -> None:
     """One sentence each."""
     with pytest.raises(UsageError, match=r"none\.png cannot be read: No such file"):
         read_image(Path("none.png"))
-    with pytest.raises(UsageError, match="it is no PNG, JPEG, GIF or WebP image"):
+    with pytest.raises(UsageError, match="it is not a PNG, JPEG, GIF or WebP image"):
         image_of(b"%PDF", name="it")
     with pytest.raises(UsageError, match="it is damaged"):
         image_of(encoded("PNG", 2, 2)[:12], name="it")

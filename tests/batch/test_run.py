@@ -336,7 +336,7 @@ async def test_a_task_that_was_changed_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("RESULTS.jsonl", "nonsense\n", "RESULTS.jsonl line 1 is none of ours"),
+        ("RESULTS.jsonl", "nonsense\n", "RESULTS.jsonl line 1 is not a line of a batch"),
         ("attempts.jsonl", '{"id": "a", "later": 1}\n', "attempts.jsonl is of another version"),
     ],
 )

@@ -116,7 +116,7 @@ def test_a_prompt_with_a_model_of_its_own_keeps_it_over_a_restart(
 
     assert (run.code, run.stdout) == (0, "It is made.\n"), run.stderr
     assert [request.body["model"] for request in api.requests] == ["claude-opus-5", asked]
-    assert ("goes on with claude-opus-5" in run.stderr) is (not options)
+    assert ("continues with claude-opus-5" in run.stderr) is (not options)
     assert said_by_user(api.requests[0].body) == ["make a file"]
 
 
@@ -254,7 +254,7 @@ def test_a_call_runs_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
     run, results = decided("approve", id, answers=())
 
     assert (run.code, results) == (1, [])
-    assert f"is about {here}: decide there" in run.stderr
+    assert f"belongs to {here}: decide there" in run.stderr
     assert list(elsewhere.iterdir()) == []
 
 

@@ -69,7 +69,9 @@ def test_what_cannot_be_done_is_told_before_anything_starts() -> None:
         continued = agent_cli("-c", "batch", "tasks.jsonl", api=api)
 
     assert (run.code, run.stdout, api.requests) == (2, "", [])
-    assert run.stderr.endswith("tasks.jsonl line 2: id 'a' stands twice: give each task its own\n")
+    assert run.stderr.endswith(
+        "tasks.jsonl line 2: id 'a' is used twice: give each task its own id\n"
+    )
     assert (continued.code, continued.stdout) == (2, "")
     assert "--continue cannot be used with batch" in continued.stderr
     assert not Path("tasks.batch").exists()
@@ -135,7 +137,9 @@ def test_a_batch_that_is_stopped_goes_on_where_it_was(number: signal.Signals) ->
     assert {id: each["attempts"] for id, each in results().items()} == {"a": 1, "b": 2, "c": 1}
     if number == signal.SIGINT:
         assert run.code == 130
-        assert run.stderr == ("agent-cli: stopped with 2 tasks left: the same command goes on\n")
+        assert run.stderr == (
+            "agent-cli: stopped with 2 tasks left: run the same command to continue\n"
+        )
 
 
 TASKS, KILLS = 200, 20

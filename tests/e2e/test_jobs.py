@@ -97,7 +97,7 @@ def test_without_a_person_a_job_ends_with_the_run_and_is_named() -> None:
     with serve_in_thread(reply(SERVER), reply("Up.")) as api:
         run = agent_cli("-p", "go", *YOLO, api=api)
 
-    assert f"job 1 (`{SLEEP}`) still ran; it ends with this run" in run.stderr
+    assert f"job 1 (`{SLEEP}`) was still running; it ends with this run" in run.stderr
     assert "to wait for it, call job_output with wait" in text_of(
         results_in(api.requests[1].body)[0]
     )

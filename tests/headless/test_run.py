@@ -101,7 +101,7 @@ def test_a_pipe_that_stays_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -
         assert read_prompt("hello", silent, warnings.append) == ("hello", "")
 
     os.close(writing)
-    assert warnings == ["nothing came from stdin within 0.05 s; it is left out"]
+    assert warnings == ["stdin sent nothing within 0.05 s; it is ignored"]
 
 
 def test_json_is_one_object() -> None:

@@ -185,5 +185,6 @@ async def test_what_is_no_address_is_a_fault(tmp_path: Path) -> None:
     hook = Hook(event="PreToolUse", url="http://[::1/x")
 
     assert (
-        "is no address" in (await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))).fault
+        "is not a valid URL"
+        in (await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))).fault
     )

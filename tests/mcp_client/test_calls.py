@@ -34,7 +34,7 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
     [
         (result({"type": "text", "text": "no such file"}, isError=True), "no such file"),
         (error(-32602, "a is missing"), "MCP server 'raw' refused the call: a is missing"),
-        (error(0, ""), "MCP server 'raw' refused the call: MCPError without a text"),
+        (error(0, ""), "MCP server 'raw' refused the call: MCPError without a message"),
         (
             error(-32000, "upstream is gone"),
             "MCP server 'raw' refused the call: upstream is gone",
@@ -50,7 +50,7 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
         ),
         (
             error(-32021, "sampling wanted", {"requiredCapabilities": {}}),
-            "MCP server 'raw' needs what this program does not offer: sampling wanted",
+            "MCP server 'raw' needs a feature that this program does not offer: sampling wanted",
         ),
         (
             error(

@@ -29,7 +29,7 @@ def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
         "env": {"command": "a", "env": {"T": "${TOKEN}", "H": "${HOME}"}},
         "own": {"command": "a", "env": {"T": "${TOKEN:-none}"}},
     }
-    assert found.problems == (f"key is left out: ${{input:token}} means nothing here; {file}",)
+    assert found.problems == (f"key is left out: ${{input:token}} is not supported; {file}",)
 
 
 def test_what_cannot_be_taken_over_is_told(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ async def test_damaged_pins_stop_the_server_and_say_what_to_do(
         [state] = servers.states()
 
     assert state.phase is ServerPhase.FAILED
-    assert f"{pins} is damaged; delete it to approve all tools anew" in state.reason
+    assert f"{pins} is damaged; delete it, then approve all tools again" in state.reason
 
 
 def test_another_program_of_the_same_name_is_another_server(tmp_path: Path) -> None:

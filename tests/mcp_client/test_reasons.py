@@ -18,7 +18,7 @@ WEB = ServerConfig(name="web", transport="http", url="https://me:s3cret@example.
         (httpx2.ConnectError("refused"), "nothing answers at https://example.com/mcp (refused)"),
         (
             httpx2.UnsupportedProtocol("no scheme"),
-            "https://example.com/mcp is no address of the web; it begins with http:// or https://",
+            "https://example.com/mcp is not a web address; begin it with http:// or https://",
         ),
         (RuntimeError("Unsupported protocol version"), "Unsupported protocol version"),
     ],
@@ -62,4 +62,4 @@ def test_a_refusal_names_its_status_and_no_secrets(status: int, said: str, reaso
 def test_the_texts_of_a_group_become_one_line() -> None:
     group = ExceptionGroup("all", [ValueError("one\ntwo"), KeyError()])
 
-    assert error_line(group) == "one two; KeyError without a text"
+    assert error_line(group) == "one two; KeyError without a message"

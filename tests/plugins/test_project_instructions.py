@@ -122,7 +122,7 @@ async def test_all_files_together_are_capped(root: Path, user_dir: Path) -> None
     assert "more" not in text
     [warning] = warnings
     assert warning == (
-        f"{root / 'CLAUDE.md'} is cut, and what follows it is left out:"
+        f"{root / 'CLAUDE.md'} is cut, and the files after it are left out:"
         " 101 bytes of instructions in all"
     )
 

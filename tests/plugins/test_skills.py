@@ -119,7 +119,8 @@ async def test_a_skill_that_cannot_be_used_costs_one_sentence(tmp_path: Path, sh
     assert "- out" not in context[0]
     assert [warning.removeprefix(f"skill {project}/") for warning in warnings] == [
         "bare/SKILL.md is not used: it does not begin with front matter between two lines of ---",
-        "loud/SKILL.md is not used: its name 'LOUD!' must be of small letters, digits, - and _",
+        "loud/SKILL.md is not used: its name 'LOUD!' may hold only lowercase letters, digits, -"
+        " and _",
         "mute/SKILL.md is not used: it has no description",
         "out/SKILL.md is not used: it leads out of its folder",
     ]

@@ -89,7 +89,7 @@ async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
     assert await written_out("/team:review a\nb", commands) == ("Review a and a\nb.", "")
     for prompt in ("/etc/passwd, what is it?", "see /team:review", "/", "/team"):
         assert await written_out(prompt, commands) == (prompt, "")
-    with pytest.raises(UsageError, match="it says nothing"):
+    with pytest.raises(UsageError, match="it is empty"):
         await written_out("/empty", commands)
 
 
@@ -151,9 +151,9 @@ def test_what_has_not_changed_is_not_read_again(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("two words.md", b"x", "is no command: its name may hold letters"),
-        ("-x.md", b"x", "is no command: its name may hold letters"),
-        ("empty.md", b"---\ndescription: a\n---\n \n", "is not used: it says nothing"),
+        ("two words.md", b"x", "is not a command: its name may hold letters"),
+        ("-x.md", b"x", "is not a command: its name may hold letters"),
+        ("empty.md", b"---\ndescription: a\n---\n \n", "is not used: it is empty"),
         ("latin.md", b"gr\xfc\xdfe", "is not used: it is not UTF-8 text"),
         ("big.md", b"x" * (FILE_BYTES_MAX + 1), "is not used: it has more than 64 KB"),
     ],
@@ -243,7 +243,7 @@ async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_cha
     assert "this workspace is not trusted" in untrusted[1].problem
     assert ([each.problem for each in trusted], answer) == (["", "", ""], "yes")
     for command in trusted[1:]:
-        with pytest.raises(UsageError, match="changed; `agent-cli trust` trusts it as it is now"):
+        with pytest.raises(UsageError, match="changed; run `agent-cli trust` to trust them again"):
             await command.prompt("")
     paths.trust_file().write_text("damaged")
     with pytest.raises(UsageError, match=r"a\.md is not used: .*trust\.json is damaged"):
@@ -301,7 +301,7 @@ async def test_a_projects_skill_is_a_command_once_it_is_trusted_and_until_it_cha
     ]
     assert "this workspace is not trusted" in untrusted[1].problem
     assert answer.endswith("first.")
-    with pytest.raises(UsageError, match="what acts in this workspace changed"):
+    with pytest.raises(UsageError, match="trusted files of this workspace changed"):
         await trusted[1].prompt("")
 
 

@@ -82,7 +82,7 @@ async def test_what_is_no_list_is_told_so(answer: str) -> None:
     """Other makers' servers give all kinds of answers."""
     with serve_in_thread() as api:
         api.model_list = answer
-        with pytest.raises(ModelError, match="something that is no list of models"):
+        with pytest.raises(ModelError, match="something that is not a list of models"):
             await offered_models(Connection(base_url=api.base_url, api_key="k"))
 
 

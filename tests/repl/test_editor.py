@@ -52,8 +52,11 @@ def test_an_editor_that_fails_changes_nothing(
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("/nowhere/to/be/found", "/nowhere/to/be/found gave nothing back: No such file"),
-        ("an 'open quote", "is no command: an 'open quote"),
+        (
+            "/nowhere/to/be/found",
+            "/nowhere/to/be/found cannot be used: No such file",
+        ),
+        ("an 'open quote", "is not a command: an 'open quote"),
     ],
 )
 def test_what_is_no_editor_is_named(

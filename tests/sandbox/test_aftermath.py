@@ -44,7 +44,9 @@ def test_a_repository_made_by_a_command_starts_no_program(command: str) -> None:
                 git(new, *arguments)
 
         assert not ran.exists()
-        assert any("post-commit makes programs act" in line for line in place.put_back)
+        assert any(
+            "post-commit makes other programs run commands" in line for line in place.put_back
+        )
         assert any("the part of it that starts no program stays" in line for line in place.put_back)
 
 

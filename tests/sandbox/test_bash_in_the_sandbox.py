@@ -166,7 +166,7 @@ async def test_a_repository_is_cloned_into_an_empty_workspace(bash: Bash, tmp_pa
 
     assert "[exit 0" in result.text, result.text
     assert sorted(path.name for path in bash.place.root.iterdir()) == [".git", "code"]
-    assert ".vscode makes programs act, so it was moved to" in result.text
+    assert ".vscode makes other programs run commands, so it was moved to" in result.text
 
 
 async def test_what_ends_with_its_command_is_told(bash: Bash) -> None:

@@ -164,7 +164,10 @@ def test_in_bubblewrap(bubblewrap: Bench, row: Row) -> None:
 
     assert worked is row.bwrap, output
     assert bool(bubblewrap.world.put_back) is row.moved
-    assert all("makes programs act, so it was moved" in each for each in bubblewrap.world.put_back)
+    assert all(
+        "makes other programs run commands, so it was moved" in each
+        for each in bubblewrap.world.put_back
+    )
     assert not {path.name for path in bubblewrap.world.root.iterdir()} & {*NAMES}
 
 

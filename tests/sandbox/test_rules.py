@@ -262,7 +262,9 @@ def test_a_tripwire_takes_nothing_that_it_did_not_keep(
     (root / "many" / "0").write_text("new")
     told = wire.restore()
 
-    assert told == [f"{root / 'few'} was changed, and was put back: programs act on what it says"]
+    assert told == [
+        f"{root / 'few'} was changed, and was put back: other programs act on its content"
+    ]
     assert (root / "few" / "deep" / "2").read_text() == "old"
     assert (root / "many" / "0").read_text() == "new"
     assert len(list((root / "many").iterdir())) == 7

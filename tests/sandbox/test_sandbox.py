@@ -241,7 +241,9 @@ def test_a_redirected_git_folder_is_put_back() -> None:
         place.run("mkdir evil; echo ../evil > .git/commondir")
 
         assert not (place.root / ".git" / "commondir").exists()
-        assert "commondir makes programs act, so it was moved to" in place.put_back[0]
+        assert (
+            "commondir makes other programs run commands, so it was moved to" in place.put_back[0]
+        )
 
 
 def test_a_command_cannot_redirect_a_worktree_or_a_submodule() -> None:

@@ -123,7 +123,7 @@ def test_a_line_that_is_not_json_is_damage_though_its_checksum_fits(path: Path) 
     damage = read_log(path).damage
 
     assert damage is not None
-    assert (damage.number, damage.problem) == (1, "is not JSON, whatever its checksum says")
+    assert (damage.number, damage.problem) == (1, "is not JSON although its checksum matches")
 
 
 def test_a_folder_that_cannot_be_synced_leaves_no_empty_file(

@@ -120,7 +120,7 @@ def _asking(tell: Callable[[str], None]) -> Agree:
     async def agree(question: str) -> bool:
         tell(question)
         if not sys.stdin.isatty():
-            tell("  they are not called: nobody can be asked here; --yes answers for you")
+            tell("  they are not called: there is no terminal to ask on; --yes answers for you")
             return False
         tell("  Call them with made-up arguments? (y/N)")
         answer = await asyncio.to_thread(sys.stdin.readline)
@@ -164,7 +164,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0
     if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
 
 

@@ -47,7 +47,7 @@ def separated(words: Sequence[str]) -> list[str]:
 def add_server(given: argparse.Namespace, context: CommandContext) -> int:
     """Add a server to the user's file."""
     if not _NAME_CHARACTERS.issuperset(given.name):
-        raise UsageError(f"{given.name!r} is no name for a server: use letters, digits, _ and -")
+        raise UsageError(f"{given.name!r} is not a valid server name: use letters, digits, _ and -")
     target, *arguments = given.target
     entry: dict[str, Json]
     if "://" in target:
@@ -109,7 +109,7 @@ def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
 def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
     """Copy the servers of other programs into the user's file; existing names are kept."""
     if given.file and not Path(given.file).is_file():
-        raise UsageError(f"{given.file} does not exist or is no file; give another with --file")
+        raise UsageError(f"{given.file} does not exist or is not a file; give another with --file")
     servers = UserServers(user_file())
     files = [Path(given.file)] if given.file else _files(given.program, context)
     known = set(servers.names())

@@ -74,7 +74,7 @@ def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     approve.add_argument("name")
     approve.add_argument("--dry-run", action="store_true", help="only show it")
     approve.set_defaults(do=approve_server)
-    login = add_parser("login", help="sign in to a server of the web")
+    login = add_parser("login", help="sign in to a server at a URL")
     login.add_argument("name")
     login.set_defaults(do=sign_in)
     logout = add_parser("logout", help="forget the sign-in to a server")

@@ -55,7 +55,7 @@ async def _diff(context: Context, which: str) -> None:
     ran = f"changes they made to other files are not recorded: {_listed(commands)}"
     if not found:
         where = "the last run" if which else "this session"
-        none = f"the agent's tools left no file different in {where}"
+        none = f"the agent's tools left no changes in {where}"
         context.writer.aside(f"{none}; commands ran, and {ran}" if commands else none, "dim")
         return
     for difference in found:
@@ -118,7 +118,7 @@ FILE_COMMANDS: Final = (
         during_a_run=False,
         more=(
             "Run it again to undo the run before. If you changed one of the files since,\n"
-            "nothing is undone. What commands changed stays. The model reads of it next time."
+            "nothing is undone. What commands changed stays. The next request tells the model."
         ),
     ),
     Command(

@@ -113,8 +113,8 @@ class UsageView:
     def _besides(self) -> Sequence[str]:
         if besides := _tokens(self.total) - sum(map(_tokens, self.models.values())):
             return [
-                f"of it {besides:,} tokens for summaries, MCP servers' questions to the model,"
-                " replies that broke off and what was gone back from"
+                f"including {besides:,} tokens for summaries, MCP servers' requests to the model,"
+                " incomplete replies and rewound prompts"
             ]
         return []
 

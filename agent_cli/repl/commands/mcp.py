@@ -25,7 +25,7 @@ _READY: Final = "ready"
 _COUNTS: Final = ("tools", "prompts", "resources", "tokens")
 _MORE: Final = """\
 alone: a table of the servers, what they offer and what it costs in tokens
-login, logout: sign in to a server of the web, or forget that
+login, logout: sign in to a server at a URL, or forget that
 reconnect: close the connection and open it again
 enable, disable: start or stop a server, from now on in this workspace
 approve: see what changed in tools since you approved them, and use them again
@@ -160,7 +160,7 @@ def _diagnosis(state: ServerState) -> "Tree":
 async def _login(context: Context, name: str) -> None:
     _state_of(context, name)
     if not context.questions.can_ask:
-        raise UsageError("a sign-in needs somebody at the terminal")
+        raise UsageError("a sign-in needs an interactive terminal")
     sign_in = SignIn(context, name)
     try:
         state = await context.app.servers.login(name, sign_in.visit)
@@ -203,7 +203,7 @@ async def _approve(context: Context, name: str) -> None:
         shown = changes
         write_rows([row for tool in changes for row in _diff(tool, changes[tool])], context.writer)
         if not context.questions.can_ask:
-            raise UsageError("an approval needs somebody at the terminal")
+            raise UsageError("an approval needs an interactive terminal")
         if not await _agreed(context):
             context.writer.aside("they stay left out", "dim")
             return

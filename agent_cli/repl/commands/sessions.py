@@ -65,7 +65,7 @@ async def _search(context: Context, typed: str) -> None:
     if not context.may_wait:
         context.writer.aside("\n".join(rows[:LISTED_MAX]))
         return
-    index = await pick(context, rows, "go on with which session?")
+    index = await pick(context, rows, "which session do you want to resume?")
     if index is not None:
         await _go_on_with(context, found[index].session.id)
 
@@ -205,7 +205,7 @@ SESSION_COMMANDS: Final = (
         _search,
         "WORDS",
         beside_a_run=True,
-        more='All words must stand in one entry, in any case. "Quotes" keep a phrase together.',
+        more='One entry must hold all words, in any case. "Quotes" keep a phrase together.',
     ),
     Command(
         "fork",

@@ -137,7 +137,7 @@ class Dialogs:
     ) -> AnswerT:
         """Ask when no other dialog is open; *nobody* and *stopped* are the default answers."""
         if not self._prompt.can_ask:
-            self._warn(f"{named(server)} asked something nobody can answer here")
+            self._warn(f"{named(server)} asked a question, declined: there is no user to answer it")
             return nobody
         async with self._turn:
             try:

@@ -88,7 +88,7 @@ async def _asked(
     """
     names = ", ".join(reveal(argument.name) for argument in missing)
     if not context.questions.can_ask:
-        raise UsageError(f"/{prompt.command} needs {names} behind it")
+        raise UsageError(f"/{prompt.command} needs {names} after it")
     answers: dict[str, str] = {}
     for argument in missing:
         if argument.description:

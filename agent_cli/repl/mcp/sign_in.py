@@ -32,7 +32,7 @@ class SignIn:
             UsageError: The user gave up; possibly inside an exception group.
         """
         if not web_host(url):
-            raise UsageError(f"{named(self._server)} names a sign-in page that is no web page")
+            raise UsageError(f"{named(self._server)} names a sign-in page that is not a web page")
         rows = [
             f"sign in to {named(self._server)} on this page:",
             *page_rows(url),

@@ -22,9 +22,9 @@ def page_rows(url: str) -> Iterator[str]:
     yield f"  {_plain(url)}"
     yield f"  host: {_plain(host)}"
     if not host.isascii() or "xn--" in host:
-        yield "  careful: its letters are of another alphabet, it may look like a name it is not"
+        yield "  careful: it has letters of another alphabet and may imitate another name"
     if "@" in urlsplit(url).netloc:
-        yield "  careful: what stands before the @ is not where it leads"
+        yield "  careful: the text before the @ is not the host it leads to"
     if url.startswith("http:") and host not in _THIS_MACHINE:
         yield "  careful: not encrypted"
 

@@ -119,7 +119,7 @@ class AgentCli(BaseInstalledAgent):
         prompt, log = f"{logs}/prompt.md", f"{logs}/agent-cli.txt"
         result, trajectory = f"{output}/result.json", f"{logs}/{_TRAJECTORY}"
         find_id = 's/^  "session_id": "\\(.*\\)",\\{0,1\\}$/\\1/p'
-        # Exit codes 3 and 4: an approval nobody could give, a limit.
+        # Exit codes 3 and 4: a missing approval, a limit.
         return "; ".join(
             [
                 _PATH,

@@ -173,7 +173,7 @@ def test_a_program_of_the_workspace_is_not_taken_for_a_server() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["add", "a b", "x"], "'a b' is no name for a server"),
+        (["add", "a b", "x"], "'a b' is not a valid server name"),
         (["add", "a", "--env", "B", "x"], "--env 'B': write NAME=VALUE"),
         (["add", "a", "https://x", "--env", "B=c"], "an address takes no arguments and no --env"),
         (["add", "a", "https://x", "y"], "an address takes no arguments and no --env"),
@@ -183,8 +183,11 @@ def test_a_program_of_the_workspace_is_not_taken_for_a_server() -> None:
         (["exercise", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["approve", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["exercise", "http://x", "--call", "a={"], "--call a: its arguments are not JSON"),
-        (["exercise", "http://x", "--timeout", "0"], "--timeout: '0' is no number of seconds"),
-        (["exercise", "http://x", "--oauth-browser", ""], "--oauth-browser '': it is no command"),
+        (["exercise", "http://x", "--timeout", "0"], "--timeout: '0' is not a number of seconds"),
+        (
+            ["exercise", "http://x", "--oauth-browser", ""],
+            "--oauth-browser '': it is not a command",
+        ),
         (["dance"], "invalid choice: 'dance'"),
     ],
 )
@@ -349,7 +352,9 @@ def test_exercise_calls_only_what_says_that_it_only_reads() -> None:
         assert 'mcp__fix__add {"a": 1, "b": 1}: ok: 2' in said
         assert "mcp__fix__die {" not in said
     assert "not called, because they may change or delete something: mcp__fix__count" in careful[1]
-    assert "they are not called: nobody can be asked here; --yes answers for you" in unasked[1]
+    assert (
+        "they are not called: there is no terminal to ask on; --yes answers for you" in unasked[1]
+    )
 
 
 def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:

@@ -36,7 +36,7 @@ def test_what_is_found_is_gone_on_with() -> None:
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("/search old\r")
-        terminal.until("go on with which session?")
+        terminal.until("which session do you want to resume?")
         terminal.send("\r")
         terminal.until("resumed session aa1")
 

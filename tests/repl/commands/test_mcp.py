@@ -118,7 +118,7 @@ def test_what_cannot_be_done_is_said_in_one_line() -> None:
         " disable, approve",
         "/mcp login needs the name of a server: /mcp lists them",
         "there is no MCP server nope; there are: docs",
-        "a sign-in needs somebody at the terminal",
+        "a sign-in needs an interactive terminal",
         "nothing of MCP server docs changed since you approved it",
     ]
 

@@ -214,8 +214,8 @@ def test_what_the_agent_changed_is_shown_as_a_diff_that_a_program_could_read() -
         "commands ran too; changes they made to other files are not recorded: npm install",
     ]
     assert said("/undo", "/diff", "/diff run")[-2:] == [
-        "the agent's tools left no file different in this session",
-        "the agent's tools left no file different in the last run; commands ran, and changes they"
+        "the agent's tools left no changes in this session",
+        "the agent's tools left no changes in the last run; commands ran, and changes they"
         " made to other files are not recorded: npm install",
     ]
 
@@ -292,8 +292,8 @@ def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
         "input 257 · cache read 600 (70%) · cache write 0 · output 28 tokens · $0.0020",
         "  a: input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020",
         "  b: input 50 · cache read 0 · cache write 0 · output 5 tokens · $0.0000",
-        "  of it 10 tokens for summaries, MCP servers' questions to the model,"
-        " replies that broke off and what was gone back from",
+        "  including 10 tokens for summaries, MCP servers' requests to the model,"
+        " incomplete replies and rewound prompts",
     ]
     assert drawn_text(shown, width=80).splitlines() == [
         "model   input   cache read   cached   cache write   output      cost",
@@ -302,8 +302,8 @@ def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
         "b          50            0       0%             0        5   $0.0000",
         "total     257          600      70%             0       28   $0.0020",
         "",
-        "of it 10 tokens for summaries, MCP servers' questions to the model, replies that",
-        "broke off and what was gone back from",
+        "including 10 tokens for summaries, MCP servers' requests to the model,",
+        "incomplete replies and rewound prompts",
     ]
     assert UsageView.of(replies[:2], small + small).lines() == [
         "input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"

@@ -134,7 +134,7 @@ async def test_the_draft_is_edited_whole_and_kept_when_the_editor_fails(
 
     def has_ended() -> bool:
         told = "\n".join(it.rows)
-        said = ("you> x", "false ended with 1", "editor gave nothing back")
+        said = ("you> x", "false ended with 1", "editor cannot be used")
         return done.exists() or any(words in told for words in said)
 
     async with live(tmp_path) as it:

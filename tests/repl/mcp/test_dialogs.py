@@ -144,8 +144,8 @@ async def test_a_page_is_shown_whole_with_its_host_before_it_is_opened() -> None
         "  │ Please pay",
         "  http://docs.example@p\\u0430y.example/1\\u202e",
         "  host: p\\u0430y.example",
-        "  careful: its letters are of another alphabet, it may look like a name it is not",
-        "  careful: what stands before the @ is not where it leads",
+        "  careful: it has letters of another alphabet and may imitate another name",
+        "  careful: the text before the @ is not the host it leads to",
         "  careful: not encrypted",
         "y = open it in the browser · n = decline · Ctrl-C = cancel",
         "docs: open it? (y/n) y",
@@ -204,7 +204,10 @@ async def test_without_a_user_every_dialog_is_declined_with_a_notice() -> None:
     assert await dialogs.fill_form(form(name=NAME)) == Filled("decline")
     assert await dialogs.visit_page(server="docs", message="", url="https://a.example") == "decline"
     assert not await dialogs.allow_sampling(request, model="m")
-    assert person.seen == ["MCP server docs asked something nobody can answer here"] * 3
+    assert (
+        person.seen
+        == ["MCP server docs asked a question, declined: there is no user to answer it"] * 3
+    )
 
 
 async def test_two_servers_are_answered_one_after_the_other() -> None:

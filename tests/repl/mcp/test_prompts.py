@@ -49,7 +49,7 @@ def test_what_is_required_and_missing_is_asked_for() -> None:
     assert sent() == ["greet name=Anna"]
     assert lines == ["name: Who", "  │ greet name=Anna"]
     assert said("/mcp__docs__greet", app=app_with_prompts()) == [
-        "/mcp__docs__greet needs name behind it"
+        "/mcp__docs__greet needs name after it"
     ]
 
 

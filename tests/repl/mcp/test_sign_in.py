@@ -57,5 +57,7 @@ async def test_a_command_that_is_stopped_takes_its_question_with_it() -> None:
 
 async def test_a_page_that_is_no_web_page_is_not_opened() -> None:
     """The authorization server names it, and may be hostile."""
-    with pytest.raises(UsageError, match="MCP server web names a sign-in page that is no web page"):
+    with pytest.raises(
+        UsageError, match="MCP server web names a sign-in page that is not a web page"
+    ):
         await signing_in(Person([])).visit("file:///etc/passwd")
