@@ -138,6 +138,13 @@ def start(
     )
 
 
+def start_unheard(script: str, *arguments: str) -> Program:
+    """Run a Python script without streams, in our environment, until it is killed."""
+    # Not pipes: an unread one fills up some day, and then the program blocks.
+    streams = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
+    return Program(*_order([script, *arguments], os.environ, streams, fresh=False))
+
+
 def start_in_terminal(
     *command: str, terminal: int, environment: Mapping[str, str], fresh: bool = False
 ) -> Program:

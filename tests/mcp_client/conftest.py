@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -18,6 +17,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.config import TransportName
+from tests import forked
 from tests.e2e import program
 
 HERE = Path(__file__).parent
@@ -71,12 +71,7 @@ class HttpServer:
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        self._process = subprocess.Popen(
-            [sys.executable, self.script, self.transport, str(self.port)],
-            stdout=subprocess.DEVNULL,
-            # Not a pipe: an unread one fills up some day, and then the server blocks.
-            stderr=subprocess.DEVNULL,
-        )
+        self._process = forked.start_unheard(self.script, self.transport, str(self.port))
         program.until(self._listens, "the HTTP server listens")
 
     def _listens(self) -> bool:
