@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from agent_cli.system.stop_signals import STOP_SIGNALS
+from tests.fork_server import count_launchers
 from tests.forked import server_pids
 
 # Variables that change the program or its libraries, so that tests would differ by machine.
@@ -36,6 +37,11 @@ Address: TypeAlias = Any  # each family of sockets has its own kind
 # A busy machine may take any time for one example.
 hypothesis.settings.register_profile("any machine", hypothesis.settings.default, deadline=None)
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_configure() -> None:
+    """Have `make coverage` count the launchers that tests start."""
+    count_launchers()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -22,6 +22,7 @@ import signal
 import socket
 import struct
 import sys
+import sysconfig
 import termios
 import threading
 from pathlib import Path
@@ -30,6 +31,7 @@ from typing import NamedTuple, NoReturn
 from pydantic import BaseModel
 
 from agent_cli.contracts.input_schemas import input_schema
+from agent_cli.system import launching
 
 HEADER = struct.Struct("!I")
 # The three streams, and a pipe for the exit code.
@@ -44,6 +46,16 @@ ON_FIRST_USE = (
     "structlog",
     "truststore",
 )
+
+
+# `make coverage`: the launcher starts without site-packages and without an environment.
+COUNTED = """
+import os, sys
+os.environ.update({variables!r})
+sys.path.append({packages!r})
+import coverage
+coverage.process_startup()
+"""
 
 
 class Order(NamedTuple):
@@ -63,6 +75,7 @@ class Order(NamedTuple):
 def main() -> None:
     """Import and serve; in a fork, be the program."""
     import_everything()
+    count_launchers()
     order = serve(socket.socket(fileno=int(sys.argv[1])))
     if order is None:
         return
@@ -91,6 +104,14 @@ def import_everything() -> None:
             input_schema(model)
     gc.collect()
     gc.freeze()
+
+
+def count_launchers() -> None:
+    """Have the launchers that this process and its forks start counted, if it is counted."""
+    variables = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+    if "COVERAGE_PROCESS_CONFIG" in variables:
+        begin = COUNTED.format(variables=variables, packages=sysconfig.get_path("purelib"))
+        launching._PROGRAM = begin + launching._PROGRAM
 
 
 def serve(orders: socket.socket) -> Order | None:
