@@ -5,11 +5,13 @@ Imported before the first prompt: standard library and prompt_toolkit only.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from agent_cli.contracts.agents import AgentInfo
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.terminal.sanitize import reveal
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.agents import AgentInfo
 
 _MARK: Final = "❯ "
 _MARGIN: Final = " " * len(_MARK)
@@ -73,12 +75,12 @@ class AgentRows:
         return self._number is not None and self._is_free()
 
     @property
-    def selected(self) -> AgentInfo | None:
+    def selected(self) -> "AgentInfo | None":
         """The selected agent."""
         listed = self.listed()
         return next((agent for agent in listed if agent.number == self._number), None)
 
-    def listed(self) -> Sequence[AgentInfo]:
+    def listed(self) -> Sequence["AgentInfo"]:
         """Return the agents with a row: those at work, and the selected one."""
         if not self.is_open:
             return ()
@@ -121,7 +123,7 @@ class AgentRows:
         hint = next((hint for hint in hints if row_width(hint) <= width), "")
         return [*rows[first : first + count], (False, hint)]
 
-    def _row(self, agent: AgentInfo, width: int) -> str:
+    def _row(self, agent: "AgentInfo", width: int) -> str:
         """Return name and state; a narrow window has room for half of each."""
         begin = f"{_MARK if agent.number == self._number else _MARGIN}{agent.number} "
         title, state = reveal(agent.title), reveal(agent.state)
