@@ -62,6 +62,7 @@ class App:
         self.hooks = bench.hooks
         self.jobs = bench.jobs
         self.agents = bench.agents.list
+        self.launcher = bench.workspace.launcher
         self.file_changes = bench.file_changes
         self.directories = bench.directories
         self.output_styles = bench.output_styles

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, Self
 
@@ -14,7 +14,6 @@ from agent_cli.system.programs import users_path
 
 GRACE_S: Final = 10.0
 _END_LIMIT_S: Final = 5.0
-_MESSAGE_BYTES: Final = 65_536
 # A file instead of a pipe: it outlives a batch that is killed.
 _SHELL: Final = 'exec "$@" > /dev/null 2> "$0"'
 
@@ -56,14 +55,14 @@ class LocalEngine:
         link.socket.setblocking(False)
         self._running[link] = 0
         try:
-            await _until(link, lambda: bool(link.messages))
+            await link.until(lambda: bool(link.messages))
             if failed := link.found("failed"):
                 (work.output_dir / STDERR).write_text(f"{failed['failed']}\n")
             elif started := link.found("pid"):
                 self._running[link] = started["pid"]
                 if self._is_stopping:
                     self._send(link, signal.SIGTERM)
-                await _until(link, lambda: link.found("status") is not None)
+                await link.until(lambda: link.found("status") is not None)
         finally:
             del self._running[link]
             await asyncio.to_thread(link.end, _END_LIMIT_S)
@@ -84,12 +83,3 @@ class LocalEngine:
         if (pid := self._running[link]) and not link.is_closed:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
-
-
-async def _until(link: KeeperLink, condition: Callable[[], bool]) -> None:
-    """Wait until *condition* holds, or the keeper has exited."""
-    while not condition() and not link.is_closed:
-        try:
-            link.take(await asyncio.get_running_loop().sock_recv(link.socket, _MESSAGE_BYTES))
-        except ConnectionError:
-            link.take(b"")

@@ -42,7 +42,9 @@ class LineDispatcher:
         self._questions = questions
         self._leave = leave
         self._controls = controls
-        self._own_commands = OwnCommands(lines, controls.lend_terminal if controls else None)
+        self._own_commands = OwnCommands(
+            lines, controls.lend_terminal if controls else None, launcher=app.launcher
+        )
 
     def is_prompt(self, line: str) -> bool:
         """Return whether *line* is a prompt, and neither a command nor a shell escape."""

@@ -12,6 +12,7 @@ from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.sessions import SessionsPort
 from agent_cli.repl.status_data import StatusCommand
+from agent_cli.system.launching import Launcher
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.console import View
@@ -127,6 +128,11 @@ class Application(InteractiveApplication, Protocol):
     @property
     def hooks(self) -> HooksPort:
         """The lifecycle hooks."""
+        ...
+
+    @property
+    def launcher(self) -> Launcher:
+        """Starts commands that must not outlive the program."""
         ...
 
     @property

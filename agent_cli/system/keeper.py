@@ -11,15 +11,19 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
 from agent_cli.system.guard import Guard
-from agent_cli.system.orphans import kill_children, kill_strangers, status
+from agent_cli.system.orphans import has_others, kill_children, kill_strangers, status
 
 LEFT_DESCRIPTOR = 3
 """The descriptor to which a nested command's first shell writes the processes it leaves."""
+
+SPARE = b"s"
+"""Written to the link of a command that `spares`: leave what it left, instead of ending it."""
 
 Order: TypeAlias = dict[str, Any]
 """A JSON object with the fields of `launching.Order`."""
@@ -34,6 +38,8 @@ _IS_LINUX = sys.platform == "linux"
 
 def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
     """Start the command, report its end, and kill the rest when the link is closed.
+
+    A command that `spares` may leave processes: the session says so once it has ended by itself.
 
     Args:
         order: The command.
@@ -53,13 +59,17 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
     for descriptor in (output, left_writing):
         os.close(descriptor)
     _tell(link, {"pid": child})
-    is_told = False
+    is_told = is_spared = False
     try:
-        is_told = _watch(child, signals, link, guard, left)
+        is_told = _watch(
+            child, signals, link, guard, left, has_others if order["spares"] else kill_strangers
+        )
+        is_spared = not is_told and order["spares"] and link.recv(len(SPARE)) == SPARE
     finally:
-        with contextlib.suppress(OSError):
-            os.killpg(child, signal.SIGKILL)
-        kill_children(lambda _pid: True)
+        if not is_spared:
+            with contextlib.suppress(OSError):
+                os.killpg(child, signal.SIGKILL)
+            kill_children(lambda _pid: True)
         if not is_told:
             guard.finish()
             _tell(link, {"moved": guard.moved})
@@ -87,12 +97,21 @@ def rehearse() -> None:
         os.close(fcntl(link, F_DUPFD_CLOEXEC, _HIGH))
 
 
-def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: int) -> bool:
+def _watch(
+    child: int,
+    signals: int,
+    link: socket.socket,
+    guard: Guard,
+    left: int,
+    look: Callable[[int], bool],
+) -> bool:
     """Watch the command and the guard until the session closes the link.
 
     If the command leaves no process, nothing can change a file any more: then the guard ends with
     the command, and one message tells both. The command stays a zombie, so that the session never
     signals another process that has its id.
+
+    *look* returns whether the ended command has left processes, which it may kill.
 
     Returns:
         Whether the moved files were told.
@@ -100,9 +119,9 @@ def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: in
     poll = select.poll()
     for source in filter(lambda fd: fd >= 0, (link.fileno(), signals, guard.descriptor)):
         poll.register(source, select.POLLIN)
-    has_ended = has_others = False
+    has_ended = has_left = False
     while True:
-        limits = [guard.next_due_s(), _LOOK_AGAIN_S if has_others else None]
+        limits = [guard.next_due_s(), _LOOK_AGAIN_S if has_left else None]
         known = [limit for limit in limits if limit is not None]
         ready = {fd for fd, _ in poll.poll(min(known) * 1000 if known else None)}
         guard.look()
@@ -113,8 +132,8 @@ def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: in
         if not has_ended and (code := status(child)) is not None:
             has_ended = True
             report = {"status": code, "left": drain(left).decode(errors="replace")}
-            has_others = kill_strangers(child)
-            if _IS_LINUX and not has_others:  # other systems do not list our children
+            has_left = look(child)
+            if _IS_LINUX and not has_left:  # other systems do not list our children
                 guard.finish()
                 _tell(link, {**report, "moved": guard.moved})
                 guard.close()  # after that: it takes longer than all else here
@@ -122,8 +141,8 @@ def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: in
                     link.recv(1)
                 return True
             _tell(link, report)
-        elif has_others:
-            has_others = kill_strangers(child)
+        elif has_left:
+            has_left = look(child)
 
 
 def _spawn(order: Order, output: int, left: int) -> int:
@@ -203,7 +222,8 @@ def _become(order: Order, keeper: int, output: int, left: int, failed: int) -> N
         for number, found in high[:-1]:
             os.dup2(found, number)
         failed = high[-1][1]
-        _volunteer_for_memory_shortage()  # before the restriction forbids it
+        if not order["spares"]:
+            _volunteer_for_memory_shortage()  # before the restriction forbids it
         os.chdir(order["cwd"])
         if order["restriction"]:
             import_module(order["restriction"]["module"]).restrict_as_told(order["restriction"])

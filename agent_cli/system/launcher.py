@@ -83,8 +83,10 @@ def serve(control: socket.socket) -> None:
             spare.link.close()
             keepers.add(spare.pid)
             spare = _successor(word, control)
+        # Not the processes that a command was allowed to leave: those end as they like.
+        was_killed = any(code for pid, code in ended.items() if pid in keepers)
         keepers -= ended.keys()
-        if any(ended.values()):  # a keeper was killed, or a process that one left
+        if was_killed:
             _kill_all_but({*keepers, spare.pid} if spare else keepers)
 
 

@@ -1,5 +1,6 @@
 """The session's side of the launcher: send orders, and receive messages of keepers."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class Order:
         nested: Whether the command runs in a process namespace of its own; then it writes to
             `LEFT_DESCRIPTOR` which processes it leaves.
         missing: Paths that must not be created; files that appear there are moved to `aside`.
+        spares: Whether processes that the command leaves may outlive it; see `KeeperLink.spare`.
     """
 
     arguments: Sequence[str]
@@ -63,6 +65,7 @@ class Order:
     nested: bool = False
     missing: Sequence[str] = ()
     aside: str = ""
+    spares: bool = False
 
     def to_json(self) -> bytes:
         """Return the order as the launcher receives it."""
@@ -93,6 +96,24 @@ class KeeperLink:
         self.is_closed = not received
         *lines, self._buffer = (self._buffer + received).split(b"\n")
         self.messages += map(json.loads, lines)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Receive messages until *condition* holds or the keeper has ended."""
+        while not condition() and not self.is_closed:
+            try:
+                loop = asyncio.get_running_loop()
+                self.take(await loop.sock_recv(self.socket, _RECEIVED_BYTES))
+            except ConnectionError:
+                self.take(b"")
+
+    def spare(self) -> None:
+        """Close the link of a command that has ended, and let what it left run on."""
+        from agent_cli.system.keeper import SPARE  # noqa: PLC0415 - with the launcher
+
+        with contextlib.suppress(OSError):
+            self.socket.send(SPARE)
+        self.socket.close()
+        self.is_closed = True
 
     def end(self, limit_s: float) -> bool:
         """Ask the keeper to end all processes and wait for it; return whether it did."""

@@ -39,7 +39,12 @@ def shell_code(code: int) -> int:
 def kill_strangers(group: int) -> bool:
     """Kill our children outside *group*, and theirs; return whether others in it are left."""
     kill_children(lambda pid: pid != group and _group_of(pid) != group)
-    return any(pid != group for pid in _children())
+    return has_others(group)
+
+
+def has_others(child: int) -> bool:
+    """Return whether we have other children than *child*."""
+    return any(pid != child for pid in _children())
 
 
 def kill_children(is_meant: Callable[[int], bool]) -> None:

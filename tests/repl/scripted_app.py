@@ -58,6 +58,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.todo import todo_list
 from agent_cli.repl.live import bell
 from agent_cli.settings.schema import LoggingSettings, LogSink
+from agent_cli.system.launching import Launcher
 from agent_cli.system.redaction import Redactor
 from tests.repl.scripted_servers import Servers
 
@@ -325,6 +326,7 @@ class Application:
         self.output_styles = Styles()
         self.jobs = Jobs()
         self.agents = Agents()
+        self.launcher = Launcher()
         if "WAITING" in os.environ:
             self.sessions.go_on_with("bb2")
 

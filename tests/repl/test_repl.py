@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.program import processes_with, until
 from tests.repl.terminal import NewTerminal, Terminal
+from tests.tools.calling import is_alive
 
 CTRL_C, CTRL_D, CTRL_J, ALT_ENTER = "\x03", "\x04", "\n", "\x1b\r"
 
@@ -179,6 +181,43 @@ def test_ctrl_c_stops_an_own_command() -> None:
         terminal.until("interrupted")
         terminal.until(lambda: "Ctrl-C stops" not in terminal.text)
         terminal.until_prompt()
+
+
+def test_an_own_command_dies_with_the_program_however_that_ends(tmp_path: Path) -> None:
+    """All of it: the shell, a pipeline, and what left its group."""
+    mark = f"{tmp_path.name}-mark"
+    waits = f"sh -c 'sleep 600; : {mark}'"
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send(f"!touch begun; setsid {waits} & {waits} | cat\r")
+        terminal.until(lambda: len(processes_with(f"sleep 600; : {mark}")) >= 3)
+        os.kill(terminal.child.pid, signal.SIGKILL)
+        terminal.exit_code()
+
+    until(lambda: not processes_with(mark), "the command has ended")
+
+
+def test_what_an_own_command_leaves_in_the_background_runs_on(tmp_path: Path) -> None:
+    """As in a shell: a server that was started so is used afterwards."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("!sleep 600 >/dev/null 2>&1 & echo $! > pid; exit 3\r")
+        terminal.until("\n[exit code 3]")
+        terminal.until_prompt()
+        left = int(Path("pid").read_text())
+        terminal.send("!exit 4\r")
+        terminal.until("\n[exit code 4]")
+        terminal.until_prompt()
+
+        assert is_alive(left)
+        terminal.send("/exit\r")
+        terminal.exit_code()
+
+    assert is_alive(left)
+    os.kill(left, signal.SIGKILL)
+    until(lambda: not is_alive(left), "it has ended")
 
 
 def test_ctrl_g_edits_the_draft_in_the_editor() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,10 @@ def is_alive(pid: int) -> bool:
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def is_child_of(parent: int, pid: int) -> bool:
+    return parent_of(pid) == parent
 
 
 def children_of(pid: int) -> set[int]:
@@ -270,3 +275,42 @@ def test_no_start_hangs(launcher: Launcher) -> None:
         _, link = output_of(launcher, Order(arguments=["/bin/true"], cwd="/", environment={}))
         assert heard(link, "status")["status"] == 0
         assert link.end(LIMIT_S)
+
+
+def test_what_a_command_is_allowed_to_leave_runs_on(launcher: Launcher, tmp_path: Path) -> None:
+    """Until it ends by itself; then, and when the launcher ends, the others run on."""
+    left: list[int] = []
+    for script in ("sleep 72.5 & echo $!", "setsid sleep 72.5 & echo $!"):
+        link, reading = launcher.launch(bash(f"{{ {script}; }} 2>&1 >pid", tmp_path, spares=True))
+        os.close(reading)
+        assert heard(link, "status") == {"status": 0, "left": ""}
+        pid = int((tmp_path / "pid").read_text())
+        ours = parent_of(parent_of(pid))
+        link.spare()
+        wait_for(partial(is_child_of, ours, pid))
+        left.append(pid)
+
+    first, second = left
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: not is_alive(first))
+    output_of(launcher, bash("true", tmp_path))
+    launcher.close()
+
+    assert is_alive(second)
+    os.kill(second, signal.SIGKILL)
+    wait_for(lambda: not is_alive(second))
+
+
+def test_what_a_command_left_ends_with_a_session_that_does_not_spare_it(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """It was killed, or the user stopped the command."""
+    link, reading = launcher.launch(bash("setsid sleep 72.5 & echo $! >pid", tmp_path, spares=True))
+    os.close(reading)
+    heard(link, "status")
+    left = int((tmp_path / "pid").read_text())
+    assert is_alive(left)
+
+    assert link.end(LIMIT_S)
+
+    wait_for(lambda: not is_alive(left))

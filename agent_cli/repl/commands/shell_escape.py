@@ -4,7 +4,6 @@ Full-screen programs get the terminal; the model learns only their exit code.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 from asyncio.subprocess import Process
@@ -19,6 +18,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
 from agent_cli.repl.commands.full_screen import needs_terminal
+from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.writer import OutputLines
@@ -28,6 +28,7 @@ Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 _OFFERED_CHARS_MAX: Final = 20_000
 _HALF_BYTES_MAX: Final = 500_000
 _CHUNK_BYTES: Final = 64 * 1024
+_END_LIMIT_S: Final = 2.0
 _NO_SHELLS: Final = frozenset({"false", "nologin"})
 # These shells wait for a program that handles Ctrl-C; a plain sh would die and leave it running.
 _PATIENT_SHELLS: Final = frozenset({"bash", "zsh", "fish"})
@@ -37,9 +38,22 @@ _WAIT_ON_CTRL_C: Final = "trap '[ $? -ne 130 ] || exit 130' INT\n"
 class OwnCommands:
     """Runs shell escapes and keeps their output for the next message to the model."""
 
-    def __init__(self, output: OutputLines, lend_terminal: Lend | None = None) -> None:
-        """Keep no output yet; *lend_terminal* gives the terminal to a program for a while."""
+    def __init__(
+        self,
+        output: OutputLines,
+        lend_terminal: Lend | None = None,
+        *,
+        launcher: Launcher | None = None,
+    ) -> None:
+        """Keep no output yet.
+
+        Args:
+            output: Receives the output.
+            lend_terminal: Gives the terminal to a program for a while.
+            launcher: Starts commands, which end with this program; one of its own by default.
+        """
         self._output = output
+        self._launcher = launcher or Launcher()
         self._lend_terminal = lend_terminal
         self._offered: list[str] = []
 
@@ -62,11 +76,11 @@ class OwnCommands:
                 note = f"[on the terminal, output not recorded; exit code {code}]"
                 self._offered.append(_as_context(command, "", note))
             return
-        process = await _started(command)
         output = _Output(show)
+        link, reading = await _launched(self._launcher, command)
         ending = "[interrupted]"
         try:
-            code = await _exit_code(process, output, cancel)
+            code = await _exit_code(link, reading, output, cancel)
             ending = f"[exit code {code}]" if code else ""
         finally:
             output.show_rest()
@@ -146,7 +160,7 @@ async def _on_terminal(command: str, cancel: CancelToken) -> int:
     """
     waits = Path(user_shell(os.environ)).resolve().name in _PATIENT_SHELLS
     command = command if waits else _WAIT_ON_CTRL_C + command
-    process = await _started(command, own_session=False)
+    process = await _started_here(command)
     try:
         async with cancel.scope():
             return shell_code(await process.wait())
@@ -156,37 +170,69 @@ async def _on_terminal(command: str, cancel: CancelToken) -> int:
             await process.wait()
 
 
-async def _started(command: str, *, own_session: bool = True) -> Process:
-    """Start *command* in the user's shell: captured in its own session, or on the terminal."""
+async def _started_here(command: str) -> Process:
+    """Start *command* in the user's shell, on the terminal."""
     try:
         return await asyncio.create_subprocess_exec(
-            user_shell(os.environ),
-            "-c",
-            command,
-            stdin=asyncio.subprocess.DEVNULL if own_session else None,
-            stdout=asyncio.subprocess.PIPE if own_session else None,
-            stderr=asyncio.subprocess.STDOUT if own_session else None,
-            env={**os.environ, "PATH": users_path()},
-            start_new_session=own_session,
+            user_shell(os.environ), "-c", command, env=_environment()
         )
+    except (OSError, ValueError) as error:
+        raise _refused(error) from error
+
+
+async def _launched(launcher: Launcher, command: str) -> tuple[KeeperLink, int]:
+    """Start *command* in the user's shell; return the link to its keeper, and its output.
+
+    If this program dies, the command does too. What it leaves in the background when it has ended
+    runs on, as in a shell.
+    """
+    try:
+        order = Order(
+            arguments=[user_shell(os.environ), "-c", command],
+            cwd=str(Path.cwd()),
+            environment=_environment(),
+            spares=True,
+        )
+        link, reading = await asyncio.to_thread(launcher.launch, order)
     except (OSError, ValueError) as error:  # too long, contains NUL, or its folder is gone
-        raise UsageError(f"the command cannot be run: {error}") from error
+        raise _refused(error) from error
+    link.socket.setblocking(False)
+    await link.until(lambda: bool(link.messages))
+    if link.found("pid") is None:
+        os.close(reading)
+        failed = link.found("failed") or {"failed": "its keeper was killed"}
+        raise _refused(failed["failed"])
+    return link, reading
 
 
-async def _exit_code(process: Process, output: _Output, cancel: CancelToken) -> int:
-    """Copy the output of *process* to *output* until it ends; a cancel ends its group."""
-    assert process.stdout
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PATH": users_path()}
+
+
+def _refused(reason: object) -> UsageError:
+    return UsageError(f"the command cannot be run: {reason}")
+
+
+async def _exit_code(link: KeeperLink, reading: int, output: _Output, cancel: CancelToken) -> int:
+    """Copy what can be read to *output* until the command ends; a cancel ends all its processes."""
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    pipe = os.fdopen(reading, "rb", buffering=0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
     try:
         async with cancel.scope():
-            while chunk := await process.stdout.read(_CHUNK_BYTES):
+            while chunk := await reader.read(_CHUNK_BYTES):
                 output.add(chunk)
-            return shell_code(await process.wait())
+            await link.until(lambda: link.found("status") is not None)
     except BaseException:
-        # The shell may have ended, but not the processes it left in its group.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        # The shell may have ended, but not the processes it left.
+        await asyncio.to_thread(link.end, _END_LIMIT_S)
         raise
+    finally:
+        transport.close()
+    link.spare()
+    ended = link.found("status")
+    return int(ended["status"]) if ended else shell_code(-signal.SIGKILL)
 
 
 def _as_context(command: str, output: str, ending: str) -> str:

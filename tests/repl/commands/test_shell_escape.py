@@ -12,6 +12,7 @@ from agent_cli.contracts.errors import Aborted, UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.repl.commands.shell_escape import OwnCommands, user_shell
 from agent_cli.terminal.writer import Writer
+from tests.tools.calling import is_alive
 
 
 async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
@@ -26,7 +27,7 @@ async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
     async with asyncio.timeout(60):
         running = asyncio.create_task(OwnCommands(_writer(io.StringIO())).run(command, cancel))
         job = await asyncio.to_thread(fifo.open, "rb")
-        while not shell.exists() or Path(f"/proc/{shell.read_text().strip()}").exists():  # noqa: ASYNC110
+        while not shell.exists() or is_alive(int(shell.read_text())):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         cancel.cancel()
         with pytest.raises(Aborted):
