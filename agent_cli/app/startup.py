@@ -13,6 +13,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings import Environment, Loaded, load_environment, load_settings
 from agent_cli.system.programs import users_path
+from agent_cli.terminal.confirmation import confirmed
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.trust.store import TrustStore, acting_files, fingerprint, shown_name, what_would_act
 
@@ -172,11 +173,9 @@ def _ask(workspace: Path) -> bool:
         print(f"  {shown_name(file.path, workspace)}", file=sys.stderr)
         for effect in file.effects:
             print(f"    {effect}", file=sys.stderr)
-    print("Trust them, until they change? [y/N] ", end="", file=sys.stderr, flush=True)
     try:
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return confirmed("Trust them, until they change?")
     except KeyboardInterrupt:
-        print(file=sys.stderr)
         return False
 
 

@@ -16,6 +16,7 @@ from agent_cli.contracts.errors import NoCredentials, UsageError
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.importing import without_collections
 from agent_cli.terminal.abilities import may_color
+from agent_cli.terminal.confirmation import confirmed
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 
 if TYPE_CHECKING:
@@ -149,11 +150,9 @@ def _wants_demo(error: NoCredentials) -> bool:
     """Report the missing key and offer the demo, which works without one."""
     FIRST_PROMPT.take_away()
     print_complaint(str(error))
-    print("Play the demo now? [Y/n] ", end="", file=sys.stderr, flush=True)
     try:
-        return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+        return confirmed("Play the demo now?", by_default=True)
     except KeyboardInterrupt:
-        print(file=sys.stderr)
         return False
 
 

@@ -13,6 +13,7 @@ from agent_cli.session_store import SessionStore
 from agent_cli.session_store.listing import last_used
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
+from agent_cli.terminal.confirmation import confirmed
 
 
 def delete_sessions(arguments: Arguments) -> int:
@@ -47,10 +48,4 @@ def _agreed(infos: Sequence[SessionInfo], arguments: Arguments) -> bool:
     rows = [(info.id, last_used(info), redact(info.title)) for info in infos]
     columns = [Column("id", whole=True), Column("last used"), Column("title")]
     show(Table(columns, rows, empty=""), sys.stderr)
-    question = f"Delete {counted(len(infos), 'session')} for good? [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)
-    try:
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        raise
+    return confirmed(f"Delete {counted(len(infos), 'session')} for good?")
