@@ -6,7 +6,7 @@ from typing import Final, get_args
 from agent_cli.acp.faults import INVALID_PARAMS, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.permissions import Mode, mode_named
+from agent_cli.contracts.permissions import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
 
@@ -14,12 +14,6 @@ MODEL: Final = "model"
 EFFORT: Final = "effort"
 MODE: Final = "mode"
 _DEFAULT: Final = "default"
-_MODES: Final[Mapping[Mode, tuple[str, str]]] = {
-    "ask": ("Ask", "Asks before every change"),
-    "auto-edit": ("Auto-edit", "Edits files of the workspace without asking"),
-    "plan": ("Plan", "Only looks around, and presents a plan"),
-    "yolo": ("Yolo", "Runs almost everything without asking"),
-}
 _EFFORTS: Final[Mapping[str, ThinkingLevel | None]] = {
     _DEFAULT: None,
     **{level: level for level in get_args(ThinkingLevel)},
@@ -31,7 +25,8 @@ def mode_state(app: Application) -> dict[str, Json]:
     return {
         "currentModeId": app.permissions.mode,
         "availableModes": [
-            {"id": mode, "name": name, "description": what} for mode, (name, what) in _MODES.items()
+            {"id": mode, "name": mode.capitalize(), "description": what.capitalize()}
+            for mode, what in MODE_DESCRIPTIONS.items()
         ],
     }
 
@@ -41,8 +36,9 @@ def config_options(app: Application) -> list[Json]:
     state = app.agent.state
     now = state.model.id if state.model else ""
     models = {id: f"{alias} ({id})" for alias, id in app.models.items()}
+    modes = {str(mode): mode.capitalize() for mode in MODE_DESCRIPTIONS}
     return [
-        _select(MODE, "Mode", MODE, app.permissions.mode, {id: m[0] for id, m in _MODES.items()}),
+        _select(MODE, "Mode", MODE, app.permissions.mode, modes),
         _select(MODEL, "Model", MODEL, now, {now: now, **models}),
         _select(
             EFFORT,
@@ -82,7 +78,8 @@ def set_mode(app: Application, id: str) -> None:
     """
     mode = mode_named(id)
     if mode is None:
-        raise RpcFault(INVALID_PARAMS, f"there is no mode {id!r}; there are: {', '.join(_MODES)}")
+        known = ", ".join(MODE_DESCRIPTIONS)
+        raise RpcFault(INVALID_PARAMS, f"there is no mode {id!r}; there are: {known}")
     app.permissions.mode = mode
 
 

@@ -10,11 +10,11 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
 from agent_cli.core.run_result import RunResult
+from agent_cli.hooks.lifecycle import SENT_BACK_MAX
 
 if TYPE_CHECKING:
     from agent_cli.app.workbench import Workbench
 
-_SENT_BACK_MAX: Final = 3
 _KEEPS_ASKING: Final = (
     "The agent {} kept asking for what needs a person's approval, and nobody can be asked in this"
     " run; so it was stopped. Go on without it, and say at the end what was left out."
@@ -63,7 +63,7 @@ class AgentWorker:
 
     async def send_back(self, text: str) -> str:
         """Return why SubagentStop hooks do not let the agent end; "" after a few times."""
-        if self._sent_back == _SENT_BACK_MAX:
+        if self._sent_back == SENT_BACK_MAX:
             return ""
         again, self._sent_back = self._sent_back > 0, self._sent_back + 1
         working = self._place.working(self.agent, self._assignment.definition.name)

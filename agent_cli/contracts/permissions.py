@@ -1,5 +1,6 @@
 """Permission rules and approval questions: built by the policy, shown by front ends."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -12,6 +13,13 @@ _ALIKE = {"edit": ("write",), "read": ("grep", "glob")}
 
 STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "yolo")
 """The modes, in ascending order of what they allow."""
+
+MODE_DESCRIPTIONS: Final[Mapping[Mode, str]] = {
+    "ask": "asks before every change",
+    "auto-edit": "edits files of the workspace without asking",
+    "plan": "only looks around, and presents a plan",
+    "yolo": "runs almost everything without asking",
+}
 
 
 def stricter(one: Mode, other: Mode) -> Mode:

@@ -76,7 +76,7 @@ def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
         names = [[tool["name"] for tool in request.body["tools"]] for request in api.requests]
 
     assert re.search(r"system prompt  [\d,]+  <?\d+%", ended.stderr)
-    assert "mode: plan, only looks around\ndeny  bash(rm *)" in ended.stderr
+    assert "mode: plan, only looks around, and presents a plan\ndeny  bash(rm *)" in ended.stderr
     assert "effort: low" in ended.stderr
     assert "nothing is left out" in ended.stderr
     assert "write" in names[0]

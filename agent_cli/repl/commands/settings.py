@@ -5,19 +5,13 @@ from typing import Final, get_args
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeName
-from agent_cli.contracts.permissions import Mode, mode_named
+from agent_cli.contracts.permissions import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.repl.commands.spec import Command, Context, pick
 from agent_cli.repl.commands.views import show
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
 
-_MODES: Final[dict[Mode, str]] = {
-    "ask": "asks before every change",
-    "auto-edit": "edits files of the workspace without asking",
-    "plan": "only looks around",
-    "yolo": "runs almost everything without asking",
-}
 _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
     "default": None,
     **{level: level for level in get_args(ThinkingLevel)},
@@ -79,15 +73,16 @@ def _effort(context: Context, name: str) -> Awaitable[None] | None:
 
 def _mode(context: Context, name: str) -> Awaitable[None] | None:
     permissions = context.app.permissions
-    described: dict[str, str] = {mode: f"{mode}: {what}" for mode, what in _MODES.items()}
+    described = {str(mode): f"{mode}: {what}" for mode, what in MODE_DESCRIPTIONS.items()}
     if _may_choose(context, name):
         return _choose(context, _mode, described, f"mode: {permissions.mode}; which one?")
     if name:
         mode = mode_named(name)
         if mode is None:
-            raise UsageError(f"unknown mode {one_line(name)}; there are: {', '.join(_MODES)}")
+            known = ", ".join(MODE_DESCRIPTIONS)
+            raise UsageError(f"unknown mode {one_line(name)}; there are: {known}")
         permissions.mode = mode
-    lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
+    lines = [f"mode: {permissions.mode}, {MODE_DESCRIPTIONS[permissions.mode]}"]
     if not name:
         lines += [f"  {row}" for row in described.values()]
     context.writer.aside("\n".join(lines))
@@ -112,7 +107,7 @@ def _permissions(context: Context, _argument: str) -> None:
     permissions = context.app.permissions
     from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
 
-    context.writer.aside(f"mode: {permissions.mode}, {_MODES[permissions.mode]}")
+    context.writer.aside(f"mode: {permissions.mode}, {MODE_DESCRIPTIONS[permissions.mode]}")
     columns = [Column("verdict"), Column("rule"), Column("set in", style="dim")]
     rows = [(kind, str(rule), rule.origin) for kind, rule in permissions.rules()]
     show(context, Table(columns, rows, empty="no rules"))
@@ -170,8 +165,8 @@ SETTING_COMMANDS: Final = (
         "show or change what runs without asking",
         _mode,
         "[mode]",
-        choices=lambda _app: {str(mode): what for mode, what in _MODES.items()},
-        more="\n".join(f"{mode}: {what}" for mode, what in _MODES.items()),
+        choices=lambda _app: {str(mode): what for mode, what in MODE_DESCRIPTIONS.items()},
+        more="\n".join(f"{mode}: {what}" for mode, what in MODE_DESCRIPTIONS.items()),
     ),
     Command(
         "output-style",

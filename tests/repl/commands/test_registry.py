@@ -123,7 +123,7 @@ def test_the_beginning_of_one_name_is_enough() -> None:
         ),
         ("/effort high", "effort: high"),
         ("/effort huge", f"unknown effort huge; there are: default, {LEVELS}"),
-        ("/mode plan", "mode: plan, only looks around"),
+        ("/mode plan", "mode: plan, only looks around, and presents a plan"),
         ("/mode god", "unknown mode god; there are: ask, auto-edit, plan, yolo"),
         ("/fork", "now in session s-2, a copy; s-1 is unchanged"),
         ("/fork list", "nothing was said in this session yet"),
@@ -444,7 +444,7 @@ def test_the_mode_and_the_rules_in_force_are_shown() -> None:
         "mode: ask, asks before every change",
         "  ask: asks before every change",
         "  auto-edit: edits files of the workspace without asking",
-        "  plan: only looks around",
+        "  plan: only looks around, and presents a plan",
         "  yolo: runs almost everything without asking",
     ]
 
