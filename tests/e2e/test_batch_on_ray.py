@@ -106,7 +106,7 @@ def test_a_cluster_of_its_own_ends_with_the_batch() -> None:
         gate.open()
         again = agent_cli(*ON_RAY, "--jobs", "2", "--budget", "2", api=api)
 
-    assert run.stderr == "agent-cli: stopped with 2 tasks left: the same command goes on\n"
+    assert run.stderr == "agent-cli: stopped with 2 tasks left: run the same command to continue\n"
     assert (again.code, again.stderr, len(again.stdout.splitlines())) == (0, "", 3)
     assert {id: each["attempts"] for id, each in results().items()} == {"a": 1, "b": 2, "c": 1}
     assert processes_with("/tmp/ray-") == []
