@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Self
@@ -198,7 +199,8 @@ class RayEngine:
             # need a short path.
             environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
             temporary = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-            stack.push_async_callback(asyncio.to_thread, shutil.rmtree, temporary, True)
+            remove = partial(shutil.rmtree, temporary, ignore_errors=True)
+            stack.push_async_callback(partial(asyncio.to_thread, remove))
         try:
             with self._log.open("ab") as log:
                 process = await asyncio.create_subprocess_exec(

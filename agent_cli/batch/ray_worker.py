@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from agent_cli.batch.local import LocalEngine
 from agent_cli.batch.ports import NotStarted, TaskRun
+from agent_cli.system.event_loop import run_loop
 from agent_cli.version import __version__
 
 # Set by Ray for its own processes; a debugger or a token of Ray is none of the task's business.
@@ -29,7 +30,7 @@ def run_on_node(order: dict[str, Any]) -> str:  # Any: JSON
     work = TaskRun(order["options"], Path(order["cwd"]), Path(order["output_dir"]))
     if fault := _fault(work, order["version"]):
         return f"the Ray node {socket.gethostname()} {fault}"
-    return asyncio.run(_run(work, node_environment(os.environ, order["variables"])))
+    return run_loop(_run(work, node_environment(os.environ, order["variables"])))
 
 
 def node_environment(node: Mapping[str, str], sent: Mapping[str, str]) -> dict[str, str]:

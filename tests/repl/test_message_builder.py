@@ -24,7 +24,7 @@ async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
         assert ready.wait(10)
         return image
 
-    monkeypatch.setattr("agent_cli.attachments.attachments.fitted", fitted)
+    monkeypatch.setattr("agent_cli.attachments.images.fitted", fitted)
     attachments = Attachments(Path.cwd())
     mark = attachments.add(Image("image/png", 8, 6, b"png"), "pic.png")
     asyncio.get_running_loop().call_soon(ready.set)

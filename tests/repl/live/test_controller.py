@@ -25,8 +25,11 @@ async def session(
     for line in typed_before:
         waiting.submit(line, follow_up=False)
     app = app or Application()
-    async with live(tmp_path) as it, LiveShells(it.screen, waiting, Look()).open(app):
-        yield it
+    try:
+        async with live(tmp_path) as it, LiveShells(it.screen, waiting, Look()).open(app):
+            yield it
+    finally:
+        app.launcher.close()
 
 
 async def test_lines_typed_before_there_is_a_session_are_all_done_in_order(tmp_path: Path) -> None:
@@ -62,7 +65,7 @@ async def test_what_is_typed_behind_a_command_waits_and_a_stop_gives_it_back(
         await it.until(lambda: "  when done: hello" in it.rows)
         assert "you> hello" not in it.rows
         it.type("/clear\r")
-        refusal = "/clear waits for the end of the command before it; Ctrl-C stops it"
+        refusal = "/clear cannot run now: send it again after the command before it, or stop that"
         await it.until(lambda: refusal in " ".join(it.rows))
         it.type(f"\x15{CTRL_C}")
         await it.until(lambda: it.rows[-2:-1] == ["you> hello"])
@@ -81,7 +84,7 @@ async def test_a_picture_typed_during_a_run_steers_it_as_soon_as_it_is_small_eno
         assert small.wait(30)
         return image
 
-    monkeypatch.setattr("agent_cli.attachments.attachments.fitted", fitted)
+    monkeypatch.setattr("agent_cli.attachments.images.fitted", fitted)
     size = (8).to_bytes(4) + (6).to_bytes(4)
     Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8) + size)
     async with session(tmp_path) as it:

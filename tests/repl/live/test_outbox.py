@@ -30,7 +30,7 @@ class Waiting:
                 raise UsageError("the image is damaged")
             return image
 
-        monkeypatch.setattr("agent_cli.attachments.attachments.fitted", fitted)
+        monkeypatch.setattr("agent_cli.attachments.images.fitted", fitted)
         self.mark = attachments.add(Image("image/png", 8, 6, b"png"), "pic.png")
 
     def in_the_queues(self) -> list[str]:
