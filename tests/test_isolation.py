@@ -22,7 +22,7 @@ def run_pytest(directory: Path, source: str, *options: str) -> str:
         env={**inherited, "PYTHONPATH": str(ROOT), "ANTHROPIC_API_KEY": "k", "HTTP_PROXY": "p"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     return f"{run.stdout}exit code {run.returncode}"
