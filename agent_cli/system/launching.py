@@ -106,6 +106,11 @@ class KeeperLink:
             except ConnectionError:
                 self.take(b"")
 
+    def receive_now(self) -> None:
+        """Receive the messages that have arrived, without waiting."""
+        with contextlib.suppress(BlockingIOError):
+            self.take(self.socket.recv(_RECEIVED_BYTES))
+
     def spare(self) -> None:
         """Close the link of a command that has ended, and let what it left run on."""
         from agent_cli.system.keeper import SPARE  # noqa: PLC0415 - with the launcher

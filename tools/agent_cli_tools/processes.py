@@ -23,7 +23,6 @@ GRACE_S = 1.0
 DRAIN_S = 0.3
 """Seconds to keep reading output after the command's end while a process holds the pipe."""
 
-_MESSAGE_BYTES = 65_536
 _END_LIMIT_S = 2.0
 _POLL_S = 0.02
 
@@ -66,10 +65,10 @@ class RunningCommand:
 
         Background processes of the command may still run.
         """
-        self._note_end()  # The launcher may have reported it together with the start.
-        while self._exit_code is None:
-            await _receive(self._link)
-            self._note_end()
+        # The keeper may have reported it together with the start.
+        await self._link.until(lambda: self._link.found("status") is not None)
+        self._note_end()
+        assert self._exit_code is not None
         return self._exit_code
 
     async def drain(self) -> None:
@@ -104,8 +103,7 @@ class RunningCommand:
         if self._is_closed():
             return True
         if self._exit_code is None:
-            with contextlib.suppress(BlockingIOError):
-                self._link.take(self._link.socket.recv(_MESSAGE_BYTES))
+            self._link.receive_now()
             self._note_end()
         return self._exit_code is not None and not self.others()
 
@@ -171,11 +169,6 @@ class RunningCommand:
                 os.killpg(self.group, number)
 
 
-async def _receive(link: KeeperLink) -> None:
-    received = await asyncio.get_running_loop().sock_recv(link.socket, _MESSAGE_BYTES)
-    link.take(received)
-
-
 class _Reader(asyncio.Protocol):
     """Reads a pipe into a buffer, as long as any process holds the other end."""
 
@@ -230,8 +223,7 @@ async def start(
         raise
     try:
         link.socket.setblocking(False)
-        while not link.messages and not link.is_closed:
-            await _receive(link)
+        await link.until(lambda: bool(link.messages))
         if (started := link.found("pid")) is None:
             failed = link.found("failed")
             raise OSError(failed["failed"] if failed else "the program that starts it ended")
