@@ -5,7 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -39,8 +39,29 @@ def search_path() -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
+def _typed_shows(terminal: Terminal, lines: Mapping[str, str]) -> None:
+    """Type the keys one after the other; each time the row with the prompt must be as given."""
+    for keys, shown in {"": "ready>", **lines}.items():
+        terminal.send(keys)
+        terminal.until(partial(_shows, terminal, shown))
+
+
 def _shows(terminal: Terminal, row: str) -> bool:
     return terminal.last_row == row
+
+
+def _answer_of(*shell: str) -> str:
+    """Run a shell that finds this program; return its output, and expect no complaint."""
+    run = subprocess.run(
+        shell,
+        env={**os.environ, "PATH": search_path()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert run.stderr == ""
+    return run.stdout
 
 
 def completed(script: str, *words: str) -> Sequence[str]:
@@ -50,16 +71,7 @@ def completed(script: str, *words: str) -> Sequence[str]:
         f"{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words)}; _agent_cli\n"
         '[ "${#COMPREPLY[@]}" = 0 ] || printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    run = subprocess.run(
-        ["bash", "--norc", "-u", "-c", asked],
-        env={**os.environ, "PATH": search_path()},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert run.stderr == ""
-    return run.stdout.split()
+    return _answer_of("bash", "--norc", "-u", "-c", asked).split()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
@@ -103,10 +115,7 @@ def test_tab_completes_in_an_interactive_bash(script: str) -> None:
         "\x15agent-cli --settings not\t": "ready> agent-cli --settings notes.toml",
     }
     with NewTerminal(*bash, PATH=search_path(), TERM="xterm", INPUTRC="/dev/null") as terminal:
-        terminal.until(lambda: terminal.last_row == "ready>")
-        for keys, shown in lines.items():
-            terminal.send(keys)
-            terminal.until(partial(_shows, terminal, shown))
+        _typed_shows(terminal, lines)
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh: install it to test its completion")
@@ -123,10 +132,7 @@ def test_tab_completes_in_a_zsh(tmp_path: Path) -> None:
     }
     where = {"PATH": search_path(), "ZDOTDIR": str(tmp_path), "TERM": "xterm"}
     with NewTerminal("zsh", "-i", **where) as terminal:
-        terminal.until(lambda: terminal.last_row == "ready>")
-        for keys, shown in lines.items():
-            terminal.send(keys)
-            terminal.until(partial(_shows, terminal, shown))
+        _typed_shows(terminal, lines)
 
 
 @pytest.mark.skipif(
@@ -147,17 +153,10 @@ def test_fish_completes_commands_options_and_their_values() -> None:
         "--rev": [],
     }
     asked = "; ".join(f"complete -C 'agent-cli {typed}'; echo ." for typed in offered)
-    fish = subprocess.run(
-        ["fish", "--no-config", "-c", f"source agent-cli.fish; {asked}"],
-        env={**os.environ, "PATH": search_path()},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
 
-    assert fish.stderr == ""
-    answers = fish.stdout.removesuffix(".\n").split(".\n")
+    said = _answer_of("fish", "--no-config", "-c", f"source agent-cli.fish; {asked}")
+
+    answers = said.removesuffix(".\n").split(".\n")
     assert [answer.split() for answer in answers] == [*offered.values()]
 
 
