@@ -24,6 +24,7 @@ def test_text_and_lines_that_are_handed_on_are_those_of_the_text(
     assert following.lines == afresh.lines
     assert following.original == afresh.original
     assert following.text == afresh.text
-    assert following.flat.is_crlf == afresh.flat.is_crlf
+    for offset in range(len(afresh.text) + 1):
+        assert following.flat.original_offset(offset) == afresh.flat.original_offset(offset)
     for line in afresh.lines:
         assert following.find_loosely([line], 99) == afresh.find_loosely([line], 99)

@@ -28,16 +28,21 @@ class FlatText:
         """The text with LF only."""
         return flatten(self.original) if self.has_crlf else self.original
 
-    @cached_property
-    def is_crlf(self) -> bool:
-        """Return whether every line ends in CRLF."""
-        return self.has_crlf and len(self.original) - len(self.text) == self.text.count("\n")
-
     def replaced(self, original: str, start: int, end: int, lines: str) -> "FlatText":
-        """Return *original*, with CRLF, where *lines*, with CRLF, replace `text[start:end]`."""
+        """Return the flat text of *original*, where whole *lines* replace `text[start:end]`.
+
+        Nothing but *lines* is searched for endings.
+        """
         following = FlatText(original)
-        following.text = "".join([self.text[:start], flatten(lines), self.text[end:]])
-        following.is_crlf = following.has_crlf
+        flat = flatten(lines)
+        following.text = "".join([self.text[:start], flat, self.text[end:]])
+        before, after = (bisect_left(self._ends, offset) for offset in (start, end))
+        shift = len(flat) - (end - start)
+        following._ends = [
+            *self._ends[:before],
+            *(start + offset for offset in _flat_ends(lines)),
+            *(offset + shift for offset in self._ends[after:]),
+        ]
         return following
 
     @cached_property
@@ -46,19 +51,21 @@ class FlatText:
 
         Each of them shifts the following text in the original by one.
         """
-        lengths = (len(part) for part in self.original.split("\r\n"))
-        return [end + i for i, end in enumerate(accumulate(lengths))][:-1]
+        return _flat_ends(self.original)
 
     def original_offset(self, offset: int) -> int:
         """Return the original offset of the character at *offset* of the flat text."""
-        if self.is_crlf:
-            return offset + self.text.count("\n", 0, offset)
         return offset + bisect_left(self._ends, offset)
 
     def flat_offset(self, offset: int) -> int:
         """Return the flat offset of the character at *offset* of the original."""
         first = bisect_left(range(len(self._ends)), offset, key=lambda i: self._ends[i] + i)
         return offset - first
+
+
+def _flat_ends(text: str) -> list[int]:
+    lengths = (len(part) for part in text.split("\r\n"))
+    return [end + i for i, end in enumerate(accumulate(lengths))][:-1]
 
 
 def with_endings_of(text: str, start: int, end: int, new: str) -> str:

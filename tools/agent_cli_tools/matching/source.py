@@ -78,25 +78,27 @@ class Source:
             pieces += [self.original[position : span.start], span.new]
             position = span.end
         following = Source("".join([*pieces, self.original[position:]]), self._habits)
-        if len(spans) == 1 and "lines" in self.__dict__:
-            self._hand_on_lines(spans[0], following)
+        if len(spans) == 1 and (self.flat.has_crlf or "lines" in self.__dict__):
+            self._hand_on(spans[0], following)
         return following
 
-    def _hand_on_lines(self, span: Span, following: "Source") -> None:
-        """Pass the lines on to *following*, so that a large text is not split for every edit."""
+    def _hand_on(self, span: Span, following: "Source") -> None:
+        """Pass flat text and lines on, so that a large text is not searched for every edit."""
         text = self.original
-        start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
-        piece = text[start : span.start] + span.new + text[span.end : end + 1 if end >= 0 else None]
-        first = text.count("\n", 0, start)
-        after = first + text.count("\n", start, span.end) + 1
-        lines = flatten(piece).split("\n")[: -1 if end >= 0 else None]
-        following.lines = [*self.lines[:first], *lines, *self.lines[after:]]
-        if "_loose" in self.__dict__:
-            loose = map(self._habits.loose_lines.__getitem__, lines)
-            following._loose = [*self._loose[:first], *loose, *self._loose[after:]]
-        flat_end = end + 1 - after if end >= 0 else len(self.text)
-        if self.flat.is_crlf and piece.count("\n") == piece.count("\r\n"):
-            following.flat = self.flat.replaced(following.original, start - first, flat_end, piece)
+        start, newline = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
+        end = len(text) if newline < 0 else newline + 1
+        piece = text[start : span.start] + span.new + text[span.end : end]
+        if self.flat.has_crlf:
+            flat_span = self.flat.flat_offset(start), self.flat.flat_offset(end)
+            following.flat = self.flat.replaced(following.original, *flat_span, piece)
+        if "lines" in self.__dict__:
+            first = text.count("\n", 0, start)
+            after = first + text.count("\n", start, span.end) + 1
+            lines = flatten(piece).split("\n")[: None if newline < 0 else -1]
+            following.lines = [*self.lines[:first], *lines, *self.lines[after:]]
+            if "_loose" in self.__dict__:
+                loose = map(self._habits.loose_lines.__getitem__, lines)
+                following._loose = [*self._loose[:first], *loose, *self._loose[after:]]
 
     def span(self, start: int, end: int, new: str) -> Span:
         """Return the span of the original text for a span of the flat text, endings included."""
