@@ -1,4 +1,4 @@
-"""Workspace trust: granted to a directory with its content, checked without running anything."""
+"""Workspace trust: covers a directory and its configuration files; checking it runs nothing."""
 
 import hashlib
 import json
@@ -19,8 +19,8 @@ def _workspace() -> None:
     WORKSPACE.mkdir()
 
 
-def test_a_workspace_is_trusted_until_it_is_revoked() -> None:
-    """The next start remembers it, the one after a revocation does not."""
+def test_workspace_is_trusted_until_trust_is_revoked() -> None:
+    """The next start remembers the trust; a start after the revocation does not."""
     (WORKSPACE / ".env").write_text("A=1")
     before = TrustStore.of_user().is_trusted(WORKSPACE)
     TrustStore.of_user().trust(WORKSPACE)
@@ -39,8 +39,8 @@ def test_a_workspace_is_trusted_until_it_is_revoked() -> None:
         *(".agent-cli/commands/team/review.md", ".claude/commands/review.md"),
     ],
 )
-def test_a_change_of_what_would_act_takes_the_trust_away(name: str) -> None:
-    """A pull that adds or changes such a file is asked about again; other files are not."""
+def test_added_or_changed_configuration_file_ends_trust(name: str) -> None:
+    """A pull that adds or changes such a file makes the program ask again; other files do not."""
     store = TrustStore.of_user()
     store.trust(WORKSPACE)
     (WORKSPACE / "main.py").write_text("print()")
@@ -54,8 +54,8 @@ def test_a_change_of_what_would_act_takes_the_trust_away(name: str) -> None:
     assert (untouched, added, store.is_trusted(WORKSPACE)) == (True, False, False)
 
 
-def test_content_cannot_move_between_files_unseen() -> None:
-    """The same bytes under another name act differently."""
+def test_renamed_configuration_file_ends_trust() -> None:
+    """The same bytes take effect differently under another name."""
     store = TrustStore.of_user()
     (WORKSPACE / "appsettings.json").write_text("{}")
     store.trust(WORKSPACE)
@@ -64,8 +64,8 @@ def test_content_cannot_move_between_files_unseen() -> None:
     assert not store.is_trusted(WORKSPACE)
 
 
-def test_a_name_cannot_pass_for_the_content_of_another_file() -> None:
-    """The author of a file chooses every byte of its name: lines, escapes, invalid encodings."""
+def test_crafted_file_name_cannot_forge_the_fingerprint() -> None:
+    """The author of a file chooses every byte of its name: newlines, escapes, invalid encodings."""
     folder = WORKSPACE / ".agent-cli/commands"
     folder.mkdir(parents=True)
     (folder / "a.md").write_text("A")
@@ -86,8 +86,8 @@ def test_a_name_cannot_pass_for_the_content_of_another_file() -> None:
     assert len(fingerprint(WORKSPACE)) == 64
 
 
-def test_trust_holds_for_one_directory_however_it_is_reached() -> None:
-    """A link to it is the same; a directory in it is not."""
+def test_trust_covers_links_to_the_directory_but_no_subdirectory() -> None:
+    """A link leads to the same directory; a subdirectory is another one."""
     store = TrustStore.of_user()
     store.trust(WORKSPACE)
     Path("link").symlink_to(WORKSPACE.resolve())
@@ -97,8 +97,8 @@ def test_trust_holds_for_one_directory_however_it_is_reached() -> None:
     assert not store.is_trusted(WORKSPACE / "inner")
 
 
-def test_the_store_is_readable_by_the_user_alone() -> None:
-    """It says where the user works; no other user may change it either."""
+def test_trust_store_is_readable_by_the_user_alone() -> None:
+    """The store says where the user works; no other user may change it either."""
     TrustStore.of_user().trust(WORKSPACE)
 
     store = paths.trust_file()
@@ -108,7 +108,7 @@ def test_the_store_is_readable_by_the_user_alone() -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]"])
-def test_a_damaged_store_trusts_nothing_and_says_so(content: str) -> None:
+def test_damaged_trust_store_is_an_error(content: str) -> None:
     """Starting with an empty store would hide the damage."""
     paths.private_dir(paths.state_dir())
     paths.trust_file().write_text(content)
@@ -117,8 +117,8 @@ def test_a_damaged_store_trusts_nothing_and_says_so(content: str) -> None:
         TrustStore.of_user().is_trusted(WORKSPACE)
 
 
-def test_what_would_act_is_told_file_by_file() -> None:
-    """The question shows variables, settings and the exact commands that would start."""
+def test_trust_question_lists_the_effects_of_each_file() -> None:
+    """The user sees variables, settings and the exact commands that would start."""
     (WORKSPACE / ".env").write_text("TOKEN=secret-value\nPORT=80\nANTHROPIC_BASE_URL=http://x\n")
     (WORKSPACE / "appsettings.toml").write_text(
         'model = "x"\npermissions.mode = "yolo"\n'
@@ -150,8 +150,8 @@ def test_what_would_act_is_told_file_by_file() -> None:
     )
 
 
-def test_nothing_about_a_server_hides_what_it_starts() -> None:
-    """Threat 10: an address beside it, a word one reader refuses, a variable that runs a file."""
+def test_odd_mcp_server_entries_cannot_hide_their_command() -> None:
+    """Threat 10: a URL next to the command, an invalid field, a variable that loads a file."""
     servers = {
         "both": {"command": "./evil", "url": "https://harmless.example"},
         "odd": {"command": "./evil", "args": ["-x"], "enabled": "yes"},
@@ -170,8 +170,8 @@ def test_nothing_about_a_server_hides_what_it_starts() -> None:
     )
 
 
-def test_an_unreadable_configuration_is_reported_as_such() -> None:
-    """It must not look harmless."""
+def test_invalid_configuration_file_is_reported_as_unusable() -> None:
+    """An invalid file must not look harmless."""
     (WORKSPACE / ".mcp.json").write_text("{")
 
     (told,) = what_would_act(WORKSPACE)
@@ -180,8 +180,8 @@ def test_an_unreadable_configuration_is_reported_as_such() -> None:
 
 
 @pytest.mark.parametrize("name", [".mcp.json", "appsettings.toml"])
-def test_a_project_cannot_hang_or_crash_the_question(name: str) -> None:
-    """After a clone, nothing has been decided yet."""
+def test_huge_configuration_file_cannot_hang_the_trust_question(name: str) -> None:
+    """The question comes right after a clone, before the user has decided anything."""
     (WORKSPACE / name).write_text("a = " * (name[0] == "a") + "[" * 100_000)
     (deep,) = what_would_act(WORKSPACE)
     (WORKSPACE / name).write_text("model = [\n" + "1,\n" * 100_000 + "]\n")
@@ -191,8 +191,8 @@ def test_a_project_cannot_hang_or_crash_the_question(name: str) -> None:
         assert told.effects[0].startswith("cannot be used as it is: ")
 
 
-def test_a_project_cannot_repaint_the_question() -> None:
-    """Escape sequences in names and commands are shown, not obeyed."""
+def test_escape_sequences_are_escaped_in_the_trust_question() -> None:
+    """Otherwise a project could repaint the question with the names and commands of its servers."""
     servers = {"\x1b[2J": {"command": "\x1b[1Ax\u202e", "args": ["\n"]}}
     (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
@@ -201,8 +201,8 @@ def test_a_project_cannot_repaint_the_question() -> None:
     assert told.effects == (r"starts '\u001b[1Ax\u202e' '\n' (MCP server \u001b[2J)",)
 
 
-def test_an_ordinary_directory_has_nothing_to_ask_about() -> None:
-    """No question without files that make programs act; a folder is no settings file."""
+def test_directory_without_configuration_files_needs_no_trust_question() -> None:
+    """A directory named appsettings.toml is not a settings file."""
     (WORKSPACE / "appsettings.toml").mkdir()
 
     assert what_would_act(WORKSPACE) == ()
