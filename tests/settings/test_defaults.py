@@ -76,8 +76,8 @@ def second_defaults(source: str) -> list[str]:
     ]
 
 
-def test_no_default_of_a_setting_is_written_a_second_time() -> None:
-    """Two different defaults would mean two programs: the one with settings and the library's."""
+def test_no_code_outside_the_schema_repeats_a_default() -> None:
+    """Otherwise the program and the library could run with different defaults."""
     found = {
         str(path.relative_to(ROOT)): again
         for folder in ("agent_cli", "tools")
@@ -97,11 +97,11 @@ def test_no_default_of_a_setting_is_written_a_second_time() -> None:
         "def f(concurrency=4): ...",
     ],
 )
-def test_a_second_default_is_found(source: str) -> None:
+def test_check_for_repeated_defaults_finds_them(source: str) -> None:
     assert len(second_defaults(source)) == 1
 
 
-def test_every_shared_default_is_named_by_the_schema_and_by_another() -> None:
+def test_shared_defaults_are_used_by_the_schema_and_by_other_code() -> None:
     """A default used in one place belongs in the schema."""
     shared = [name for name in vars(options) if name.isupper()]
     folders = (ROOT / "agent_cli", ROOT / "tools")

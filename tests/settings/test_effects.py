@@ -42,8 +42,8 @@ def write(text: str) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_a_setting_in_a_file_changes_what_the_program_does(row: Row) -> None:
-    """S1-25, S1-43: the value seen with it, and that it is different without it."""
+def test_setting_in_a_file_changes_the_programs_behaviour(row: Row) -> None:
+    """S1-25, S1-43: the effect is seen with the setting, and differs without it."""
     write(f"{row.base}{row.other}\n")
     without = row.see()
     write(f"{row.base}{row.line}\n")
@@ -52,7 +52,7 @@ def test_a_setting_in_a_file_changes_what_the_program_does(row: Row) -> None:
     assert without != row.expected
 
 
-def test_each_setting_has_a_row() -> None:
+def test_every_setting_has_a_row_in_the_effects_table() -> None:
     """A new setting without a row fails here; a setting that nothing reads fails above."""
     keys = {*all_rules()}
     for table, record in {"mcp.servers": McpServer, "logging.sinks": LogSink}.items():
@@ -65,5 +65,5 @@ def test_each_setting_has_a_row() -> None:
 
 
 @pytest.mark.parametrize(("key", "place"), ELSEWHERE.items())
-def test_what_is_seen_elsewhere_is_there(key: str, place: str) -> None:
+def test_settings_covered_by_other_test_files_are_mentioned_there(key: str, place: str) -> None:
     assert key.rpartition(".")[2] in (TESTS / place).read_text()

@@ -23,7 +23,7 @@ def write_env(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_key_that_only_a_env_file_holds_is_found() -> None:
+def test_api_key_set_only_in_the_env_file_is_found() -> None:
     """S1-24: and the process's own variables stay unchanged."""
     write_env(paths.user_env_file(), 'export ANTHROPIC_API_KEY="k${HOME}"  # mine\n')
     before = dict(os.environ)
@@ -36,8 +36,8 @@ def test_a_key_that_only_a_env_file_holds_is_found() -> None:
     assert dict(os.environ) == before
 
 
-def test_the_process_wins_over_the_project_and_that_over_the_user() -> None:
-    """S1-24: the order of interface and documentation."""
+def test_process_variables_override_project_and_project_overrides_user() -> None:
+    """S1-24: the documented order."""
     write_env(paths.user_env_file(), "A=user\nB=user\nC=user\n")
     write_env(WORKSPACE / ".env", "B=project\nC=project\n")
 
@@ -55,7 +55,7 @@ def test_the_process_wins_over_the_project_and_that_over_the_user() -> None:
 
 
 def test_an_untrusted_projects_env_file_is_not_read() -> None:
-    """Not even for a warning about it."""
+    """The file does not even cause a warning."""
     write_env(WORKSPACE / ".env", "ANTHROPIC_API_KEY=theirs\nnot a variable\n")
 
     environment = load_environment({}, workspace=WORKSPACE, trusted=False)
@@ -67,7 +67,7 @@ def test_an_untrusted_projects_env_file_is_not_read() -> None:
     "name",
     ["ANTHROPIC_BASE_URL", "https_proxy", "ALL_PROXY", "SSL_CERT_FILE", "LD_PRELOAD", "PATH"],
 )
-def test_where_requests_go_and_what_runs_never_comes_from_a_project(name: str) -> None:
+def test_project_env_file_cannot_set_proxy_path_or_base_url(name: str) -> None:
     """A trusted project cannot send the key elsewhere; the user's own file can set the address."""
     path = write_env(WORKSPACE / ".env", f"X=1\n{name}=http://evil.example\n")
     project = load_environment({}, workspace=WORKSPACE, trusted=True)
@@ -81,7 +81,7 @@ def test_where_requests_go_and_what_runs_never_comes_from_a_project(name: str) -
     assert both[name] == "http://mine.example"
 
 
-def test_an_empty_value_does_not_hide_the_users_key() -> None:
+def test_empty_value_in_a_project_does_not_hide_the_users_key() -> None:
     """A project's copy of .env.example has every name and no value."""
     write_env(paths.user_env_file(), "ANTHROPIC_API_KEY=mine\n")
     write_env(WORKSPACE / ".env", "ANTHROPIC_API_KEY=\n")
@@ -91,10 +91,10 @@ def test_an_empty_value_does_not_hide_the_users_key() -> None:
     assert environment["ANTHROPIC_API_KEY"] == "mine"
 
 
-def test_a_line_that_is_no_variable_is_named_but_not_quoted(
+def test_invalid_line_of_an_env_file_is_reported_without_its_text(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It may be a secret whose name was forgotten; the parser itself prints nothing."""
+    """The line may be a secret whose name was forgotten; the parser itself prints nothing."""
     path = write_env(paths.user_env_file(), "A=1\n'sk-ant-oops' B C\nD=2\n")
 
     environment = load_environment({}, workspace=WORKSPACE, trusted=False)
@@ -104,7 +104,7 @@ def test_a_line_that_is_no_variable_is_named_but_not_quoted(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_env_file_in_another_encoding_is_an_error_without_its_bytes() -> None:
+def test_env_file_that_is_not_utf8_is_an_error_without_its_bytes() -> None:
     path = write_env(paths.user_env_file(), "")
     path.write_bytes(b"KEY=secret\xff\n")
 
@@ -114,8 +114,8 @@ def test_a_env_file_in_another_encoding_is_an_error_without_its_bytes() -> None:
     assert str(raised.value) == f"{path} is not UTF-8 text; save it as UTF-8"
 
 
-def test_a_missing_key_is_one_clear_sentence() -> None:
-    """S1-26: it names the variable and the place for it; empty counts as missing."""
+def test_missing_api_key_error_says_where_to_get_and_set_one() -> None:
+    """S1-26: one sentence names the variable and the place for it; empty counts as missing."""
     with pytest.raises(SettingsError) as raised:
         check_credentials(Environment({"ANTHROPIC_API_KEY": ""}))
 
@@ -127,20 +127,20 @@ def test_a_missing_key_is_one_clear_sentence() -> None:
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"])
-def test_each_credential_the_sdk_knows_is_enough(name: str) -> None:
+def test_each_credential_variable_of_the_sdk_is_accepted(name: str) -> None:
     """S1-26: a token or a profile is as good as a key."""
     check_credentials(Environment({name: "x"}))
 
 
-def test_a_profile_on_disk_is_enough() -> None:
+def test_anthropic_profile_on_disk_is_accepted_as_credentials() -> None:
     """S1-26: as after a login with Anthropic's own tool."""
     write_env(Path.home() / ".config/anthropic/active_config", "default")
 
     check_credentials(Environment({}))
 
 
-def test_optional_secrets_are_all_there_or_named() -> None:
-    """S1-27, S1c-10: a tool needs all of its secrets; the missing ones can be listed."""
+def test_missing_optional_secrets_are_listed_per_tool() -> None:
+    """S1-27, S1c-10: a tool needs all of its secrets."""
     environment = Environment({"GOOGLE_CLIENT_ID": "1", "BRAVE_API_KEY": "2"})
 
     missing = {tool: environment.missing(*names) for tool, names in OPTIONAL_SECRETS.items()}
@@ -152,8 +152,8 @@ def test_optional_secrets_are_all_there_or_named() -> None:
     }
 
 
-def test_keys_that_others_can_read_are_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only if every folder above them is accessible to others."""
+def test_env_file_readable_by_other_users_causes_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only if other users can enter every folder above the file."""
     path = paths.user_env_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("A=b\n")

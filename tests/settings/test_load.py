@@ -54,7 +54,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_without_any_file_the_defaults_are_in_force() -> None:
+def test_defaults_apply_without_any_settings_file() -> None:
     """S1-25, S1-37: the table of defaults, newer model, no temperature (C20)."""
     settings = load().settings
 
@@ -72,7 +72,7 @@ def test_without_any_file_the_defaults_are_in_force() -> None:
     assert settings.logging.sinks == (LogSink("file", "info"), LogSink("console", "warning"))
 
 
-def test_one_key_changes_only_itself_and_says_where_it_stands() -> None:
+def test_each_setting_changes_alone_and_records_its_file_and_line() -> None:
     """S1-25, C11: the origin is file and line."""
     path = write_user(
         '# mine\n\npermissions.ask = [\n  "a[",\n]\nmodel = """\nmax = 1"""\n'
@@ -94,8 +94,8 @@ def test_one_key_changes_only_itself_and_says_where_it_stands() -> None:
     }
 
 
-def test_later_layers_win() -> None:
-    """Defaults, user, project, --settings, environment, flags: later ones override."""
+def test_later_layers_override_earlier_ones() -> None:
+    """The order: defaults, user, project, --settings, environment, flags."""
     keys = ("max_tokens", "max_rounds", "tools.concurrency", "retry.max", "mcp.call_timeout_s")
     override = Override("mcp.call_timeout_s", "5", "--five")
 
@@ -115,7 +115,7 @@ def test_later_layers_win() -> None:
     assert loaded.origins["mcp.call_timeout_s"] == "flag --five"
 
 
-def test_an_untrusted_project_sets_nothing() -> None:
+def test_untrusted_projects_settings_are_ignored() -> None:
     """A cloned repository must not choose the model or start servers."""
     write_project('model = "theirs"\n[[mcp.servers]]\nname = "x"\ncommand = "evil"\n')
 
@@ -135,7 +135,7 @@ def test_an_untrusted_project_sets_nothing() -> None:
     ],
 )
 def test_even_a_trusted_project_cannot_loosen_safety(line: str) -> None:
-    """The message names the user's file as the place to set it."""
+    """The message names the user's file as the place to set them."""
     path = write_project(line)
 
     loaded = load()
@@ -147,8 +147,8 @@ def test_even_a_trusted_project_cannot_loosen_safety(line: str) -> None:
     )
 
 
-def test_a_projects_variables_cannot_loosen_safety_either() -> None:
-    """The project's .env is the project too."""
+def test_projects_env_variables_cannot_loosen_safety_settings() -> None:
+    """The project's .env counts as the project too."""
     environment = Environment({}, project={"AGENT_CLI_PERMISSIONS__MODE": "yolo"})
 
     loaded = load_settings(environment, workspace=WORKSPACE, trusted=True)
@@ -158,7 +158,7 @@ def test_a_projects_variables_cannot_loosen_safety_either() -> None:
 
 
 def test_permission_rules_of_all_layers_add_up() -> None:
-    """A later layer must not be able to empty the list of denials."""
+    """A later layer must not be able to empty the list of deny rules."""
     write_user('permissions.deny = ["read(.env)"]')
     write_project("permissions.deny = []\n")
     override = Override("permissions.deny", ("bash(rm *)",), "--deny")
@@ -169,8 +169,8 @@ def test_permission_rules_of_all_layers_add_up() -> None:
     assert loaded.origins["permissions.deny"].endswith(":1, flag --deny")
 
 
-def test_an_mcp_file_given_as_an_option_is_one_more() -> None:
-    """--mcp-config adds servers, it does not replace any."""
+def test_mcp_config_option_adds_to_the_configured_files() -> None:
+    """--mcp-config adds servers; none are replaced."""
     loaded = load(overrides=[Override("mcp.config", ("more.json",), "--mcp-config")])
 
     assert loaded.settings.mcp.config == (".mcp.json", "more.json")
@@ -203,7 +203,7 @@ def test_an_unknown_key_is_a_warning_with_file_line_and_nearest_key() -> None:
     ],
 )
 def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complaint: str) -> None:
-    """It names file, key, the value found and the values allowed."""
+    """The message names file, key, the value found and the values allowed."""
     path = write_user(f"[retry]\n{line}\n")
 
     with pytest.raises(SettingsError) as raised:
@@ -225,7 +225,7 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
         ("models = {a = 1}", ":1: models must be a table of texts, not this table"),
     ],
 )
-def test_a_wrong_shape_is_an_error_too(text: str, complaint: str) -> None:
+def test_setting_of_the_wrong_type_is_an_error(text: str, complaint: str) -> None:
     """One clear sentence each; no traceback of a parser."""
     path = write_user(text)
 
@@ -235,14 +235,14 @@ def test_a_wrong_shape_is_an_error_too(text: str, complaint: str) -> None:
     assert str(raised.value) == f"{path}{complaint}"
 
 
-def test_what_a_tool_returns_need_not_be_cut() -> None:
-    """S1-34: 0 disables the limit."""
+def test_zero_disables_the_tool_result_limit() -> None:
+    """S1-34: tool results are then not truncated."""
     assert load(
         {"AGENT_CLI_HISTORY__MAX_TOOL_RESULT_CHARS": "0"}
     ).settings.history == HistorySettings(0)
 
 
-def test_a_wrong_variable_names_the_variable() -> None:
+def test_error_for_a_wrong_variable_names_the_variable() -> None:
     """The user must know which variable to correct."""
     with pytest.raises(SettingsError) as raised:
         load({"AGENT_CLI_RETRY__MAX": "ten"})
@@ -252,7 +252,7 @@ def test_a_wrong_variable_names_the_variable() -> None:
     )
 
 
-def test_variables_hold_every_kind_of_value() -> None:
+def test_environment_variables_can_set_every_type_of_setting() -> None:
     """`AGENT_CLI_<SECTION>__<KEY>`: numbers, switches, lists, tables, aliases."""
     loaded = load(
         {
@@ -325,8 +325,8 @@ def as_toml(value: object) -> str:
 
 @pytest.mark.parametrize("is_snake", [False, True], ids=["PascalCase", "snake_case"])
 @pytest.mark.parametrize("suffix", ["json", "toml"])
-def test_the_keys_of_older_programs_are_read(suffix: str, is_snake: bool) -> None:
-    """S1c-1, C11: JSON and TOML, both spellings, the same settings."""
+def test_keys_of_older_settings_files_are_accepted(suffix: str, is_snake: bool) -> None:
+    """S1c-1, C11: JSON and TOML, PascalCase and snake_case give the same settings."""
     document = snake(OLD_DOCUMENT) if is_snake else OLD_DOCUMENT
     assert isinstance(document, dict)
     toml = "".join(f"{key} = {as_toml(value)}\n" for key, value in document.items())
@@ -358,7 +358,7 @@ def test_the_keys_of_older_programs_are_read(suffix: str, is_snake: bool) -> Non
     )
 
 
-def test_json_knows_lines_and_null() -> None:
+def test_json_settings_support_null_and_record_their_line() -> None:
     """C11: an explicit null compaction strategy means none (S1-37), a null temperature unset."""
     text = '{\n  "Temperature": null,\n  "Compaction": {\n    "Strategy": null\n  }\n}'
     path = write_user(text, "appsettings.json")
@@ -373,7 +373,7 @@ def test_json_knows_lines_and_null() -> None:
     ("text", "complaint"),
     [('{"a": }', ":1 is not valid JSON: Expecting value"), ("[]", " must hold one JSON object")],
 )
-def test_bad_json_is_one_sentence(text: str, complaint: str) -> None:
+def test_invalid_json_is_reported_in_one_sentence(text: str, complaint: str) -> None:
     path = write_user(text, "appsettings.json")
 
     with pytest.raises(SettingsError) as raised:
@@ -382,7 +382,7 @@ def test_bad_json_is_one_sentence(text: str, complaint: str) -> None:
     assert str(raised.value) == f"{path}{complaint}"
 
 
-def test_toml_wins_over_json_beside_it() -> None:
+def test_toml_file_overrides_json_file_in_the_same_folder() -> None:
     """C11: TOML is primary."""
     write_user('{"max_rounds": 1, "max_tokens": 1}', "appsettings.json")
     write_user("max_rounds = 2")
@@ -392,20 +392,20 @@ def test_toml_wins_over_json_beside_it() -> None:
     assert (settings.max_rounds, settings.max_tokens) == (2, 1)
 
 
-def test_a_missing_settings_file_that_was_asked_for_is_an_error() -> None:
+def test_missing_file_named_by_the_settings_option_is_an_error() -> None:
     with pytest.raises(SettingsError, match=r"^gone\.toml cannot be read: No such file"):
         load(extra_file=Path("gone.toml"))
 
 
-def test_a_settings_file_in_another_encoding_is_an_error() -> None:
+def test_settings_file_that_is_not_utf8_is_an_error() -> None:
     Path("latin.toml").write_bytes(b'model = "\xe9"')
 
     with pytest.raises(SettingsError, match=r"^latin\.toml is not UTF-8 text"):
         load(extra_file=Path("latin.toml"))
 
 
-def test_servers_of_all_layers_are_kept_by_name() -> None:
-    """The project's server replaces the user's of the same name only."""
+def test_mcp_servers_of_all_layers_are_merged_by_name() -> None:
+    """The project's server replaces only the user's server of the same name."""
     write_user('[mcp.servers.a]\ncommand = "1"\n[mcp.servers.b]\ncommand = "1"\n')
     path = write_project('[[mcp.servers]]\nname = "b"\ncommand = "2"\ncomand = "2"\n')
 
@@ -418,14 +418,14 @@ def test_servers_of_all_layers_are_kept_by_name() -> None:
     )
 
 
-def test_a_servers_type_is_its_transport() -> None:
+def test_type_of_an_mcp_server_is_read_as_its_transport() -> None:
     """Other programs' files say `type`, and "streamable-http" for http."""
     write_user('[mcp.servers.a]\ntype = "streamable-http"\nurl = "http://127.0.0.1"\n')
 
     assert load().settings.mcp.servers == (McpServer("a", "http", url="http://127.0.0.1"),)
 
 
-def test_a_secret_is_never_in_an_error() -> None:
+def test_settings_errors_never_contain_a_secret() -> None:
     """Neither a header's value nor a key pasted into the wrong place."""
     write_user('[mcp.servers.a]\nurl = "x"\nheaders = { a = "sk-ant-api-0123456789", b = 1 }\n')
     with pytest.raises(SettingsError) as first:
@@ -438,8 +438,8 @@ def test_a_secret_is_never_in_an_error() -> None:
     assert str(second.value).endswith('not "***"')
 
 
-def test_settings_cannot_be_changed() -> None:
-    """S1-28: mutation raises, at any depth; a change makes another value."""
+def test_settings_are_immutable() -> None:
+    """S1-28: mutation raises, at any depth; a change makes a new value."""
     write_user('[models]\nfast = "x"\n[mcp.servers.a]\ncommand = "b"\nenv = { A = "1" }\n')
     settings = load().settings
 
@@ -456,7 +456,7 @@ def test_settings_cannot_be_changed() -> None:
     assert settings.model == "claude-sonnet-5-5"
 
 
-def test_a_model_is_an_alias_or_an_id() -> None:
+def test_model_can_be_an_alias_or_an_id() -> None:
     """S2-54, C12: aliases come from [models]; the user may add and change them."""
     path = write_user('model = "fast"\n[models]\nFast = "claude-haiku-5-5"\nhigh = "claude-x"\n')
 
@@ -470,8 +470,8 @@ def test_a_model_is_an_alias_or_an_id() -> None:
     assert settings.model_id("claude-opus-5-5") == "claude-opus-5-5"
 
 
-def test_a_model_has_claude_codes_name_too() -> None:
-    """S2-54: `opus` and the like follow the user's aliases, and an alias of that name counts."""
+def test_claude_code_model_names_resolve_to_aliases() -> None:
+    """S2-54: `opus` and the like follow the user's aliases; an alias of that very name wins."""
     write_user('[models]\nhigh = "claude-x"\nhaiku = "claude-y"\n')
 
     settings = load().settings
@@ -483,7 +483,7 @@ def test_a_model_has_claude_codes_name_too() -> None:
 
 
 def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
-    """Without settings files and options, their parsers are not imported before the prompt."""
+    """Without settings files and options, their parsers are not needed."""
     heavy = {"argparse", "difflib", "dotenv", "json", "pydantic", "rich", "structlog", "tomllib"}
     script = (
         "import os, pathlib, sys\n"

@@ -1,4 +1,4 @@
-"""The user's permissions.toml: the scope of each rule, its line, and additions."""
+"""The user's permissions.toml: the scope of each rule, its line, and rules added by the program."""
 
 from pathlib import Path
 
@@ -29,8 +29,8 @@ allow = ["bash"]
 """
 
 
-def test_each_rule_knows_its_line_and_other_projects_do_not_count(tmp_path: Path) -> None:
-    """`permissions explain` shows it; a comment with the same words is not the rule."""
+def test_rules_record_their_line_and_skip_other_projects(tmp_path: Path) -> None:
+    """`permissions explain` shows the line; a comment with the same words is not the rule."""
     FILE.write_text(TEXT.format(here=tmp_path))
 
     assert read_rules(FILE, tmp_path) == (
@@ -42,7 +42,7 @@ def test_each_rule_knows_its_line_and_other_projects_do_not_count(tmp_path: Path
     )
 
 
-def test_what_is_added_holds_in_that_project_and_keeps_what_was_there(tmp_path: Path) -> None:
+def test_added_project_rules_keep_the_rest_of_the_file(tmp_path: Path) -> None:
     """Comments and order are the user's; no other user may read or write the file."""
     add_project_rules(FILE, tmp_path, ["bash(npm test *)"])
     FILE.write_text("# mine\n" + FILE.read_text())
@@ -58,7 +58,7 @@ def test_what_is_added_holds_in_that_project_and_keeps_what_was_there(tmp_path: 
     assert read_rules(FILE, tmp_path / "inner") == ()
 
 
-def test_nothing_is_added_to_a_file_that_cannot_be_read_again(tmp_path: Path) -> None:
+def test_no_rule_is_added_to_an_invalid_permissions_file(tmp_path: Path) -> None:
     """The rule would look stored but never apply."""
     FILE.write_text("allow = [")
 
@@ -78,7 +78,7 @@ def test_nothing_is_added_to_a_file_that_cannot_be_read_again(tmp_path: Path) ->
         ("[[projects]]\npath = '/'\nmode = []", "unknown key mode"),
     ],
 )
-def test_what_is_not_understood_is_an_error_and_not_ignored(text: str, complaint: str) -> None:
+def test_invalid_permissions_file_is_an_error(text: str, complaint: str) -> None:
     """A deny rule that is silently ignored is a hole."""
     FILE.write_text(text)
 
@@ -86,7 +86,7 @@ def test_what_is_not_understood_is_an_error_and_not_ignored(text: str, complaint
         read_rules(FILE, Path())
 
 
-def test_rules_of_all_places_come_together_each_with_its_own(tmp_path: Path) -> None:
+def test_rules_from_all_sources_are_combined_with_their_origins(tmp_path: Path) -> None:
     """C19: the user's file, settings, a trusted project's settings, options."""
     paths.config_dir().mkdir(parents=True)
     paths.permissions_file().write_text('deny = ["bash(sudo *)"]')

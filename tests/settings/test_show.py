@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 HERE = Path()
 
 
-def test_every_setting_is_shown_with_where_it_comes_from() -> None:
+def test_config_show_lists_every_setting_with_its_origin() -> None:
     """C11: `config show --origin` prints the layer of each value."""
     environment = Environment({"AGENT_CLI_RETRY__MAX": "3", "AGENT_CLI_MODELS__FAST": "x"})
     loaded = load_settings(environment, workspace=HERE, trusted=False)
@@ -29,8 +29,8 @@ def test_every_setting_is_shown_with_where_it_comes_from() -> None:
     assert [key for key in all_rules() if not any(key in line for line in lines)] == []
 
 
-def test_what_is_shown_is_valid_toml_that_says_the_same() -> None:
-    """It can be copied into a settings file."""
+def test_config_show_output_loads_as_the_same_settings() -> None:
+    """The output can be copied into a settings file."""
     environment = Environment({})
     loaded = load_settings(environment, workspace=HERE, trusted=False)
 
@@ -42,7 +42,7 @@ def test_what_is_shown_is_valid_toml_that_says_the_same() -> None:
     assert (again.settings, again.notices) == (Settings(), ())
 
 
-def test_what_a_setting_may_be_stands_behind_its_value() -> None:
+def test_config_show_describes_each_settings_meaning_and_range() -> None:
     """A reader needs no second document."""
     loaded = load_settings(Environment({}), workspace=HERE, trusted=False)
 
@@ -57,8 +57,8 @@ def test_what_a_setting_may_be_stands_behind_its_value() -> None:
     ]
 
 
-def test_no_secret_is_shown() -> None:
-    """Only whether it is set, and where."""
+def test_config_show_masks_secrets() -> None:
+    """The output says only whether a secret is set, and where."""
     secret = "CANARY-0123456789"
     environment = Environment(
         {"ANTHROPIC_API_KEY": secret, "ANTHROPIC_BASE_URL": f"http://me:{secret}@127.0.0.1"},
@@ -83,7 +83,7 @@ def test_no_secret_is_shown() -> None:
     assert 'args = ["--api-key", "***", "--token=***"]' in shown
 
 
-def test_the_example_says_of_every_setting_its_default_unit_and_range() -> None:
+def test_example_settings_state_every_default_unit_and_range() -> None:
     """A reader of the example must not need the source."""
     text = (ROOT / "appsettings.example.toml").read_text()
     table = ""
@@ -107,7 +107,7 @@ def test_the_example_says_of_every_setting_its_default_unit_and_range() -> None:
     assert missing == []
 
 
-def test_the_examples_values_are_the_defaults() -> None:
+def test_example_settings_equal_the_defaults() -> None:
     """S1-37: copied unchanged, the example changes nothing and gives no warning."""
     text = (ROOT / "appsettings.example.toml").read_text()
     paths.private_dir(paths.config_dir())
@@ -122,7 +122,7 @@ def test_the_examples_values_are_the_defaults() -> None:
     assert set(all_rules()) - unset - {"models"} <= written | set(document)
 
 
-def test_the_examples_servers_work_when_uncommented() -> None:
+def test_example_mcp_servers_are_valid_when_uncommented() -> None:
     """An example that does not parse misleads users."""
     text = (ROOT / "appsettings.example.toml").read_text()
     _, _, tail = text.partition("servers = []")
@@ -141,7 +141,7 @@ def test_the_examples_servers_work_when_uncommented() -> None:
     assert loaded.notices == ()
 
 
-def test_the_env_example_names_every_secret() -> None:
+def test_env_example_names_every_secret() -> None:
     """S1c-10: every secret has its name in .env.example."""
     environment = Environment({})
     loaded = load_settings(environment, workspace=HERE, trusted=False)
