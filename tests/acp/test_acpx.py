@@ -1,4 +1,4 @@
-"""acpx, a client of the protocol that others wrote, drives the real program."""
+"""acpx, a third-party client of the protocol, drives the real program."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ _LIMIT_S = 120
 @pytest.mark.parametrize(
     ("answers", "left"), [("--approve-all", "x = 2\n"), ("--deny-all", "x = 1\n")]
 )
-def test_acpx_answers_our_questions(tmp_path: Path, answers: str, left: str) -> None:
+def test_acpx_answers_permission_requests(tmp_path: Path, answers: str, left: str) -> None:
     acpx = shutil.which("acpx")
     if acpx is None:
         pytest.skip("needs acpx: npm install --global acpx")

@@ -35,7 +35,7 @@ class Requests:
         (QuestionClosed(), [Rejected(STOPPED, stop=True)] * 2),
     ],
 )
-async def test_the_editor_reads_which_agent_asks(
+async def test_permission_request_of_a_subagent_names_the_agent(
     answer: list[Decision] | Exception, decisions: list[Decision]
 ) -> None:
     requests = Requests(answer)

@@ -1,4 +1,4 @@
-"""Untrusted text in an editor: displayed as it is, never acted on."""
+"""Untrusted text in an editor: displayed as plain text, never acted on."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from agent_cli_tools import Workspace, builtin_tools
 
 
 @given(st.text(alphabet="`~a\n ", max_size=60))
-def test_no_output_ends_its_own_fence(output: str) -> None:
-    """An image after it would tell a hostile server the content read."""
+def test_output_cannot_close_its_own_code_fence(output: str) -> None:
+    """An image after the fence could send what was read to a hostile server."""
     lines = fenced(output).split("\n")
 
     assert set(lines[0]) == {"`"}
@@ -23,15 +23,15 @@ def test_no_output_ends_its_own_fence(output: str) -> None:
     assert all(not line.strip().startswith(lines[0]) for line in lines[1:-1])
 
 
-def test_output_comes_without_escape_sequences() -> None:
+def test_escape_sequences_are_stripped_from_output() -> None:
     assert fenced("\x1b[31mred\x1b[0m\x07") == "```\nred\n```"
 
 
-def test_long_output_says_what_is_left_out() -> None:
+def test_truncated_output_says_how_much_is_left_out() -> None:
     assert "[… 50,000 more characters]" in fenced("x" * 150_000)
 
 
-def test_pictures_are_shown_and_empty_texts_are_not() -> None:
+def test_images_are_shown_and_blank_text_blocks_are_not() -> None:
     shown = shown_blocks((text_block("  \n"), image_block(b"x", "image/png")))
 
     assert shown == [
@@ -39,7 +39,7 @@ def test_pictures_are_shown_and_empty_texts_are_not() -> None:
     ]
 
 
-def test_invisible_characters_that_a_change_brings_are_named(tmp_path: Path) -> None:
+def test_change_with_invisible_characters_carries_a_note(tmp_path: Path) -> None:
     """An editor's diff would hide them from the user who decides."""
     (tmp_path / "a.py").write_text("x = 1\n")
     with Workspace(tmp_path) as workspace:
@@ -51,7 +51,7 @@ def test_invisible_characters_that_a_change_brings_are_named(tmp_path: Path) -> 
     assert "'oldText': 'x = 1\\n'" in str(diff)
 
 
-def test_a_command_is_shown_whole_with_what_it_hides(tmp_path: Path) -> None:
+def test_long_command_is_shown_in_full_with_hidden_characters_escaped(tmp_path: Path) -> None:
     with Workspace(tmp_path) as workspace:
         calls = CallView(lambda: builtin_tools(workspace, None), tmp_path)
         command = "echo one\n" + "x" * 5_000 + "\u202e"
@@ -60,7 +60,7 @@ def test_a_command_is_shown_whole_with_what_it_hides(tmp_path: Path) -> None:
     assert "x" * 5_000 + "\\u202e" in str(shown).replace("\\\\", "\\")
 
 
-def test_a_call_with_any_input_can_be_shown(tmp_path: Path) -> None:
+def test_tool_call_with_invalid_input_can_be_shown(tmp_path: Path) -> None:
     """The model's input need not fit the tool."""
     calls = CallView(lambda: (), tmp_path)
     wrong: list[Json] = [None, 5, "a", [], {"path": 5}, {"path": "~nobody/x", "edits": [1, {}]}]
@@ -70,7 +70,7 @@ def test_a_call_with_any_input_can_be_shown(tmp_path: Path) -> None:
         assert all(shown["content"]) if isinstance(shown["content"], list) else False
 
 
-def test_a_failed_change_shows_why(tmp_path: Path) -> None:
+def test_failed_edit_shows_its_error_instead_of_a_diff(tmp_path: Path) -> None:
     calls = CallView(lambda: (), tmp_path)
     failed = ToolResult.error("no", {"kind": "diff", "path": "a", "diff": "@@ -1,1 +1,1 @@"})
 

@@ -38,7 +38,7 @@ def editor_with(answer: object, capabilities: dict[str, Any]) -> tuple[EditorDoc
     return EditorDocuments(client, asyncio.get_running_loop()), connection
 
 
-async def test_a_buffer_is_read_and_written() -> None:
+async def test_editor_buffer_is_read_and_written() -> None:
     editor, connection = editor_with({"content": "text"}, BOTH)
 
     assert await asyncio.to_thread(editor.read, Path("/a")) == "text"
@@ -50,19 +50,19 @@ async def test_a_buffer_is_read_and_written() -> None:
 
 
 @pytest.mark.parametrize("answer", [RpcFault(-32002, "no"), ConnectionLost(), {}, {"content": 5}])
-async def test_an_editor_that_cannot_say_is_done_without(answer: object) -> None:
+async def test_failed_or_invalid_buffer_read_returns_none(answer: object) -> None:
     editor, _ = editor_with(answer, BOTH)
 
     assert await asyncio.to_thread(editor.read, Path("/a")) is None
 
 
-async def test_an_editor_that_refuses_to_write_leaves_it_to_us() -> None:
+async def test_write_refused_by_the_editor_returns_false() -> None:
     editor, _ = editor_with(RpcFault(-32603, "read-only"), BOTH)
 
     assert not await asyncio.to_thread(editor.write, Path("/a"), "new")
 
 
-async def test_a_write_without_an_answer_is_told_as_unknown(
+async def test_unanswered_write_reports_an_unknown_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(documents, "_LIMIT_S", 0.05)
@@ -73,7 +73,7 @@ async def test_a_write_without_an_answer_is_told_as_unknown(
         await asyncio.to_thread(editor.write, Path("/a"), "new")
 
 
-async def test_an_editor_that_offers_no_files_is_not_asked() -> None:
+async def test_editor_without_file_capabilities_gets_no_file_requests() -> None:
     editor, connection = editor_with({"content": "text"}, {})
 
     assert await asyncio.to_thread(editor.read, Path("/a")) is None

@@ -18,7 +18,7 @@ VALUES = st.recursive(
 
 
 @given(st.lists(st.binary().filter(lambda line: b"\n" not in line)), st.integers(1, 9))
-def test_lines_are_the_same_however_they_arrive(lines: list[bytes], size: int) -> None:
+def test_lines_are_the_same_however_the_bytes_are_split(lines: list[bytes], size: int) -> None:
     data = b"".join(line + b"\n" for line in lines)
     buffer = LineBuffer()
 
@@ -27,7 +27,7 @@ def test_lines_are_the_same_however_they_arrive(lines: list[bytes], size: int) -
     assert found == lines
 
 
-def test_a_line_that_is_too_long_is_reported_once_and_costs_no_other() -> None:
+def test_overlong_line_is_reported_once_and_the_next_line_is_kept() -> None:
     buffer = LineBuffer(line_bytes_max=4)
 
     assert buffer.feed(b"12345") == []
@@ -36,7 +36,7 @@ def test_a_line_that_is_too_long_is_reported_once_and_costs_no_other() -> None:
 
 @given(st.dictionaries(st.text(), VALUES))
 def test_each_line_is_strict_json_that_any_parser_reads(message: dict[str, Any]) -> None:
-    """No NaN, no half of a surrogate pair, one line."""
+    """No NaN, no lone surrogate, one line."""
     line = encode(message)
 
     assert line.endswith(b"\n")
@@ -55,11 +55,11 @@ def test_each_line_is_strict_json_that_any_parser_reads(message: dict[str, Any])
         (b'{"a": "\xff"}', "\ufffd"),
     ],
 )
-def test_half_a_character_is_mended_and_a_whole_one_kept(line: bytes, text: str) -> None:
+def test_lone_surrogate_is_replaced_and_a_surrogate_pair_decoded(line: bytes, text: str) -> None:
     assert decode(line) == {"a": text}
 
 
 @pytest.mark.parametrize("line", [b"{", b"[" * 100_000, b"1" * 10_000, b"\xff", b"[]", b"1"])
-def test_what_is_no_message_is_a_fault(line: bytes) -> None:
+def test_line_that_is_not_a_message_raises_an_rpc_fault(line: bytes) -> None:
     with pytest.raises(RpcFault):
         decode(line)

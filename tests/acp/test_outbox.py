@@ -37,20 +37,20 @@ async def written(*messages: dict[str, Json]) -> list[Any]:
     return [json.loads(line) for line in b"".join(lines).splitlines()]
 
 
-async def test_pieces_of_one_text_become_one_piece() -> None:
+async def test_queued_chunks_of_one_message_are_merged() -> None:
     told = await written(chunk("a"), chunk("b"), chunk("c"))
 
     assert told == [chunk("abc")]
 
 
-async def test_pieces_of_different_messages_stay_apart() -> None:
+async def test_chunks_of_different_messages_are_not_merged() -> None:
     messages = [chunk("a"), chunk("b", id="n"), chunk("c", kind="agent_thought_chunk", id="n")]
 
     assert await written(*messages) == messages
 
 
-async def test_a_later_state_of_a_call_takes_the_place_of_the_one_before() -> None:
-    """Each update has only the changes."""
+async def test_later_tool_call_update_is_merged_into_the_queued_update() -> None:
+    """Each update holds only the changed fields."""
     call = {"sessionUpdate": "tool_call_update", "toolCallId": "t"}
 
     told = await written(
@@ -60,13 +60,13 @@ async def test_a_later_state_of_a_call_takes_the_place_of_the_one_before() -> No
     assert told == [update(**call, status="completed", content=[])]
 
 
-async def test_nothing_passes_a_message_in_between() -> None:
+async def test_chunks_are_not_merged_across_another_update() -> None:
     messages = [chunk("a"), update(sessionUpdate="plan", entries=[]), chunk("b")]
 
     assert await written(*messages) == messages
 
 
-async def test_a_reader_that_is_gone_ends_the_writing() -> None:
+async def test_outbox_does_not_block_after_the_reader_is_gone() -> None:
     async def write(_data: bytes) -> None:
         raise BrokenPipeError
 
@@ -79,7 +79,7 @@ async def test_a_reader_that_is_gone_ends_the_writing() -> None:
         await outbox.flushed()
 
 
-async def test_a_reader_that_does_not_read_holds_up_the_end_for_a_moment_only() -> None:
+async def test_closing_waits_only_briefly_for_a_stalled_reader() -> None:
     async def write(_data: bytes) -> None:
         await asyncio.Event().wait()
 

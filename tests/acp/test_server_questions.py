@@ -46,7 +46,7 @@ async def result_of(
         return text_of(results_in(api.requests[-1].body)[0]), client
 
 
-async def test_a_form_is_filled_in() -> None:
+async def test_form_of_an_mcp_server_is_filled_in_by_the_user() -> None:
     answer = {"action": "accept", "content": {"colour": "blue", "count": 2}}
 
     result, client = await result_of("ask", capabilities=ALL, forms=(answer,))
@@ -57,7 +57,7 @@ async def test_a_form_is_filled_in() -> None:
     assert question["requestedSchema"]["required"] == ["count"]
 
 
-async def test_a_wrong_value_is_asked_for_again() -> None:
+async def test_invalid_form_value_is_asked_for_again() -> None:
     wrong = {"action": "accept", "content": {"count": "two"}}
     right = {"action": "accept", "content": {"count": 2}}
 
@@ -68,13 +68,13 @@ async def test_a_wrong_value_is_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_no_is_an_answer(action: str) -> None:
+async def test_declined_or_cancelled_form_is_reported_to_the_server(action: str) -> None:
     result, _ = await result_of("ask", capabilities=ALL, forms=({"action": action},))
 
     assert result == f"{action}: None"
 
 
-async def test_a_page_is_shown_where_the_client_shows_pages() -> None:
+async def test_url_request_of_a_server_is_shown_if_the_client_supports_urls() -> None:
     result, client = await result_of(
         "ask_to_visit", capabilities=ALL, forms=({"action": "accept"},)
     )
@@ -84,7 +84,7 @@ async def test_a_page_is_shown_where_the_client_shows_pages() -> None:
 
 
 @pytest.mark.parametrize("tool", ["ask", "ask_to_visit"])
-async def test_a_client_that_shows_no_questions_declines_them(tool: str) -> None:
+async def test_questions_of_a_server_are_declined_if_the_client_has_no_forms(tool: str) -> None:
     result, client = await result_of(tool)
 
     assert result.startswith("decline")
@@ -92,7 +92,7 @@ async def test_a_client_that_shows_no_questions_declines_them(tool: str) -> None
 
 
 @pytest.mark.parametrize(("answer", "words"), [("once", "4"), ("no", "")])
-async def test_a_server_asks_the_model_only_with_a_yes(answer: str, words: str) -> None:
+async def test_sampling_by_a_server_needs_the_users_permission(answer: str, words: str) -> None:
     result, client = await result_of("think", permissions=(answer,))
 
     assert "2 + 2?" in client.asked[0]["toolCall"]["content"][0]["content"]["text"]

@@ -1,4 +1,4 @@
-"""The wire itself: malformed input, endings, timing, and stray output between the messages."""
+"""The wire itself: malformed input, shutdown, timing, and stray output between the messages."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def heard(program: PipedProgram) -> Any:  # Any: JSON
         ('{"jsonrpc": "2.0", "id": 7, "method": "authenticate"}', 7, -32602),
     ],
 )
-def test_rubbish_is_answered_with_an_error_and_then_forgotten(
+def test_malformed_request_gets_an_error_and_the_next_one_works(
     line: str, id: object, code: int
 ) -> None:
     with started() as program:
@@ -82,7 +82,7 @@ def test_rubbish_is_answered_with_an_error_and_then_forgotten(
         '{"jsonrpc": "2.0", "id": true, "error": 5}',
     ],
 )
-def test_what_needs_no_answer_gets_none(line: str) -> None:
+def test_notifications_and_stray_responses_get_no_answer(line: str) -> None:
     with started() as program:
         tell(program, line)
         tell(program, INITIALIZE)
@@ -91,14 +91,14 @@ def test_what_needs_no_answer_gets_none(line: str) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 65535, "2025-02-11", 0])
-def test_any_version_is_answered_with_ours(version: object) -> None:
+def test_any_protocol_version_is_answered_with_version_1(version: object) -> None:
     with started() as program:
         tell(program, {**INITIALIZE, "params": {"protocolVersion": version}})
 
         assert heard(program)["result"]["protocolVersion"] == 1
 
 
-def test_what_a_client_leaves_out_or_adds_is_no_error() -> None:
+def test_null_or_unknown_fields_in_initialize_are_accepted() -> None:
     """Null for unsupported features, fields of a later version."""
     params = {
         "protocolVersion": 1,
@@ -111,7 +111,7 @@ def test_what_a_client_leaves_out_or_adds_is_no_error() -> None:
         assert "result" in heard(program)
 
 
-def test_half_a_character_in_a_message_is_mended() -> None:
+def test_lone_surrogate_in_a_message_is_replaced() -> None:
     """JavaScript clients split texts within an emoji; strict parsers would refuse our echo."""
     with started() as program:
         tell(program, '{"jsonrpc": "2.0", "id": "\\ud83d", "method": "nothing"}')
@@ -122,8 +122,8 @@ def test_half_a_character_in_a_message_is_mended() -> None:
 
 
 @pytest.mark.slow
-def test_a_line_without_an_end_costs_its_length_once() -> None:
-    """64 MB, then the next line is read normally."""
+def test_overlong_line_gets_an_error_and_the_next_line_is_read() -> None:
+    """The limit is 64 MB."""
     with started() as program:
         program.stdin.write('"' + "x" * (65 * 1024 * 1024))
         tell(program, "")
@@ -162,7 +162,7 @@ def test_a_signal_ends_the_program(number: int) -> None:
         assert program.wait(LIMIT_S) == 128 + number
 
 
-def test_a_client_that_reads_no_more_is_gone() -> None:
+def test_program_exits_when_the_client_closes_its_end_of_stdout() -> None:
     with started() as program:
         tell(program, INITIALIZE)
         heard(program)
@@ -172,7 +172,7 @@ def test_a_client_that_reads_no_more_is_gone() -> None:
         assert program.wait(LIMIT_S) == 0
 
 
-def test_an_editor_does_not_choose_the_session_on_the_command_line() -> None:
+def test_session_options_on_the_command_line_are_refused() -> None:
     with started("--continue") as program:
         stdout, stderr = program.communicate()
 
@@ -180,7 +180,7 @@ def test_an_editor_does_not_choose_the_session_on_the_command_line() -> None:
         assert "the editor chooses the session" in stderr
 
 
-def test_settings_that_cannot_be_used_are_told_on_stderr() -> None:
+def test_invalid_settings_are_reported_on_stderr_only() -> None:
     """Nothing else ever reaches stdout."""
     folder = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli")
     folder.mkdir(parents=True)
@@ -208,7 +208,7 @@ def cpu_time_to_answer() -> float:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_an_editors_first_exchange_works_as_the_protocols_documentation_describes() -> None:
+def test_documented_first_exchange_of_an_editor_works() -> None:
     """Raw lines in the documented shapes, from the handshake to the answer; not a recording."""
     client = {
         "protocolVersion": 1,
@@ -250,7 +250,7 @@ def test_an_editors_first_exchange_works_as_the_protocols_documentation_describe
     assert {"available_commands_update", "agent_message_chunk", "usage_update"} <= set(kinds)
 
 
-def test_no_message_breaks_the_connection() -> None:
+def test_requests_with_random_parameters_never_break_the_connection() -> None:
     """Methods with any parameters, in any order: each gets one answer, and the next is read."""
     names = ("cwd", "sessionId", "mcpServers", "prompt", "modeId", "value", "configId", "cursor")
     values: tuple[object, ...] = (
