@@ -27,15 +27,15 @@ def picture() -> Path:
     return path
 
 
-async def test_an_image_named_in_a_prompt_goes_with_it(picture: Path) -> None:
-    """S6: before the text, which has a mark in its place; a name without an image is text."""
+async def test_image_named_in_a_prompt_is_attached(picture: Path) -> None:
+    """S6: it precedes the text, where a mark replaces its name; other names stay text."""
     message = await with_attachments("what is @pic.png, @none.png and me@pic.png?", Path.cwd())
 
     text = "what is [image 1: pic.png 8×6], @none.png and me@pic.png?"
     assert message.content == (read_image(picture).block, text_block(text))
 
 
-async def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture: Path) -> None:
+async def test_quoted_names_with_spaces_and_absolute_paths_are_attached(picture: Path) -> None:
     """As completion inserts them, in the order of the text."""
     message = await with_attachments(f'@"my pic.png" or @{picture.absolute()}', Path.cwd())
 
@@ -43,14 +43,14 @@ async def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture:
     assert [block["type"] for block in message.content] == ["image", "image", "text"]
 
 
-async def test_a_prompt_without_images_is_its_text() -> None:
-    """Nothing is added, and nothing read; `@name` need not be a user either."""
+async def test_prompt_without_images_is_sent_unchanged() -> None:
+    """Nothing is added and nothing is read; `@~name` need not be a user."""
     message = await with_attachments("look at @src/app.py, @~nobody/app.py", Path.cwd())
 
     assert message.content == (text_block("look at @src/app.py, @~nobody/app.py"),)
 
 
-async def test_a_mark_is_attached_wherever_the_text_goes(picture: Path) -> None:
+async def test_image_is_attached_to_the_text_that_holds_its_mark(picture: Path) -> None:
     """Queued, taken back and sent later; a deleted mark drops its image."""
     attachments = Attachments(Path.cwd())
     mark = attachments.add_file("pic.png")

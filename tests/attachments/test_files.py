@@ -22,8 +22,8 @@ async def sent(text: str, *, data: str = "", refused: str = "") -> tuple[list[st
     return [str(block["text"]) for block in message.content], told
 
 
-async def test_a_named_file_goes_with_the_prompt() -> None:
-    """Before the text, once, and the user is told its size."""
+async def test_file_named_in_a_prompt_is_attached_once() -> None:
+    """It precedes the text, and the user is told its size."""
     Path("src").mkdir()
     Path("src/app.py").write_text("import os\nprint(1)\n")
 
@@ -36,7 +36,7 @@ async def test_a_named_file_goes_with_the_prompt() -> None:
     assert told == ["attached @src/app.py: 2 lines"]
 
 
-async def test_files_above_and_in_the_home_are_found_too(tmp_path: Path) -> None:
+async def test_files_in_the_parent_and_home_folders_are_attached(tmp_path: Path) -> None:
     """`@../` and `@~/`: the user has named them."""
     Path.home().mkdir(exist_ok=True)
     (Path.home() / "notes.md").write_text("home")
@@ -50,7 +50,7 @@ async def test_files_above_and_in_the_home_are_found_too(tmp_path: Path) -> None
     assert told == ["attached @../above.md: 1 line", "attached @~/notes.md: 1 line"]
 
 
-async def test_a_folder_goes_as_the_names_in_it() -> None:
+async def test_folder_is_attached_as_a_listing_of_its_names() -> None:
     """A user who names a folder means its listing."""
     Path("src/deep").mkdir(parents=True)
     Path("src/app.py").touch()
@@ -61,7 +61,7 @@ async def test_a_folder_goes_as_the_names_in_it() -> None:
     assert told == ["attached @src/: the names of 2 entries"]
 
 
-async def test_a_long_file_is_cut_and_that_is_told() -> None:
+async def test_long_file_is_truncated_and_the_user_is_told() -> None:
     """A tool reads the rest in parts; no character is split."""
     Path("big.log").write_text("ä" * (FILE_CHARS_MAX * 5))
 
@@ -72,7 +72,7 @@ async def test_a_long_file_is_cut_and_that_is_told() -> None:
     assert texts[0].count("ä") == FILE_CHARS_MAX
 
 
-async def test_several_long_files_have_a_limit_together() -> None:
+async def test_attached_files_share_a_total_size_limit() -> None:
     """A mistake must not fill the model's window."""
     for number in range(5):
         Path(f"{number}.log").write_text("x" * FILE_CHARS_MAX)
@@ -84,7 +84,7 @@ async def test_several_long_files_have_a_limit_together() -> None:
 
 
 @pytest.mark.parametrize("named", [".env", "link"])
-async def test_what_the_model_may_not_read_is_not_attached(named: str) -> None:
+async def test_file_the_model_may_not_read_is_not_attached(named: str) -> None:
     """Neither by its own name nor through a link; the prompt is still sent."""
     Path(".env").write_text("KEY=1")
     Path("link").symlink_to(".env")
@@ -95,7 +95,7 @@ async def test_what_the_model_may_not_read_is_not_attached(named: str) -> None:
     assert told == [f"@{named} not attached: it may hold secrets"]
 
 
-async def test_what_is_no_text_is_sent_as_its_name() -> None:
+async def test_file_that_is_not_text_is_sent_as_its_name() -> None:
     """Binary files, and files that would block: a pipe has no end."""
     Path("data.bin").write_bytes(b"\0\1")
     Path("latin.txt").write_bytes("über".encode("latin-1"))
@@ -110,7 +110,7 @@ async def test_what_is_no_text_is_sent_as_its_name() -> None:
     ]
 
 
-async def test_names_in_data_that_was_piped_in_are_not_looked_for() -> None:
+async def test_file_names_in_piped_data_are_not_attached() -> None:
     """A log or a web page must not choose which files the model reads."""
     Path("private.md").write_text("mine")
     data = "please see @private.md"
@@ -122,7 +122,7 @@ async def test_names_in_data_that_was_piped_in_are_not_looked_for() -> None:
     assert taken_apart == (["summarise @private.md"], [])
 
 
-async def test_a_text_that_was_pasted_attaches_nothing() -> None:
+async def test_long_pasted_text_attaches_no_files() -> None:
     """More names, or more text, than a user types."""
     for number in range(FILES_MAX + 1):
         Path(f"{number}.md").touch()
@@ -133,7 +133,7 @@ async def test_a_text_that_was_pasted_attaches_nothing() -> None:
     assert (many[1], long[1]) == ([], [])
 
 
-async def test_what_is_attached_whole_counts_as_read() -> None:
+async def test_file_attached_in_full_counts_as_read() -> None:
     """The edit tool used to demand a read of a file that the user had just attached."""
     noted: list[tuple[Path, bytes]] = []
     Path("whole.txt").write_text("all of it\n")

@@ -1,4 +1,4 @@
-"""Images as the Messages API takes them."""
+"""Images as the Messages API accepts them."""
 
 import io
 import sys
@@ -20,30 +20,30 @@ def encoded(kind: str, width: int, height: int, **options: object) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_and_size_are_read_from_the_file_itself(kind: str) -> None:
-    """S6: whatever the name of the file."""
+def test_image_type_and_size_are_read_from_the_content(kind: str) -> None:
+    """S6: whatever the file is called."""
     Path("picture.txt").write_bytes(data := encoded(kind, 80, 61))
 
     assert read_image(Path("picture.txt")) == Image(KINDS[kind], 80, 61, data)
 
 
 @pytest.mark.parametrize("options", [{"lossless": True}, {"exif": b"Exif\0\0MM\0*"}])
-def test_the_other_forms_of_webp_have_their_size_elsewhere(options: dict[str, object]) -> None:
-    """Lossless and extended files."""
+def test_size_of_lossless_and_extended_webp_images_is_read(options: dict[str, object]) -> None:
+    """Both store their size elsewhere."""
     image = image_of(encoded("WEBP", 300, 17, **options), name="it")
 
     assert (image.width, image.height) == (300, 17)
 
 
-def test_a_jpeg_with_a_long_head_is_walked_to_its_frame() -> None:
-    """Cameras put kilobytes before it."""
+def test_size_of_a_jpeg_with_long_metadata_is_read() -> None:
+    """Cameras put kilobytes before the frame that holds the size."""
     image = image_of(encoded("JPEG", 30, 20, comment=b"x" * 60_000, progressive=True), name="it")
 
     assert (image.width, image.height) == (30, 20)
 
 
-def test_fill_bytes_between_the_segments_of_a_jpeg_are_no_segments() -> None:
-    """ITU-T T.81 B.1.1.2: any number of 0xFF may stand before a marker."""
+def test_fill_bytes_between_jpeg_segments_are_skipped() -> None:
+    """ITU-T T.81 B.1.1.2: any number of 0xFF may precede a marker."""
     data = encoded("JPEG", 30, 20)
 
     image = image_of(data[:2] + b"\xff\xff\xff" + data[2:], name="it")
@@ -60,7 +60,7 @@ def test_only_regular_files_that_begin_like_images_are_images() -> None:
     assert not any(map(is_image, map(Path, ("a.png", ".", "none", "a\0b", "x" * 5_000))))
 
 
-def test_what_cannot_be_sent_says_why() -> None:
+def test_unusable_image_is_refused_with_the_reason() -> None:
     """One sentence each."""
     with pytest.raises(UsageError, match=r"none\.png cannot be read: No such file"):
         read_image(Path("none.png"))
@@ -70,7 +70,7 @@ def test_what_cannot_be_sent_says_why() -> None:
         image_of(encoded("PNG", 2, 2)[:12], name="it")
 
 
-def test_a_small_image_is_sent_as_it_is_and_a_large_one_smaller() -> None:
+def test_small_image_is_unchanged_and_a_large_one_is_scaled_down() -> None:
     """S6: 2,000 pixels a side are accepted in every request; the aspect ratio stays."""
     small = image_of(encoded("PNG", 2_000, 10), name="it")
     large = fitted(image_of(encoded("PNG", 9_000, 4_500), name="it"))
@@ -80,7 +80,7 @@ def test_a_small_image_is_sent_as_it_is_and_a_large_one_smaller() -> None:
     assert image_of(large.data, name="it") == large
 
 
-def test_a_photograph_stays_one_and_is_turned_upright() -> None:
+def test_scaled_down_photo_stays_a_jpeg_and_is_turned_upright() -> None:
     """Phones write the rotation into the header, which is not sent along."""
     turned = Pillow.Exif()
     turned[0x0112] = 6
@@ -90,7 +90,7 @@ def test_a_photograph_stays_one_and_is_turned_upright() -> None:
     assert (small.media_type, small.width, small.height) == ("image/jpeg", 500, 2_000)
 
 
-def test_a_damaged_large_image_is_refused_with_a_sentence() -> None:
+def test_damaged_large_image_is_refused_with_an_error_message() -> None:
     """Its header may be intact and its end missing."""
     data = encoded("PNG", 3_000, 3_000)
 
@@ -107,7 +107,7 @@ def test_what_would_fill_the_memory_is_not_unpacked() -> None:
         fitted(image_of(bytes(bomb), name="it"))
 
 
-def test_without_pillow_only_what_the_api_takes_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pillow_an_oversized_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the package to install."""
     within, beyond = encoded("PNG", 3_000, 10), encoded("PNG", 8_001, 10)
     monkeypatch.setattr("agent_cli.attachments.images._can_shrink", lambda: False)
