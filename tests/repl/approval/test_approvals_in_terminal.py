@@ -18,7 +18,7 @@ def ask(terminal: Terminal, prompt: str) -> None:
 
 
 def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
-    """The command, the reason to ask, and the rule are on the screen before."""
+    """The command, the reason for asking and the sandbox are on the screen first."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
         before = Path("made").exists()
@@ -35,7 +35,7 @@ def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
         ) in terminal.text
 
 
-def test_a_command_that_was_changed_in_the_editor_runs_as_it_was_saved() -> None:
+def test_command_edited_in_the_editor_runs_as_saved() -> None:
     """The command shown first does not run; the model reads the one that ran instead."""
     Path("editor").write_text("#!/bin/sh\nprintf 'touch other' > \"$1\"\n")
     Path("editor").chmod(0o755)
@@ -58,7 +58,7 @@ def test_a_command_that_was_changed_in_the_editor_runs_as_it_was_saved() -> None
         ("use make\r", "The user does not want this call to run and says: use make"),
     ],
 )
-def test_no_and_any_other_text_keep_the_call_from_running(keys: str, told: str) -> None:
+def test_no_or_any_other_text_rejects_the_call(keys: str, told: str) -> None:
     """S2-33: the model reads the reason and the run continues."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
@@ -70,7 +70,7 @@ def test_no_and_any_other_text_keep_the_call_from_running(keys: str, told: str) 
         assert not Path("made").exists()
 
 
-def test_always_asks_nothing_the_second_time_and_again_in_a_new_session() -> None:
+def test_yes_for_session_asks_again_only_in_a_new_session() -> None:
     """S4-26."""
     with Terminal() as terminal:
         ask(terminal, "bash touch one")
@@ -87,7 +87,7 @@ def test_always_asks_nothing_the_second_time_and_again_in_a_new_session() -> Non
         assert not Path("three").exists()
 
 
-def test_keys_that_were_on_their_way_do_not_answer() -> None:
+def test_keys_typed_before_the_question_appears_do_not_answer_it() -> None:
     """Threat 20: a sentence being typed when the question appears must not approve a command."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -99,7 +99,7 @@ def test_keys_that_were_on_their_way_do_not_answer() -> None:
         assert not Path("made").exists()
 
 
-def test_ctrl_c_at_a_question_says_no_and_gives_the_prompt_back() -> None:
+def test_ctrl_c_at_a_question_rejects_the_call_and_returns_to_the_prompt() -> None:
     """No further request is sent; the conversation can continue."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
@@ -113,7 +113,7 @@ def test_ctrl_c_at_a_question_says_no_and_gives_the_prompt_back() -> None:
         assert not Path("made").exists()
 
 
-def test_a_request_to_terminate_at_a_question_leaves_it_open() -> None:
+def test_sigterm_at_a_question_leaves_the_call_undecided() -> None:
     """C18: no decision was made, so the call waits for the next session; exit code 143."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
@@ -123,7 +123,7 @@ def test_a_request_to_terminate_at_a_question_leaves_it_open() -> None:
         assert not Path("made").exists()
 
 
-def test_hidden_characters_of_a_command_are_visible() -> None:
+def test_invisible_characters_in_a_command_are_shown_as_escapes() -> None:
     """The approved text is the one that runs: no overwriting, reordering or invisible text."""
     with Terminal() as terminal:
         ask(terminal, "bash true\u202e\u200b #")
@@ -131,7 +131,7 @@ def test_hidden_characters_of_a_command_are_visible() -> None:
         assert "$ true\\u202e\\u200b #" in terminal.text
 
 
-def test_what_a_person_approved_runs_although_a_message_was_typed_before() -> None:
+def test_approved_call_runs_even_if_a_message_was_queued_before() -> None:
     """A message typed while the reply streamed used to undo a later approval."""
     for gate in ("waited", "thought", "retried", "called"):
         Path(gate).touch()

@@ -1,4 +1,4 @@
-"""The dialogue about waiting calls: the effect of each answer."""
+"""The approval dialogue: what each answer does to the waiting calls."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -118,7 +118,7 @@ class Dialogue:
         return self.saved
 
 
-async def test_a_question_shows_what_runs_where_why_and_what_each_answer_means() -> None:
+async def test_approval_question_shows_call_directory_reason_and_answers() -> None:
     """Nothing is hidden, and the rules are shown as they would be stored."""
     it = Dialogue("y", permissions=Permissions(project_file=Path("/home/me/permissions.toml")))
 
@@ -158,7 +158,7 @@ async def test_a_question_shows_what_runs_where_why_and_what_each_answer_means()
         (KeyboardInterrupt, Rejected("The user stopped here instead of answering.", stop=True)),
     ],
 )
-async def test_an_answer_is_yes_no_or_a_comment(
+async def test_approval_answer_is_yes_no_or_a_comment(
     answer: str | type[BaseException], decision: Decision
 ) -> None:
     """S2-32, S2-33: any other text is a rejection with instructions."""
@@ -169,8 +169,8 @@ async def test_an_answer_is_yes_no_or_a_comment(
 
 
 @pytest.mark.parametrize("typed", ["/diff", "/mode yolo", "!git diff"])
-async def test_a_command_is_no_comment_for_the_model(typed: str) -> None:
-    """Looking at something first is not a refusal; a comment may begin with a path."""
+async def test_slash_or_shell_command_is_not_taken_as_a_comment(typed: str) -> None:
+    """Typing /diff first is not a refusal; a comment may begin with a path."""
     it = Dialogue(typed, "/etc/hosts is not ours")
 
     [decision] = await it.decide(TOUCH)
@@ -180,13 +180,13 @@ async def test_a_command_is_no_comment_for_the_model(typed: str) -> None:
     assert decision.reason.endswith("says: /etc/hosts is not ours")
 
 
-async def test_a_session_that_ends_decides_nothing() -> None:
+async def test_end_of_input_leaves_the_calls_undecided() -> None:
     """S2-32: the call waits for the next session, whatever the answers about other calls."""
     with pytest.raises(EOFError):
         await Dialogue("1", "y", EOFError).decide(TOUCH, MOVE)
 
 
-async def test_an_answer_is_offered_only_where_it_does_something() -> None:
+async def test_only_answers_that_apply_to_the_call_are_offered() -> None:
     """No rule, no file, no editor: only yes, no, and a comment."""
     it = Dialogue("y")
 
@@ -197,7 +197,7 @@ async def test_an_answer_is_offered_only_where_it_does_something() -> None:
 @pytest.mark.parametrize(
     ("line", "kept"), [("y session", []), ("YES  Project ", ["bash(touch *)"])]
 )
-async def test_a_rule_is_stored_before_the_call_runs(line: str, kept: list[str]) -> None:
+async def test_yes_for_session_or_project_stores_the_rule(line: str, kept: list[str]) -> None:
     """S4-26: for the session, or for the project too."""
     it = Dialogue(line, permissions=Permissions(project_file=Path("permissions.toml")))
 
@@ -205,7 +205,7 @@ async def test_a_rule_is_stored_before_the_call_runs(line: str, kept: list[str])
     assert (it.permissions.session, it.permissions.kept) == (["bash(touch *)"], kept)
 
 
-async def test_a_rule_that_cannot_be_kept_is_told_and_asked_about_again() -> None:
+async def test_rule_that_cannot_be_saved_is_reported_and_the_question_repeated() -> None:
     """Otherwise the user would believe that an unsaved rule is stored."""
     permissions = Permissions(project_file=Path("permissions.toml"), full=True)
     it = Dialogue("y project", "n", permissions=permissions)
@@ -215,8 +215,8 @@ async def test_a_rule_that_cannot_be_kept_is_told_and_asked_about_again() -> Non
     assert permissions.session == []
 
 
-async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
-    """A number for each, one yes for all; a rule is offered only if all have one."""
+async def test_batch_of_calls_is_one_list_with_one_question() -> None:
+    """Each call has a number, one yes is for all; a rule is offered only if all have one."""
     it = Dialogue("y")
 
     assert await it.decide(TOUCH, NOTE) == [Approved(), Approved()]
@@ -258,14 +258,14 @@ async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
         ),
     ],
 )
-async def test_a_number_decides_about_one_and_the_rest_is_asked_again(
+async def test_typing_a_number_decides_one_call_and_asks_about_the_rest(
     answers: list[str | type[BaseException]], decisions: list[Decision]
 ) -> None:
     """The last one left needs no number."""
     assert await Dialogue(*answers).decide(TOUCH, MOVE, NOTE) == decisions
 
 
-async def test_always_for_one_covers_those_like_it_in_the_batch() -> None:
+async def test_always_for_one_call_also_approves_matching_calls_in_the_batch() -> None:
     """The same "always" need not be given four times."""
     twin = ToolCall("t1", "bash", {"command": "touch too"})
     it = Dialogue("1", "y session", "n")
@@ -274,8 +274,8 @@ async def test_always_for_one_covers_those_like_it_in_the_batch() -> None:
     assert [message for message, _ in it.person.asked] == ["allow all 3? ", "allow? ", "allow? "]
 
 
-async def test_always_for_all_keeps_each_rule_once() -> None:
-    """The rules of all calls are shown before."""
+async def test_always_for_the_whole_batch_stores_each_rule_once() -> None:
+    """The rules of all calls are shown before they are stored."""
     permissions = Permissions(project_file=Path("permissions.toml"))
     it = Dialogue("y project", permissions=permissions)
 
@@ -285,7 +285,7 @@ async def test_always_for_all_keeps_each_rule_once() -> None:
     assert permissions.kept == ["bash(touch *)", "bash(mv *)"]
 
 
-async def test_a_call_is_named_by_a_number_of_two_digits() -> None:
+async def test_two_digit_number_selects_a_call_of_the_batch() -> None:
     """1 is the first call, and 10 the tenth."""
     it = Dialogue("10", "n", "y")
 
@@ -294,7 +294,7 @@ async def test_a_call_is_named_by_a_number_of_two_digits() -> None:
     assert decisions == [*[Approved()] * 9, REFUSED]
 
 
-async def test_a_long_call_is_folded_and_can_be_seen_whole(
+async def test_long_call_is_folded_and_v_shows_it_in_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Facts about it are never folded away."""
@@ -310,7 +310,7 @@ async def test_a_long_call_is_folded_and_can_be_seen_whole(
     assert all(f"  > {number}\n" in whole for number in range(1, 50))
 
 
-async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
+async def test_long_call_of_a_batch_uses_the_rows_a_short_one_leaves_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Half of the screen used to stay empty while the change itself was folded."""
@@ -323,7 +323,7 @@ async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
     assert all(f"  > {number}\n" in it.screen.text for number in range(1, 12))
 
 
-async def test_an_edited_input_runs_and_is_shown_before() -> None:
+async def test_edited_input_is_shown_before_it_runs() -> None:
     """The saved text is the approved one; the rest of the input stays unchanged."""
     it = Dialogue("e")
     it.saved = "touch other\n"
@@ -338,7 +338,7 @@ async def test_an_edited_input_runs_and_is_shown_before() -> None:
 
 
 @pytest.mark.parametrize("saved", ["touch made\n", "touch made", "", " \n"])
-async def test_an_input_that_was_not_changed_or_emptied_is_asked_about_again(saved: str) -> None:
+async def test_unchanged_or_emptied_input_repeats_the_question(saved: str) -> None:
     """Leaving the editor is no answer."""
     it = Dialogue("e", "y")
     it.saved = saved
@@ -360,10 +360,10 @@ async def test_an_input_that_was_not_changed_or_emptied_is_asked_about_again(sav
         ("text", ('"text"', ".json"), '"other"', "other"),
     ],
 )
-async def test_the_part_that_matters_is_edited(
+async def test_editor_opens_file_content_as_text_and_other_input_as_json(
     given: Json, opened: tuple[str, str], saved: str, runs: Json
 ) -> None:
-    """A command or file content as text, anything else as JSON."""
+    """What was saved replaces that part of the input."""
     it = Dialogue("e")
     it.saved = saved
 
@@ -378,10 +378,10 @@ async def test_the_part_that_matters_is_edited(
         ("{}", "not run: what you saved does not fit tool: Invalid input for tool: input: 'path'"),
     ],
 )
-async def test_an_edited_input_that_fits_no_tool_is_told_and_asked_about_again(
+async def test_invalid_edited_input_is_reported_and_the_question_repeated(
     saved: str, told: str
 ) -> None:
-    """One sentence, and the question again."""
+    """One sentence says what is wrong; then the question comes again."""
     it = Dialogue("e", "n")
     it.saved = saved
     it.tools = [
@@ -402,7 +402,7 @@ async def _never(_id: str, _given: object, _cancel: CancelToken, _context: ToolC
     raise AssertionError("it runs nothing")
 
 
-async def test_without_a_user_to_ask_the_model_reads_so() -> None:
+async def test_calls_are_rejected_with_a_notice_if_nobody_can_be_asked() -> None:
     """No question, no wait."""
     it = Dialogue()
     it.person.can_ask = False

@@ -21,7 +21,7 @@ def written(content: str, path: str = "a.txt") -> list[str]:
     return [row.text for row in changes_of({"path": path, "content": content}, Path(path))]
 
 
-def test_a_change_has_its_line_numbers_and_its_neighbours() -> None:
+def test_change_is_shown_with_line_numbers_and_context_lines() -> None:
     """Whole lines, even if the model quotes a part of one; equal lines are not repeated."""
     Path("a.txt").write_text(FILE)
 
@@ -39,7 +39,7 @@ def test_a_change_has_its_line_numbers_and_its_neighbours() -> None:
     ]
 
 
-def test_edits_apply_one_after_the_other_and_the_whole_is_shown() -> None:
+def test_successive_edits_are_shown_as_one_combined_change() -> None:
     """The second edit applies to the first one's result; both ends of the file are covered."""
     Path("a.txt").write_text("one\ntwo")
 
@@ -52,7 +52,7 @@ def test_edits_apply_one_after_the_other_and_the_whole_is_shown() -> None:
     ]
 
 
-def test_every_place_is_shown_where_all_are_changed() -> None:
+def test_edit_of_all_occurrences_shows_each_changed_place() -> None:
     """A mark separates two places that are far apart."""
     Path("a.txt").write_text(f"0\n{FILE}0\n")
 
@@ -82,15 +82,15 @@ def test_every_place_is_shown_where_all_are_changed() -> None:
         "odd",
     ],
 )
-def test_what_is_not_certain_is_not_guessed(edit: Json) -> None:
-    """Then the whole input itself is shown."""
+def test_edit_with_an_uncertain_result_has_no_diff(edit: Json) -> None:
+    """The input itself is shown instead."""
     Path("a.txt").write_text(FILE)
 
     assert edited(edit) == []
 
 
-def test_only_plain_text_files_are_read() -> None:
-    """A pipe would block for ever; folders and other encodings are no text to compare."""
+def test_diff_reads_only_plain_text_files() -> None:
+    """Reading a pipe would block forever; folders and other encodings have no text to compare."""
     os.mkfifo("pipe")
     Path("latin").write_bytes(b"one \xe9")
 
@@ -101,14 +101,14 @@ def test_only_plain_text_files_are_read() -> None:
     assert changes_of("no object", Path("a.txt")) == []
 
 
-def test_hidden_characters_of_a_file_are_visible() -> None:
+def test_invisible_characters_in_a_file_are_shown_as_escapes() -> None:
     """The approved text is the one written."""
     Path("a.txt").write_text("one\u202e\n")
 
     assert "    1 - one\\u202e" in edited({"old": "one", "new": "1"})
 
 
-def test_a_file_that_is_replaced_shows_what_changes_in_it() -> None:
+def test_replaced_file_is_shown_as_a_diff() -> None:
     """Not the whole file: one changed line among a thousand would be overlooked."""
     Path("a.txt").write_text(FILE)
 
@@ -125,13 +125,13 @@ def test_a_file_that_is_replaced_shows_what_changes_in_it() -> None:
     assert written("") == ["path: a.txt", *[f"{at:>5} - {w}" for at, w in numbered(FILE)]]
 
 
-def test_a_new_file_is_all_additions() -> None:
-    """And the file is marked as new."""
+def test_new_file_is_shown_as_all_additions() -> None:
+    """The file is also marked as new."""
     assert written("one\ntwo\n") == ["path: a.txt (new file)", "    1 + one", "    2 + two"]
     assert written("") == ["path: a.txt (new file)", "nothing changes"]
 
 
-def test_line_endings_at_the_end_and_of_windows_are_no_noise() -> None:
+def test_crlf_and_final_newline_add_no_noise_to_the_diff() -> None:
     """The tool keeps a file's CRLF; a final newline is mentioned, as no line shows it."""
     Path("a.txt").write_bytes(b"one\r\ntwo\r\n")
     Path("b.txt").write_text("one\ntwo\n")
@@ -140,7 +140,7 @@ def test_line_endings_at_the_end_and_of_windows_are_no_noise() -> None:
     assert written("one\ntwo", "b.txt") == ["path: b.txt", "a newline at the end goes"]
 
 
-def test_a_file_with_nothing_in_common_is_shown_at_once() -> None:
+def test_large_file_with_no_common_lines_is_compared_quickly() -> None:
     """Matching tens of thousands of lines would take minutes."""
     Path("a.txt").write_text("".join(f"old {number % 7}\n" for number in range(20_000)))
 

@@ -60,14 +60,12 @@ ROOT = Path(__file__).parents[3]
         ("there is\nno a.py", ("failed after 2.0 s", "there is no a.py")),
     ],
 )
-def test_the_sentence_for_the_model_is_not_what_the_person_reads_of_their_own_no(
-    answer: str, shown: tuple[str, str]
-) -> None:
+def test_failure_of_a_call_is_reworded_for_the_user(answer: str, shown: tuple[str, str]) -> None:
     """The screen shows the decision; instructions to the model are not for the user."""
     assert failure(answer, 2.0) == shown
 
 
-def test_no_advice_of_our_tools_to_the_model_is_shown() -> None:
+def test_advice_to_the_model_in_tool_errors_is_not_shown() -> None:
     """Only a second sentence that states a fact is shown."""
     facts = ("The ", "It ", "Is ", "They ", "Plan mode stays on", "This ")
     shown = [failure(said, 0)[1] for said in _said_to_the_model()]
@@ -99,6 +97,6 @@ def _text(node: ast.expr) -> str:
             return "it"
 
 
-def test_a_call_that_took_no_time_is_not_said_to_have_failed_after_some() -> None:
-    """An unknown call or one with invalid input never ran at all."""
+def test_failure_of_a_call_that_never_ran_shows_no_duration() -> None:
+    """A call of an unknown tool, or with invalid input, never ran at all."""
     assert failure("no such tool", 0.04) == ("failed", "no such tool")

@@ -85,8 +85,8 @@ class Asked:
         processor.process_keys()
 
 
-def test_there_are_500_sentences_and_none_of_them_is_an_answer() -> None:
-    """They include some for each letter and digit that is, or once was, a key."""
+def test_sample_has_500_sentences_with_every_answer_key_as_a_first_letter() -> None:
+    """It includes some for each letter and digit that is, or once was, a key."""
     firsts = {sentence[0].lower() for sentence in SENTENCES}
 
     assert len(set(SENTENCES)) == 500
@@ -108,20 +108,22 @@ async def _none_answers(tmp_path: Path, speed: int | str, sentences: Sequence[st
 
 
 @pytest.mark.parametrize("at", range(len(SPEEDS)), ids=map(str, SPEEDS))
-async def test_no_sentence_answers_the_question(tmp_path: Path, at: int) -> None:
-    """Nothing runs, no rule is stored, the model reads it; the soak takes all at each speed."""
+async def test_no_typed_sentence_approves_a_call(tmp_path: Path, at: int) -> None:
+    """Nothing runs, no rule is stored, the model reads it; a slow test takes all at each speed."""
     await _none_answers(tmp_path, SPEEDS[at], SENTENCES[at :: 3 * len(SPEEDS)])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("speed", SPEEDS)
-async def test_no_sentence_answers_at_any_speed(tmp_path: Path, speed: int | str) -> None:
+async def test_no_sentence_approves_a_call_at_any_typing_speed(
+    tmp_path: Path, speed: int | str
+) -> None:
     """All 500 at each of the six speeds."""
     await _none_answers(tmp_path, speed, SENTENCES)
 
 
 @pytest.mark.parametrize("speed", [5, 50, 200])
-async def test_a_sentence_the_question_comes_into_stays_whole(tmp_path: Path, speed: int) -> None:
+async def test_sentence_interrupted_by_the_question_stays_whole(tmp_path: Path, speed: int) -> None:
     """The model reads it as an answer, or as the next prompt; no part of it decides."""
     async with live(tmp_path) as it:
         asked = Asked(it)
@@ -149,7 +151,7 @@ async def test_a_sentence_the_question_comes_into_stays_whole(tmp_path: Path, sp
     assert not Path("made").exists()
 
 
-def test_sentences_in_a_terminal_decide_nothing() -> None:
+def test_sentences_typed_in_a_real_terminal_approve_no_call() -> None:
     """A sample on a real terminal, written at full speed, marked as pasted and not."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
