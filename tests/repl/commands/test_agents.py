@@ -5,7 +5,7 @@ import pytest
 from tests.repl.conversation import said
 
 
-def test_agents_are_listed_with_what_they_do() -> None:
+def test_agents_command_lists_subagents_with_their_state() -> None:
     """On a pipe one record a line; escapes in a task are shown, not obeyed."""
     assert said("/agents") == [
         "1  agent explore (find \\x1b[31mit)  read a.py · 9 s",
@@ -13,13 +13,13 @@ def test_agents_are_listed_with_what_they_do() -> None:
     ]
 
 
-def test_what_an_agent_did_is_shown() -> None:
-    """Without a number, the log of the running one."""
+def test_agents_command_shows_the_log_of_a_subagent() -> None:
+    """Without a number, it is the log of the running one."""
     assert said("/agents 2") == ["what agent plan (plan it) did"]
     assert said("/agents show")[0].startswith("what agent explore")
 
 
-def test_an_agent_is_stopped() -> None:
+def test_agents_stop_stops_a_running_subagent() -> None:
     assert said("/agents stop 1", "/agents stop 2") == [
         "agent explore (find \\x1b[31mit): is being stopped",
         "agent plan (plan it): ended after 3 s",
@@ -35,5 +35,5 @@ def test_an_agent_is_stopped() -> None:
         ("/agents stop 1 2", "/agents takes a number, show, or stop NUMBER"),
     ],
 )
-def test_what_cannot_be_done_says_what_can(line: str, words: str) -> None:
+def test_invalid_agents_argument_says_what_is_valid(line: str, words: str) -> None:
     assert said(line) == [words]

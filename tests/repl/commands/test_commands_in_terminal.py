@@ -12,7 +12,7 @@ def ready(terminal: Terminal) -> None:
     terminal.until_prompt()
 
 
-def test_a_session_is_chosen_from_a_list_and_its_question_is_put_at_once() -> None:
+def test_resume_picker_opens_a_session_and_asks_its_pending_question() -> None:
     """S2-53, S4-26: its waiting call is shown; the key that chose the session does not answer."""
     with Terminal() as terminal:
         ready(terminal)
@@ -31,7 +31,7 @@ def test_a_session_is_chosen_from_a_list_and_its_question_is_put_at_once() -> No
         assert "$ touch m" in terminal.text
 
 
-def test_what_is_found_is_gone_on_with() -> None:
+def test_session_found_by_search_is_resumed_with_enter() -> None:
     """`/search` offers the sessions it found; Enter resumes the first."""
     with Terminal() as terminal:
         ready(terminal)
@@ -41,8 +41,8 @@ def test_what_is_found_is_gone_on_with() -> None:
         terminal.until("resumed session aa1")
 
 
-def test_the_list_is_there_from_the_start_if_it_is_asked_for() -> None:
-    """`--resume` without an id; leaving the list leaves a new conversation."""
+def test_resume_option_without_an_id_opens_the_session_list_at_start() -> None:
+    """`--resume` without an id; Esc leaves the list for a new conversation."""
     with Terminal(FIRST_LINE="/resume") as terminal:
         terminal.until("which session?")
         terminal.send("\x1b")
@@ -51,8 +51,8 @@ def test_the_list_is_there_from_the_start_if_it_is_asked_for() -> None:
         assert "resumed" not in terminal.text
 
 
-def test_a_question_that_waits_is_put_at_the_start() -> None:
-    """With --continue no input is needed first; Esc rejects it."""
+def test_pending_approval_is_asked_when_a_session_is_continued() -> None:
+    """With --continue no input is needed first; Esc rejects the call."""
     with Terminal(WAITING="1") as terminal:
         terminal.until("allow?")
         assert "you> Touch" in terminal.text
@@ -61,7 +61,7 @@ def test_a_question_that_waits_is_put_at_the_start() -> None:
         terminal.until_prompt()
 
 
-def test_a_prompt_that_was_taken_back_returns_to_the_input() -> None:
+def test_rewind_puts_the_prompt_back_into_the_input() -> None:
     """S2-53: it can be reworded at once."""
     with Terminal() as terminal:
         ready(terminal)
@@ -72,8 +72,8 @@ def test_a_prompt_that_was_taken_back_returns_to_the_input() -> None:
         terminal.until(lambda: terminal.last_row == "you> say it badly")
 
 
-def test_copy_hands_the_answer_to_the_terminal_and_themes_can_be_changed() -> None:
-    """As written, not as drawn; the bell and the clipboard move no cursor."""
+def test_copy_sends_the_answer_to_the_terminal_and_theme_and_mode_can_change() -> None:
+    """The answer is copied as written, not as drawn."""
     with Terminal(DISPLAY="", WAYLAND_DISPLAY="", TMUX="") as terminal:
         ready(terminal)
         terminal.send("hello\r")
@@ -98,8 +98,8 @@ def test_copy_hands_the_answer_to_the_terminal_and_themes_can_be_changed() -> No
     assert b"\x1b]52;c;" + coded + b"\x07" in terminal.bytes
 
 
-def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
-    """It is shown when its turn comes; the agent's changes are drawn with line numbers."""
+def test_custom_command_typed_during_a_run_waits_for_the_run_to_end() -> None:
+    """It is echoed when its turn comes; /diff runs at once and shows line numbers."""
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("gated 1\r")
@@ -125,7 +125,7 @@ def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
         assert "deleted /elsewhere/b.png  (binary)" in terminal.text
 
 
-def test_a_long_run_rings_when_it_ends_unless_it_should_not() -> None:
+def test_long_run_rings_the_bell_when_it_ends_unless_turned_off() -> None:
     """One bell; the setting `ui.notify` is fixed at the start of the session."""
     rung: list[int] = []
     for variables in ({"LONG_S": "-1"}, {"LONG_S": "-1", "NO_BELL": "1"}, {}):

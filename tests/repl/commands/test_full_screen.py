@@ -48,8 +48,8 @@ for line in sys.stdin:
         "my-editor a.txt",
     ],
 )
-def test_a_full_screen_program_needs_the_terminal(command: str) -> None:
-    """Including the user's own editor, and programs that ask for a password."""
+def test_full_screen_program_is_detected_by_its_command(command: str) -> None:
+    """This includes the user's own editor, and programs that ask for a password."""
     assert needs_terminal(command, {"EDITOR": "/opt/my-editor --wait"})
 
 
@@ -71,7 +71,7 @@ def test_a_full_screen_program_needs_the_terminal(command: str) -> None:
         "",
     ],
 )
-def test_other_commands_are_collected(command: str) -> None:
+def test_ordinary_command_is_not_taken_for_a_full_screen_program(command: str) -> None:
     """Their output is shown between the other rows, and offered to the model."""
     assert not needs_terminal(command, {})
 
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_a_program_that_does_not_handle_it(shell: str) -> None:
         assert "\nlater" not in terminal.text
 
 
-def test_ctrl_z_in_a_full_screen_program_stops_both() -> None:
+def test_ctrl_z_suspends_the_full_screen_program_and_agent_cli() -> None:
     """`fg` continues the program, as with any job."""
     with NewTerminal(
         "/bin/bash", "--norc", "-i", PATH=f"{installed('vim')}:/usr/bin:/bin", PS1="shell> "

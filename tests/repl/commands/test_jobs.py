@@ -14,7 +14,7 @@ from tests.repl.conversation import Nobody, said
 from tests.repl.scripted_app import Application
 
 
-def test_jobs_are_listed_with_how_they_are() -> None:
+def test_jobs_command_lists_background_commands_with_their_state() -> None:
     """On a pipe one record a line; escapes in a command are shown, not obeyed."""
     assert said("/jobs") == [
         "1  running for 12 s  npm run \\x1b[31mdev",
@@ -22,8 +22,8 @@ def test_jobs_are_listed_with_how_they_are() -> None:
     ]
 
 
-def test_on_a_narrow_screen_no_word_of_a_job_is_lost() -> None:
-    """At 32 columns cells wrap inside their column; the number and the state stand in front."""
+def test_jobs_table_wraps_without_loss_on_a_narrow_screen() -> None:
+    """At 32 columns cells wrap inside their column; the number and the state come first."""
     rows = asyncio.run(_drawn(32)).splitlines()[2:]
 
     assert max(map(len, rows)) <= 32
@@ -44,7 +44,7 @@ async def _drawn(columns: int) -> str:
     return err.getvalue()
 
 
-def test_the_end_of_the_output_is_shown() -> None:
+def test_jobs_with_a_number_shows_the_end_of_the_output() -> None:
     shown = said("/jobs 2")
 
     assert shown[0] == "job 2, exit 2 after 3 s: make"
@@ -52,7 +52,7 @@ def test_the_end_of_the_output_is_shown() -> None:
     assert shown[-1] == "all of it: /logs/002.log"
 
 
-def test_jobs_are_stopped_one_by_one_or_all() -> None:
+def test_jobs_stop_ends_one_job_or_all() -> None:
     assert said("/jobs stop 1") == ["job 1: stopped by you after 13 s"]
     assert said("/jobs stop all", "/jobs stop all") == [
         "job 1: stopped by you after 13 s",
@@ -70,11 +70,11 @@ def test_jobs_are_stopped_one_by_one_or_all() -> None:
         ("/jobs background", "no command runs that could go on in the background"),
     ],
 )
-def test_what_cannot_be_done_says_what_can(line: str, words: str) -> None:
+def test_invalid_jobs_argument_says_what_is_valid(line: str, words: str) -> None:
     assert said(line) == [words]
 
 
-def test_what_fits_behind_it_is_completed() -> None:
+def test_jobs_arguments_are_offered_for_completion() -> None:
     app = Application()
     command, _ = find_command("/jobs", app)
 

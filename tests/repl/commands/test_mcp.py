@@ -28,7 +28,7 @@ def app_with(*states: ServerState, **more: object) -> Application:
     return app
 
 
-def test_each_server_is_shown_with_its_offer_and_its_faults() -> None:
+def test_mcp_command_lists_each_server_with_its_tools_and_errors() -> None:
     """On a pipe, a server is one line that ends with its remarks."""
     app = app_with(READY, WEB, BAD, CHANGED, offered=[GREET], known=[TODAY, DAYS])
 
@@ -44,8 +44,8 @@ def test_each_server_is_shown_with_its_offer_and_its_faults() -> None:
     ]
 
 
-def test_servers_of_agents_are_listed_with_their_agents() -> None:
-    """Those of working agents with their state, others as what they are: not started."""
+def test_mcp_command_lists_servers_of_subagents_with_the_agents_name() -> None:
+    """Servers of working agents have a state; the others are listed as not started."""
     app = app_with(READY)
     of_two = (ServerState("own", ServerPhase.READY, tools=2, tokens=1_000), BAD)
     app.agents.listed_servers = [
@@ -61,7 +61,7 @@ def test_servers_of_agents_are_listed_with_their_agents() -> None:
     ]
 
 
-def test_resources_are_listed_as_they_are_typed_in_a_prompt() -> None:
+def test_mcp_resources_are_listed_as_typed_in_a_prompt() -> None:
     """Of one server, or of all."""
     app = app_with(READY, BAD, known=[TODAY, DAYS])
 
@@ -71,8 +71,8 @@ def test_resources_are_listed_as_they_are_typed_in_a_prompt() -> None:
     assert said("/mcp resources bad", app=app) == ["no resources"]
 
 
-def test_the_doctor_says_what_to_do() -> None:
-    """And the command that tests a server outside the session."""
+def test_mcp_doctor_says_how_to_fix_each_server() -> None:
+    """It also names the command that tests a server outside the session."""
     tried = "agent-cli mcp test {}, in a shell, starts it alone and says what it offers"
     words = ("no such package", "1", "2", "\u202e3")
     npx = ServerState(
@@ -97,8 +97,8 @@ def test_the_doctor_says_what_to_do() -> None:
     assert said("/mcp doctor docs", app=app) == ["docs: in order", tried.format("docs")]
 
 
-def test_a_server_is_connected_anew_and_signed_out_of() -> None:
-    """The outcome is one line."""
+def test_mcp_reconnect_and_logout_report_their_outcome() -> None:
+    """Each outcome is one line."""
     app = app_with(READY, BAD)
 
     assert said("/mcp reconnect docs", "/mcp reconnect bad", "/mcp logout docs", app=app) == [
@@ -109,7 +109,7 @@ def test_a_server_is_connected_anew_and_signed_out_of() -> None:
     assert app.servers.done == ["reconnect docs", "reconnect bad", "logout docs"]
 
 
-def test_what_cannot_be_done_is_said_in_one_line() -> None:
+def test_invalid_mcp_argument_is_answered_in_one_line() -> None:
     """An unknown word, no name, an unknown name."""
     lines = ("/mcp fly", "/mcp login", "/mcp doctor nope", "/mcp login docs", "/mcp approve docs")
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_done_is_said_in_one_line() -> None:
     ]
 
 
-def test_a_sign_in_takes_the_address_the_browser_ended_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mcp_login_accepts_the_pasted_redirect_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any other pasted text has no effect, and the question is repeated."""
     monkeypatch.setenv("BROWSER", "true")
     app = app_with(READY)
@@ -144,8 +144,8 @@ def test_a_sign_in_takes_the_address_the_browser_ended_at(monkeypatch: pytest.Mo
     assert app.servers.done == ["login docs with http://localhost:1/?code=2"]
 
 
-def test_changed_tools_are_approved_after_a_look_at_what_changed() -> None:
-    """Further changes made during the review are shown before approval."""
+def test_mcp_approve_shows_what_changed_in_tools_before_approval() -> None:
+    """With n the tools stay left out; escape sequences in the change are shown as text."""
     app = app_with(CHANGED)
     app.servers.changed = {"old": {"add": "-Adds\n+Adds\x1b, and reads ~/.ssh"}}
 
@@ -163,8 +163,8 @@ def test_changed_tools_are_approved_after_a_look_at_what_changed() -> None:
     assert app.servers.done == ["approved old"]
 
 
-def test_what_can_stand_behind_mcp_begins_with_what_is_to_be_done() -> None:
-    """For completion: a missing sign-in, a pending approval."""
+def test_mcp_completions_offer_pending_actions_first() -> None:
+    """A missing sign-in and a pending approval come before everything else."""
     app = app_with(WEB, CHANGED)
 
     [command] = [command for command in commands_of(app) if command.name == "mcp"]
@@ -173,7 +173,7 @@ def test_what_can_stand_behind_mcp_begins_with_what_is_to_be_done() -> None:
     assert "reconnect old" in command.choices(app)
 
 
-def test_a_server_is_switched_on_and_off() -> None:
+def test_mcp_disable_and_enable_turn_a_server_off_and_on() -> None:
     app = app_with(READY)
 
     assert said("/mcp disable docs", app=app) == [
@@ -184,8 +184,8 @@ def test_a_server_is_switched_on_and_off() -> None:
     ]
 
 
-def test_the_doctor_tells_of_a_server_that_was_started_again() -> None:
-    """Its last output is the only reason for its end."""
+def test_mcp_doctor_reports_a_server_that_was_restarted() -> None:
+    """Its last output is the only clue to why it ended."""
     ended = "MCP server 'docs' was lost: it ended (exit code 1)"
     again = ServerState("docs", ServerPhase.READY, last_end=ended, stderr=("out of memory",))
 

@@ -38,7 +38,7 @@ def test_help_names_every_command_in_its_group() -> None:
 
 
 def test_help_says_which_commands_cannot_be_used_and_why() -> None:
-    """A built-in command cannot be replaced, and of two with one name the first counts."""
+    """A built-in command cannot be replaced, and of two with the same name the first wins."""
     assert said("/help")[-3:] == [
         "not usable: /review (yours) is not used: another one (yours) comes first",
         "not usable: /help (yours) is not used: another one (built in) comes first",
@@ -46,7 +46,7 @@ def test_help_says_which_commands_cannot_be_used_and_why() -> None:
     ]
 
 
-def test_help_tells_everything_about_one_command() -> None:
+def test_help_with_a_name_describes_that_command_in_full() -> None:
     """With the slash or without; an unknown name is answered as at the prompt."""
     assert said("/help export") == [
         "/export [md|html|json]",
@@ -66,8 +66,8 @@ def test_help_tells_everything_about_one_command() -> None:
     assert len(said("/help all")) == len(COMMANDS) + 2
 
 
-def test_a_custom_command_becomes_a_prompt() -> None:
-    """The first of a name counts; the text after it is its argument, on any number of lines."""
+def test_custom_command_is_sent_as_a_prompt() -> None:
+    """The first of a name wins; the text after it is its argument, on any number of lines."""
     out, shown = converse("/review the\nlast  change", "/team:broken")
 
     assert out == "You said 'review the\\nlast  change' to model-1.\n"
@@ -86,7 +86,7 @@ def test_a_prompt_may_begin_with_a_path() -> None:
     assert shown == []
 
 
-def test_the_beginning_of_one_name_is_enough() -> None:
+def test_unambiguous_prefix_of_a_command_is_enough() -> None:
     """An ambiguous prefix is not guessed at."""
     _, shown = converse("/usa", "/un")
 
@@ -149,7 +149,7 @@ def test_a_command_answers_in_one_line(line: str, shown: str) -> None:
     assert said(line) == [shown]
 
 
-def test_with_asks_another_model_one_prompt() -> None:
+def test_with_command_sends_one_prompt_to_another_model() -> None:
     """S2-54: the prompt is sent as typed, and the next one uses the usual model."""
     out, shown = converse("/with high  two\nlines ", "hello", "/model")
 
@@ -157,8 +157,8 @@ def test_with_asks_another_model_one_prompt() -> None:
     assert shown[:2] == ["model for this prompt: model-2", "model: model-1"]
 
 
-def test_with_asks_another_model_the_prompt_of_a_command() -> None:
-    """S2-54: the command's text, not its name; the named model comes before the command's own."""
+def test_with_command_sends_a_custom_command_to_another_model() -> None:
+    """S2-54: the command's text, not its name; the named model overrides the command's own."""
     out, shown = converse("/with normal /review it on high", "/with high /tmp is full")
 
     assert out == (
@@ -167,7 +167,7 @@ def test_with_asks_another_model_the_prompt_of_a_command() -> None:
     assert shown == ["model for this prompt: model-1", "model for this prompt: model-2"]
 
 
-def test_a_command_that_names_a_model_asks_it_this_one_prompt() -> None:
+def test_custom_command_that_names_a_model_uses_it_for_one_prompt() -> None:
     """S2-54: the screen names it; if the model is unavailable, nothing is sent."""
     out, shown = converse("/review it on high", "/review it on nope", "hello")
 
@@ -178,7 +178,7 @@ def test_a_command_that_names_a_model_asks_it_this_one_prompt() -> None:
     ]
 
 
-def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None:
+def test_model_command_lists_the_models_or_switches_to_the_named_one() -> None:
     """The next call uses the new model."""
     out, shown = converse("/model", "/model high", "hello")
 
@@ -191,8 +191,8 @@ def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None
     assert out == "You said 'hello' to model-2.\n"
 
 
-def test_what_the_agent_changed_is_shown_as_a_diff_that_a_program_could_read() -> None:
-    """On a pipe: a name above each file, special kinds in brackets, and a total at the end."""
+def test_diff_command_prints_a_machine_readable_diff_on_a_pipe() -> None:
+    """A name above each file, special kinds in brackets, and a total at the end."""
     assert said("/diff", "/diff run")[:14] == [
         "--- a/a.txt",
         "+++ b/a.txt",
@@ -220,7 +220,7 @@ def test_what_the_agent_changed_is_shown_as_a_diff_that_a_program_could_read() -
     ]
 
 
-def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
+def test_undo_reports_what_was_reverted_and_what_was_not() -> None:
     """It names the prompt that led to the changes."""
     _, shown = converse("change  it", "/undo", "/undo")
 
@@ -233,8 +233,8 @@ def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
     ]
 
 
-def test_a_person_runs_commands_themselves_and_the_model_hears_of_them() -> None:
-    """With the next prompt, and not about those with !!; on a pipe it is plain text."""
+def test_shell_command_output_goes_to_the_model_with_the_next_prompt() -> None:
+    """Output of a command with !! does not; on a pipe such a line is a prompt."""
     out, shown = converse("!echo hi; exit 3", "!!echo no", "so", "and", answers=("y",))
 
     assert shown == ["hi", "[exit code 3]", "no"]
@@ -246,12 +246,12 @@ def test_a_person_runs_commands_themselves_and_the_model_hears_of_them() -> None
     assert converse("!echo hi") == ("You said '!echo hi' to model-1.\n", [])
 
 
-def test_doctor_is_there_from_inside_too() -> None:
+def test_doctor_command_prints_the_report_inside_a_session() -> None:
     """S1-27: the same report as `agent-cli doctor`."""
     assert said("/doctor") == ["checking …", f"agent-cli {__version__}", "ok    key  found"]
 
 
-def test_init_asks_the_model_for_instructions_to_keep() -> None:
+def test_init_command_asks_the_model_to_write_agents_md() -> None:
     """A run like any other, with the user's wish at the end."""
     out, shown = converse("/init mind the tests")
 
@@ -260,7 +260,7 @@ def test_init_asks_the_model_for_instructions_to_keep() -> None:
     assert shown == []
 
 
-def test_usage_counts_the_conversation_and_clear_forgets_it() -> None:
+def test_usage_counts_the_conversation_and_clear_resets_the_count() -> None:
     """Two replies of 10 + 2 tokens at 50 microdollars each."""
     assert said("one", "two", "/usage", "/clear", "/usage") == [
         "input 20 · cache read 0 · cache write 0 · output 4 tokens · $0.0001",
@@ -269,7 +269,7 @@ def test_usage_counts_the_conversation_and_clear_forgets_it() -> None:
     ]
 
 
-def test_an_unknown_price_is_not_zero() -> None:
+def test_usage_with_an_unknown_price_says_cost_unknown() -> None:
     """An unknown cost must not look like zero."""
     usage = Usage(1_000, 2, 3, 4, 5, cost_microdollars=None)
 
@@ -278,7 +278,7 @@ def test_an_unknown_price_is_not_zero() -> None:
     )
 
 
-def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
+def test_usage_is_listed_by_model_and_includes_tokens_outside_replies() -> None:
     """S1-18: including the share read from the cache; a summary costs too."""
     small, large = Usage(100, 10, 300, cost_microdollars=1_000), Usage(50, 5)
     replies = [
@@ -310,7 +310,7 @@ def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
     ]
 
 
-def test_exit_leaves_before_the_next_line() -> None:
+def test_exit_command_ends_the_session_before_the_next_line() -> None:
     """S1c-9."""
     out, _ = converse("/exit", "hello")
 
@@ -332,7 +332,7 @@ def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
     assert said("/resume aa")[0] == "resumed session aa1"
 
 
-def test_search_lists_the_sessions_in_which_words_were_said() -> None:
+def test_search_lists_the_sessions_that_contain_the_words() -> None:
     """On a pipe there is no choice; `/resume ID` resumes one."""
     assert said("/search old", '/search "an old', "/search") == [
         "  1  you: An old one · just now · aa1",
@@ -356,8 +356,8 @@ def test_rewind_counts_from_the_last_prompt() -> None:
     ]
 
 
-def test_fork_copies_up_to_an_entry_of_the_list() -> None:
-    """S2-53: the numbers are those of the list; on a pipe it is only shown."""
+def test_fork_copies_the_session_up_to_the_chosen_entry() -> None:
+    """S2-53: the numbers are those of the list; on a pipe the list is only shown."""
     shown = said("one", "two", "three", "/fork list", "/fork 2", "/fork list")
 
     assert shown == [
@@ -375,7 +375,7 @@ def test_fork_copies_up_to_an_entry_of_the_list() -> None:
     assert declined == ["  1  you> one"]
 
 
-def test_what_fork_takes_is_offered_while_it_is_typed() -> None:
+def test_fork_entries_are_offered_for_completion() -> None:
     """S2-53: an id need not be copied by hand."""
     app = Application()
     said("say it", "\x1b[31mevil", app=app)
@@ -401,7 +401,7 @@ def test_what_fork_takes_is_offered_while_it_is_typed() -> None:
 def test_rewind_restores_code_and_conversation_in_one_step(
     choice: str, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or one of them; the question comes only if files changed since."""
+    """It can restore only one of them; it asks only if files changed since."""
     monkeypatch.setenv("FILES", "1")
 
     _, beside = converse("one", "two", "/rewind", answers=("1", choice))
@@ -409,7 +409,7 @@ def test_rewind_restores_code_and_conversation_in_one_step(
     assert [line for line in beside if line.startswith(("undone", "back"))] == told
 
 
-def test_rewind_takes_back_runs_that_an_earlier_rewind_left_out(
+def test_rewind_also_undoes_runs_dropped_by_an_earlier_rewind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their changes are newer: with one run too few, another run's changes would be restored."""
@@ -436,7 +436,7 @@ def test_rewind_takes_back_runs_that_an_earlier_rewind_left_out(
     ]
 
 
-def test_the_mode_and_the_rules_in_force_are_shown() -> None:
+def test_permissions_command_shows_the_mode_and_the_active_rules() -> None:
     """S4-26: each rule is shown with its file and line."""
     assert said("/permissions", "/mode") == [
         "mode: ask, asks before every change",
@@ -449,7 +449,7 @@ def test_the_mode_and_the_rules_in_force_are_shown() -> None:
     ]
 
 
-def test_the_window_is_shown_by_what_fills_it() -> None:
+def test_context_command_shows_what_fills_the_window() -> None:
     """Each part has its share of the whole window; there is no division by zero."""
     shown = window_bars({"tools": 2_500, "messages": 0}, window=10_000)
 
@@ -465,7 +465,7 @@ def test_the_window_is_shown_by_what_fills_it() -> None:
     assert said("/context")[0] == ("about 8,000 tokens in the next request (4 characters a token)")
 
 
-def test_enter_alone_chooses_nothing_from_a_list_with_numbers() -> None:
+def test_empty_answer_chooses_nothing_from_a_numbered_list() -> None:
     """Enter used to be rejected as none of the numbers."""
     _, shown = converse("/resume", answers=("",))
 

@@ -15,7 +15,7 @@ from agent_cli.terminal.writer import Writer
 from tests.tools.calling import is_alive
 
 
-async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
+async def test_cancelling_a_command_ends_the_background_job_of_its_finished_shell(
     tmp_path: Path,
 ) -> None:
     """The job keeps the output open, so the command waits for it until Ctrl-C."""
@@ -36,7 +36,7 @@ async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
             assert await asyncio.to_thread(job.read) == b""
 
 
-async def test_of_endless_output_the_beginning_and_the_end_are_shown() -> None:
+async def test_endless_output_is_cut_to_its_beginning_and_end() -> None:
     """Memory and screen hold at most a megabyte of it, the model gets less."""
     screen = io.StringIO()
     commands = OwnCommands(_writer(screen))
@@ -54,7 +54,7 @@ async def test_of_endless_output_the_beginning_and_the_end_are_shown() -> None:
     assert len(commands.offered_with(UserMessage.of("why?")).text) < 21_000
 
 
-async def test_finished_lines_are_shown_as_they_come_and_of_a_progress_bar_its_end(
+async def test_output_is_shown_line_by_line_with_only_the_end_of_a_progress_bar(
     tmp_path: Path,
 ) -> None:
     """The model is offered the same output as shown, even if the command was stopped."""
@@ -89,8 +89,8 @@ async def test_finished_lines_are_shown_as_they_come_and_of_a_progress_bar_its_e
     )
 
 
-async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_error() -> None:
-    """Not a blank row; and the model gets no notice about an empty command."""
+async def test_silent_command_shows_nothing_and_empty_command_is_an_error() -> None:
+    """Not even a blank row; and the model gets no notice about an empty command."""
     screen = io.StringIO()
     commands = OwnCommands(_writer(screen))
 
@@ -105,7 +105,7 @@ async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_
 
 
 @pytest.mark.parametrize("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])
-async def test_a_command_no_shell_takes_is_an_error_in_a_sentence(command: str) -> None:
+async def test_command_that_no_shell_accepts_is_a_usage_error(command: str) -> None:
     """A pasted NUL, or megabytes: this used to be a traceback in the log."""
     commands = OwnCommands(_writer(io.StringIO()))
 
@@ -124,10 +124,10 @@ def _writer(stream: io.StringIO) -> Writer:
     return Writer(stream, stream, color=False)
 
 
-async def test_a_command_runs_in_the_shell_of_the_person(
+async def test_command_runs_in_the_users_own_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was /bin/sh, which lacks `[[` and the user's configuration."""
+    """It used to be /bin/sh, which lacks `[[` and the user's configuration."""
     shell, screen = tmp_path / "mysh", io.StringIO()
     shell.write_text('#!/bin/sh\necho "mysh ran: $2"\n')
     shell.chmod(0o755)
@@ -139,6 +139,6 @@ async def test_a_command_runs_in_the_shell_of_the_person(
 
 
 @pytest.mark.parametrize("shell", ["", "mysh", "/usr/sbin/nologin", "/nowhere/zsh", "/etc/passwd"])
-def test_a_shell_that_cannot_run_anything_is_not_used(shell: str) -> None:
+def test_unusable_login_shell_is_replaced_by_bin_sh(shell: str) -> None:
     """System accounts have such a shell."""
     assert user_shell({"SHELL": shell}) == "/bin/sh"
