@@ -1,4 +1,4 @@
-"""Files a command made that would make programs act later are moved away when it has ended."""
+"""Files that would make other programs run commands are moved away after the command made them."""
 
 import contextlib
 import os
@@ -24,8 +24,8 @@ EVIL = "[core]\n\tfsmonitor = touch ran; false\n"
         "git init -q --bare new",
     ],
 )
-def test_a_repository_made_by_a_command_starts_no_program(command: str) -> None:
-    """Threat 11: its hooks and its configuration are the command's, and git runs them later."""
+def test_repository_made_by_a_command_cannot_make_git_run_programs(command: str) -> None:
+    """Threat 11: the command controls its hooks and configuration, and git runs them later."""
     with world("bwrap") as place:
         ran = place.base / "ran"
         spies = (
@@ -69,8 +69,8 @@ def test_a_worktree_made_by_a_command_stays() -> None:
         git(place.root / "tree", "status")
 
 
-def test_settings_below_the_root_are_protected_and_new_ones_moved_away() -> None:
-    """Threat 10: a part of the repository may be opened as a separate project."""
+def test_editor_settings_in_subfolders_are_read_only_and_new_ones_moved_away() -> None:
+    """Threat 10: a subfolder of the repository may be opened as a separate project."""
     with world("bwrap") as place:
         there = place.root / "web" / ".vscode"
         there.mkdir(parents=True)
@@ -106,11 +106,11 @@ def test_settings_below_the_root_are_protected_and_new_ones_moved_away() -> None
         ("\ufeff[core]\n\tbare = true\n", ""),
     ],
 )
-def test_only_harmless_configuration_is_kept(text: str, kept: str | None) -> None:
+def test_only_harmless_git_configuration_is_kept(text: str, kept: str | None) -> None:
     assert harmless(text) == (text if kept is None else kept)
 
 
-def test_what_is_moved_aside_is_kept_under_its_name(tmp_path: Path) -> None:
+def test_files_moved_aside_keep_their_name_and_content(tmp_path: Path) -> None:
     first, second = tmp_path / "a" / "x", tmp_path / "b" / "x"
     for path in (first, second):
         path.parent.mkdir()
@@ -125,7 +125,7 @@ def test_what_is_moved_aside_is_kept_under_its_name(tmp_path: Path) -> None:
     assert not first.is_symlink()
 
 
-def test_nothing_is_moved_through_a_link_that_came_in_between(tmp_path: Path) -> None:
+def test_no_file_is_moved_aside_through_a_folder_swapped_for_a_link(tmp_path: Path) -> None:
     """Threat 3: a background command swaps the folder for a link into the home directory."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".vscode").mkdir()
@@ -138,7 +138,7 @@ def test_nothing_is_moved_through_a_link_that_came_in_between(tmp_path: Path) ->
     assert list((tmp_path / "aside").iterdir()) == []
 
 
-def test_what_was_moved_aside_is_forgotten_after_a_month(tmp_path: Path) -> None:
+def test_files_moved_aside_are_deleted_after_a_month(tmp_path: Path) -> None:
     """Users do not empty that folder, and newer files may still be needed."""
     old, new = tmp_path / "moved" / "old", tmp_path / "moved" / "new"
     outside = tmp_path / "outside"

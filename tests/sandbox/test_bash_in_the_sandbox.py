@@ -69,7 +69,7 @@ async def bash(place: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[B
     made.workspace.close()
 
 
-async def test_a_denial_is_named_and_the_way_out_too(bash: Bash) -> None:
+async def test_sandbox_denial_names_its_cause_and_the_unsandboxed_option(bash: Bash) -> None:
     text = (await bash("echo x > ~/.bashrc")).text
 
     assert "Read-only file system" in text
@@ -82,7 +82,7 @@ async def test_a_denial_is_named_and_the_way_out_too(bash: Bash) -> None:
     assert "blocked" not in (await bash("exit 3")).text
 
 
-async def test_unsandboxed_always_asks_and_then_is_free(bash: Bash) -> None:
+async def test_unsandboxed_command_needs_approval_and_then_runs_unconfined(bash: Bash) -> None:
     """Threat 19: no rule and no mode replaces this approval."""
     ask = bash.tool.require_approval
     assert callable(ask)
@@ -95,7 +95,7 @@ async def test_unsandboxed_always_asks_and_then_is_free(bash: Bash) -> None:
     assert CANARY not in (await bash("cat ~/.ssh/id_ed25519")).text
 
 
-async def test_what_is_asked_to_end_may_say_goodbye(bash: Bash) -> None:
+async def test_command_can_print_after_sigterm_at_its_timeout(bash: Bash) -> None:
     """The signal goes to the command, not to the processes that hold its namespace."""
     result = await bash(
         "trap 'echo was at 42; exit' TERM; echo up; while :; do sleep 0.05; done", timeout=1
@@ -105,7 +105,7 @@ async def test_what_is_asked_to_end_may_say_goodbye(bash: Bash) -> None:
     assert "was at 42" in result.text
 
 
-async def test_ignoring_the_request_does_not_help(bash: Bash) -> None:
+async def test_command_that_ignores_sigterm_is_killed_at_its_timeout(bash: Bash) -> None:
     started = time.monotonic()
 
     await bash("trap '' TERM; sleep 61.5 & sleep 61.5; sleep 61.5", timeout=0.2)
@@ -114,7 +114,7 @@ async def test_ignoring_the_request_does_not_help(bash: Bash) -> None:
     await until(lambda: not processes_named("61.5"))
 
 
-async def test_cancelling_ends_everything_at_once(bash: Bash) -> None:
+async def test_cancelling_ends_the_command_and_its_daemons(bash: Bash) -> None:
     async with asyncio.TaskGroup() as group:
         call = group.create_task(_aborted(bash, "touch up; setsid sleep 62.5 & sleep 62.5"))
         await until((bash.place.root / "up").exists)
@@ -130,7 +130,7 @@ async def _aborted(bash: Bash, command: str) -> None:
         await bash(command)
 
 
-async def test_a_daemon_left_behind_ends_with_its_command(bash: Bash) -> None:
+async def test_daemon_left_by_a_command_ends_with_the_command(bash: Bash) -> None:
     """Threat 15: setsid leaves the process group, but not the namespace."""
     result = await bash("setsid sleep 63.5 >/dev/null 2>&1 & disown; echo left")
 
@@ -138,7 +138,7 @@ async def test_a_daemon_left_behind_ends_with_its_command(bash: Bash) -> None:
     await until(lambda: not processes_named("63.5"))
 
 
-async def test_without_a_namespace_a_daemon_ends_with_its_command(in_landlock: World) -> None:
+async def test_daemon_in_landlock_ends_with_its_command(in_landlock: World) -> None:
     """Threat 15: Landlock cannot keep a process in its group."""
     bash = Bash(in_landlock)
 
@@ -149,8 +149,8 @@ async def test_without_a_namespace_a_daemon_ends_with_its_command(in_landlock: W
     assert (await bash("cat /proc/self/oom_score_adj")).text.startswith("1000\n")
 
 
-async def test_a_repository_is_cloned_into_an_empty_workspace(bash: Bash, tmp_path: Path) -> None:
-    """Scaffolders need an empty folder too; files that make programs act are moved away."""
+async def test_repository_can_be_cloned_into_an_empty_workspace(bash: Bash, tmp_path: Path) -> None:
+    """Scaffolders need an empty folder too; files that make programs run code are moved away."""
     source = bash.place.base / "source"
     source.mkdir()
     git(source, "init", "--quiet")
@@ -169,7 +169,7 @@ async def test_a_repository_is_cloned_into_an_empty_workspace(bash: Bash, tmp_pa
     assert ".vscode makes other programs run commands, so it was moved to" in result.text
 
 
-async def test_what_ends_with_its_command_is_told(bash: Bash) -> None:
+async def test_processes_ended_with_the_command_are_reported(bash: Bash) -> None:
     """Otherwise the model would believe that a server started with & still runs."""
     result = await bash("sleep 68.5 & (exec -a x sleep 68.5) & echo started")
 
@@ -182,7 +182,7 @@ async def test_what_ends_with_its_command_is_told(bash: Bash) -> None:
     assert quiet.text.splitlines()[-1].startswith("[exit 3 · "), quiet.text
 
 
-async def test_background_runs_until_the_workspace_closes(bash: Bash) -> None:
+async def test_background_command_runs_until_the_workspace_closes(bash: Bash) -> None:
     result = await bash("echo up; exec sleep 64.5", background=True)
     assert result.text.startswith("Started as job 1. ")
     await until(lambda: processes_named("64.5"))
@@ -193,7 +193,7 @@ async def test_background_runs_until_the_workspace_closes(bash: Bash) -> None:
     assert not (bash.place.root / ".mcp.json").exists()
 
 
-async def test_a_background_command_is_watched_and_ended_by_later_calls(bash: Bash) -> None:
+async def test_later_call_can_kill_a_background_command_by_its_job_number(bash: Bash) -> None:
     """Each sandbox has its own processes: a process id of one means nothing in another."""
     result = await bash("echo up; setsid sleep 66.5 & sleep 66.5", background=True)
     assert isinstance(result.details, dict)
@@ -208,14 +208,14 @@ async def test_a_background_command_is_watched_and_ended_by_later_calls(bash: Ba
     assert "no such job" in (await bash("kill %1")).text
 
 
-async def test_a_hog_of_memory_is_killed_first(bash: Bash) -> None:
-    """Threat 15: memory use cannot be prevented, but the kernel knows which process to kill."""
+async def test_command_has_the_highest_oom_score(bash: Bash) -> None:
+    """Threat 15: memory use cannot be prevented, but the kernel kills the command first."""
     assert (await bash("cat /proc/self/oom_score_adj")).text.startswith("1000\n")
     assert Path("/proc/self/oom_score_adj").read_text() != "1000\n"
 
 
-async def test_a_storm_of_processes_is_gone_at_the_timeout(bash: Bash) -> None:
-    """Threat 15: a hundred daemons that ignore every request to end."""
+async def test_hundred_daemons_of_a_command_end_at_its_timeout(bash: Bash) -> None:
+    """Threat 15: daemons that ignore every request to end."""
     storm = (
         "for i in $(seq 100); do setsid sh -c \"trap '' TERM HUP; touch s$i; sleep 65.5\" & done;"
         " wait; sleep 65.5"
@@ -235,7 +235,7 @@ async def test_a_fork_bomb_meets_a_limit(bash: Bash) -> None:
 
 
 async def test_a_flood_is_killed(place: World) -> None:
-    """Threat 14: bounded memory and disk, and an end; nothing is read during the kill."""
+    """Threat 14: memory and disk use are bounded; nothing is read during the kill."""
     bash = shutil.which("bash")
     assert bash is not None
     confinement = await place.sandbox.confine(place.root)
@@ -254,7 +254,7 @@ async def test_a_flood_is_killed(place: World) -> None:
     assert 3_000_000 < output.total_bytes <= 3_000_000 + READ_BYTES_MAX
 
 
-async def test_modules_of_the_workspace_are_not_loaded_by_us(bash: Bash) -> None:
+async def test_python_modules_in_the_workspace_are_not_imported(bash: Bash) -> None:
     """Threat 12: no helper of a command is a Python process, which would import them."""
     (bash.place.root / "json.py").write_text("open('CANARY', 'w')")
     (bash.place.root / "sitecustomize.py").write_text("open('CANARY', 'w')")
@@ -264,7 +264,7 @@ async def test_modules_of_the_workspace_are_not_loaded_by_us(bash: Bash) -> None
     assert not (bash.place.root / "CANARY").exists()
 
 
-async def test_programs_of_the_workspace_are_not_started_by_us(
+async def test_bash_tool_starts_no_program_of_the_workspace(
     bash: Bash, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 13: the repository's programs are first on PATH."""
@@ -280,7 +280,7 @@ async def test_programs_of_the_workspace_are_not_started_by_us(
     assert not (bash.place.root / "CANARY").exists()
 
 
-async def test_required_without_a_sandbox_runs_nothing(tmp_path: Path) -> None:
+async def test_required_mode_refuses_commands_without_a_sandbox(tmp_path: Path) -> None:
     policy = Policy((tmp_path,), home=tmp_path, own=(), is_secret=lambda _path: False)
     sandbox = Sandbox(
         lambda: policy, mode="required", state_dir=tmp_path / "state", find=lambda *_places: ()
@@ -294,7 +294,7 @@ async def test_required_without_a_sandbox_runs_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-async def test_landlock_puts_back_and_says_so(
+async def test_landlock_restores_and_reports_changed_git_hooks(
     in_landlock: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(in_landlock.home))
@@ -308,7 +308,7 @@ async def test_landlock_puts_back_and_says_so(
     assert not (in_landlock.root / ".git" / "hooks" / "pre-commit").exists()
 
 
-async def test_no_descriptor_is_left(bash: Bash) -> None:
+async def test_sandboxed_commands_leak_no_file_descriptor(bash: Bash) -> None:
     """A session runs thousands of commands."""
     await bash("true")
     # Descriptors the event loop closes in its next turn, and uncollected ones of earlier tests.
@@ -325,7 +325,7 @@ async def test_no_descriptor_is_left(bash: Bash) -> None:
     assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - names
 
 
-def test_the_tools_take_the_sandbox(place: World) -> None:
+def test_with_permissions_allow_only_sandboxed_bash_can_require_approval(place: World) -> None:
     tools = builtin_tools(Workspace(place.root), place.sandbox, permissions="allow")
 
     assert [tool.name for tool in tools if tool.require_approval] == ["bash"]

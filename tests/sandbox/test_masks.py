@@ -1,4 +1,4 @@
-"""Secrets stay hidden wherever they lie, by whatever name, and whatever a command did to them."""
+"""Secrets stay hidden from commands: in any folder, under any name, and after being moved."""
 
 import os
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def test_a_rule_about_reading_binds_commands(rule: str) -> None:
         assert "ran" in output
 
 
-def test_a_rule_about_reading_outside_the_workspace_binds_commands() -> None:
+def test_read_deny_rule_hides_files_outside_the_workspace_from_commands() -> None:
     """Threat 4: as a whole folder, and by a pattern in it."""
 
     def outside(rule: str, root: Path) -> PathRules:
@@ -68,10 +68,10 @@ def test_a_rule_about_reading_outside_the_workspace_binds_commands() -> None:
 
 
 @pytest.mark.parametrize("command", ["cat priv/a.txt", "grep -r CANARY priv"])
-def test_the_program_binds_commands_by_rules_with_a_slash(
+def test_deny_option_with_a_slash_hides_files_from_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """Threat 4, C19: as the user writes it, in a mode that asks nothing."""
+    """Threat 4, C19: through the whole program, in the mode that asks nothing."""
     monkeypatch.chdir(tmp_path)
     secret(tmp_path / "priv" / "a.txt")
 
@@ -87,7 +87,7 @@ def test_the_program_binds_commands_by_rules_with_a_slash(
 @pytest.mark.parametrize(
     "command", ["echo x >> locked.txt", "rm -f locked.txt", "mv new locked.txt"]
 )
-def test_a_rule_about_editing_binds_commands(command: str) -> None:
+def test_edit_deny_rule_keeps_commands_from_changing_the_file(command: str) -> None:
     with world("bwrap", rules=denied("edit(locked.txt)")) as place:
         (place.root / "locked.txt").write_text("mine")
         (place.root / "new").write_text("theirs")
@@ -97,7 +97,7 @@ def test_a_rule_about_editing_binds_commands(command: str) -> None:
         assert (place.root / "locked.txt").read_text() == "mine"
 
 
-def test_what_a_rule_keeps_from_being_changed_is_not_made_either() -> None:
+def test_new_file_that_matches_an_edit_deny_rule_is_moved_away() -> None:
     with world("bwrap", rules=denied("edit(*.lock)")) as place:
         place.run("mkdir sub; echo x > sub/new.lock; echo y > sub/other")
 
@@ -122,7 +122,7 @@ def test_secrets_in_generated_folders_are_hidden(folder: str) -> None:
         assert ("public" in output) is True, "programs need the certificates they bring"
 
 
-def test_a_secret_stays_hidden_where_a_command_moves_it() -> None:
+def test_secret_moved_by_a_command_stays_hidden() -> None:
     """Threat 4: inside the sandbox the mask moves too; the next command gets new masks."""
     with world("bwrap", rules=denied("read(priv/**)")) as place:
         secret(place.root / "config" / "prod" / "k.pem")
@@ -155,8 +155,8 @@ def test_a_hard_link_of_a_secret_is_the_secret() -> None:
         assert output.count("Permission denied") == 3
 
 
-def test_a_folder_that_cannot_be_looked_into_is_hidden() -> None:
-    """Threat 4: a command removes our permission, and restores it in the next call."""
+def test_unreadable_folder_is_hidden_from_commands() -> None:
+    """Threat 4: a command could remove our permission, and restore it in the next call."""
     if os.geteuid() == 0:
         return  # Root can read everything.
     with world("bwrap") as place:
@@ -169,10 +169,10 @@ def test_a_folder_that_cannot_be_looked_into_is_hidden() -> None:
         assert CANARY not in output
 
 
-def test_thousands_of_folders_do_not_push_a_known_secret_out(
+def test_known_secret_stays_hidden_when_the_search_limit_is_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threat 4: a secret found once stays hidden even if the search ends before it."""
+    """Threat 4: a secret found once stays hidden even if the search stops before reaching it."""
     with world("bwrap") as place:
         monkeypatch.setattr(place.sandbox._policy._inside[0], "_directories_max", 50)
         secret(place.root / "config" / "prod" / ".env")
@@ -185,10 +185,10 @@ def test_thousands_of_folders_do_not_push_a_known_secret_out(
         assert CANARY not in place.output("cat config/prod/.env")
 
 
-async def test_a_tree_too_large_to_look_through_is_not_called_masked(
+async def test_tree_too_large_to_search_is_reported_as_incompletely_masked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threat 4: then folders are searched before a command may read them unasked."""
+    """Threat 4: folders are then searched before a command may read them unasked."""
     policy = pytest.importorskip("agent_cli.sandbox").Policy
     root = Path.cwd() / "ws"
     for number in range(10):
@@ -201,7 +201,7 @@ async def test_a_tree_too_large_to_look_through_is_not_called_masked(
     assert not made.is_complete()
 
 
-def test_the_index_tells_whether_it_saw_everything(tmp_path: Path) -> None:
+def test_secret_index_reports_whether_its_search_was_complete(tmp_path: Path) -> None:
     for number in range(3):
         secret(tmp_path / str(number) / ".env")
 
@@ -214,7 +214,7 @@ def test_the_index_tells_whether_it_saw_everything(tmp_path: Path) -> None:
     assert (shallow.is_complete, shallow.secrets) == (True, [])
 
 
-def test_a_moved_file_is_found_and_a_deleted_ones_number_is_not(tmp_path: Path) -> None:
+def test_moved_secret_is_followed_but_a_reused_inode_number_is_not(tmp_path: Path) -> None:
     """The inode number of a deleted file is soon reused."""
     names = OtherNames([tmp_path])
     moved, deleted = secret(tmp_path / "a"), secret(tmp_path / "b")
@@ -248,7 +248,7 @@ def test_a_moved_file_is_found_and_a_deleted_ones_number_is_not(tmp_path: Path) 
 def test_a_package_managers_settings_are_hidden_if_they_hold_a_token(
     name: str, text: str, holds: bool
 ) -> None:
-    """Threat 4: in most projects they hold none, and the package manager needs them."""
+    """Threat 4: in most projects they hold no token, and the package manager needs them."""
     with world("bwrap") as place:
         (place.root / name).write_text(text)
 

@@ -41,7 +41,7 @@ def owner() -> "tuple[subprocess.Popen[str], Path]":
 
 
 def test_the_folder_is_private_and_removed_with_its_owner(tmp_path: Path) -> None:
-    """Threat 21: another user must not enter, nor guess its name."""
+    """Threat 21: another user must not enter the folder, nor guess its name."""
     folder = OwnFolder()
     other = OwnFolder()
     mode = stat.S_IMODE(folder.path.stat().st_mode)
@@ -54,7 +54,7 @@ def test_the_folder_is_private_and_removed_with_its_owner(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_link_in_it_leads_to_stays_as_it_is(tmp_path: Path) -> None:
+def test_removing_the_folder_leaves_targets_of_its_links_unchanged(tmp_path: Path) -> None:
     """A command may put a link there, to a user's directory that is closed to others."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o555)
@@ -67,7 +67,7 @@ def test_what_a_link_in_it_leads_to_stays_as_it_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [elsewhere]
 
 
-def test_a_program_that_ends_leaves_nothing(tmp_path: Path) -> None:
+def test_temporary_folder_is_removed_when_the_program_ends(tmp_path: Path) -> None:
     process, path = owner()
     assert path.is_dir()
     with process:
@@ -76,8 +76,8 @@ def test_a_program_that_ends_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_program_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    """But nothing of a running one; nor folders that only look alike."""
+def test_folder_of_a_killed_program_is_removed_by_the_next_program(tmp_path: Path) -> None:
+    """Folders of running programs stay, and so do entries whose names only look alike."""
     (killed, left), (living, held) = owner(), owner()
     (tmp_path / "agent-cli-run-file").touch()
     (tmp_path / "agent-cli-run-link").symlink_to(held)

@@ -1,4 +1,4 @@
-"""The abilities of commands in each sandbox: a table, every row of it really run."""
+"""What commands can do in each sandbox: a table, each row of which is really run."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -158,7 +158,9 @@ def _worked(bench: Bench, row: Row) -> tuple[bool, str]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_in_bubblewrap(bubblewrap: Bench, row: Row) -> None:
+def test_each_row_works_or_fails_in_bubblewrap_as_the_table_says(
+    bubblewrap: Bench, row: Row
+) -> None:
     """Threats 1, 2, 4 and 11: outside, links, secrets and git's ways to start programs."""
     worked, output = _worked(bubblewrap, row)
 
@@ -172,15 +174,15 @@ def test_in_bubblewrap(bubblewrap: Bench, row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_in_landlock(landlock: Bench, row: Row) -> None:
-    """Threats 1 and 2; Landlock's gaps are listed here, and reverted afterwards."""
+def test_each_row_works_or_fails_in_landlock_as_the_table_says(landlock: Bench, row: Row) -> None:
+    """Threats 1 and 2: Landlock's gaps are listed here, and reverted afterwards."""
     worked, output = _worked(landlock, row)
 
     assert worked is row.landlock, output
 
 
-def test_what_landlock_cannot_guard_is_put_back(landlock: Bench) -> None:
-    """Threat 11: a hook or filter that exists when the user next runs git has won."""
+def test_changes_that_landlock_cannot_prevent_are_reverted(landlock: Bench) -> None:
+    """Threat 11: a hook or filter that is still there when the user next runs git has won."""
     root = landlock.world.root
     config = (root / ".git" / "config").read_bytes()
 

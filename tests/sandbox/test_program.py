@@ -39,8 +39,8 @@ def sandboxed() -> bool:
     return "none available" not in agent_cli("doctor").stdout
 
 
-def test_a_command_of_the_model_runs_in_the_sandbox(outside: Path) -> None:
-    """Threat 1: even without a question."""
+def test_models_commands_run_in_the_sandbox_by_default(outside: Path) -> None:
+    """Threat 1: even in the mode that asks nothing."""
     if not sandboxed():
         pytest.skip("no sandbox here")
 
@@ -49,30 +49,30 @@ def test_a_command_of_the_model_runs_in_the_sandbox(outside: Path) -> None:
     assert not outside.exists()
 
 
-def test_unsandboxed_is_refused_without_a_user_to_ask(outside: Path) -> None:
-    """Threat 19: not even yolo approves that."""
+def test_unsandboxed_command_is_refused_without_a_user_to_ask(outside: Path) -> None:
+    """Threat 19: not even yolo mode approves such a command."""
     answer = written_outside(unsandboxed=True)
 
     assert not outside.exists()
     assert "needs a person" in answer
 
 
-def test_the_user_can_switch_it_off(outside: Path) -> None:
+def test_user_can_switch_the_sandbox_off(outside: Path) -> None:
     written_outside(AGENT_CLI_SANDBOX__MODE="off")
 
     assert outside.read_text() == "x\n"
 
 
-def test_doctor_says_which_sandbox_is_in_force() -> None:
+def test_doctor_reports_which_sandbox_is_used() -> None:
     [line] = [line for line in agent_cli("doctor").stdout.splitlines() if " sandbox " in line]
 
     assert any(words in line for words in ("bubblewrap", "Landlock", "none available"))
 
 
-def test_one_shots_say_on_stderr_when_nothing_holds_commands(
+def test_one_shot_run_warns_on_stderr_if_no_sandbox_is_available(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Threat 21: in a mode that asks nothing, it would go unnoticed."""
+    """Threat 21: in a mode that asks nothing, a missing sandbox would go unnoticed."""
     monkeypatch.setattr(parts, "Sandbox", partial(Sandbox, find=lambda *_places: ()))
 
     assert "sandbox: none available" in warned_by_one_shot(monkeypatch, capfd)

