@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster; a fake package stands for Ray, in the real child process."""
+"""Runs on a Ray cluster; a fake package replaces Ray in the real child process."""
 
 import _thread
 import asyncio
@@ -38,8 +38,10 @@ def work(path: Path, name: str) -> TaskRun:
     return TaskRun(("-p=go",), path, output_dir)
 
 
-async def test_each_end_of_a_task_is_one_end_of_its_run(tmp_path: Path, log: Path) -> None:
-    """A lost one has no result and a reason; one that no node can run ends the batch."""
+async def test_ray_task_outcomes_map_to_finished_lost_and_not_started_runs(
+    tmp_path: Path, log: Path
+) -> None:
+    """A lost run has a reason and no result; a run that no node can start ends the batch."""
     async with asyncio.timeout(RUN_S), RayEngine(LOCAL, log) as engine:
         await asyncio.gather(*(engine.run(work(tmp_path, name)) for name in ("done", "crashed")))
         for name, sentence in (
@@ -66,7 +68,7 @@ async def test_each_end_of_a_task_is_one_end_of_its_run(tmp_path: Path, log: Pat
     assert log.read_text() == "Ray greets on stdout\nRay says goodbye on stdout\n"
 
 
-async def test_a_lost_connection_ends_the_batch(tmp_path: Path, log: Path) -> None:
+async def test_lost_connection_to_ray_ends_the_batch(tmp_path: Path, log: Path) -> None:
     """Ray's native code ends its process when the head of the cluster is lost."""
     async with asyncio.timeout(RUN_S), RayEngine(LOCAL, log) as engine:
         held = asyncio.ensure_future(engine.run(work(tmp_path, "held")))
@@ -79,7 +81,9 @@ async def test_a_lost_connection_ends_the_batch(tmp_path: Path, log: Path) -> No
             await held
 
 
-async def test_no_cluster_is_one_sentence(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreachable_ray_cluster_is_a_usage_error(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ray waits without a limit for an address that does not answer."""
     with pytest.raises(UsageError, match=r"\(auto\) cannot be used: Could not find any running"):
         async with asyncio.timeout(RUN_S), RayEngine("auto", log):
@@ -96,7 +100,9 @@ async def test_no_cluster_is_one_sentence(log: Path, monkeypatch: pytest.MonkeyP
             pass
 
 
-async def test_a_stop_while_it_connects_ends_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stop_ends_a_hanging_connection_attempt_to_ray(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_RAY_HANGS", "1")
     engine = RayEngine(LOCAL, log)
     asyncio.get_running_loop().call_later(0.05, engine.stop)
@@ -105,7 +111,7 @@ async def test_a_stop_while_it_connects_ends_it(log: Path, monkeypatch: pytest.M
         pass
 
 
-def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_ray_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_engine, "find_spec", lambda _name: None)
     with pytest.raises(UsageError, match=r"one more package: pip install 'agent-cli-repl\[ray\]'"):
         ray_address(None)
@@ -119,7 +125,7 @@ def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPat
             ray_address(wrong)
 
 
-def test_a_task_gets_credentials_and_nothing_else_of_ours() -> None:
+def test_ray_task_gets_our_credentials_and_no_other_variables() -> None:
     ours = {"ANTHROPIC_API_KEY": "k", "AGENT_CLI_MODEL": "m", "HOME": "/a", "GITHUB_TOKEN": "t"}
     node = {
         "HOME": "/b",
@@ -134,7 +140,7 @@ def test_a_task_gets_credentials_and_nothing_else_of_ours() -> None:
     assert node_environment(node, sent) == {"HOME": "/b", **sent}
 
 
-def test_a_node_that_differs_says_so(tmp_path: Path) -> None:
+def test_ray_node_reports_a_missing_folder_or_another_version(tmp_path: Path) -> None:
     order = {
         "options": [],
         "cwd": str(tmp_path),
@@ -147,8 +153,8 @@ def test_a_node_that_differs_says_so(tmp_path: Path) -> None:
     assert "install the same version" in run_on_node({**order, "version": "0"})
 
 
-def test_an_interrupt_as_rays_ends_the_task_in_an_orderly_way(tmp_path: Path) -> None:
-    """Ray cancels a task so; a blocking read would not notice it."""
+def test_interrupt_by_ray_aborts_the_run_with_a_result(tmp_path: Path) -> None:
+    """This is how Ray cancels a task; a blocking read would not notice."""
     gate = Gate()
     run = work(tmp_path, "a")
 

@@ -57,7 +57,7 @@ def results(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-async def test_runs_go_on_side_by_side_but_never_in_one_folder(tmp_path: Path) -> None:
+async def test_runs_are_parallel_but_never_in_the_same_or_nested_folders(tmp_path: Path) -> None:
     """Two agents in one tree, or in nested ones, would undo each other's work."""
     a, b = tmp_path / "a", tmp_path / "b"
     tasks = tasks_in(a, a, a / "sub", b, tmp_path / "c", tmp_path)
@@ -71,7 +71,7 @@ async def test_runs_go_on_side_by_side_but_never_in_one_folder(tmp_path: Path) -
         assert not other.is_relative_to(one)
 
 
-async def test_runs_that_change_nothing_share_a_folder(tmp_path: Path) -> None:
+async def test_read_only_runs_share_a_folder(tmp_path: Path) -> None:
     options = BatchOptions(jobs=3, shares_folders=True)
 
     _, engine = await run(
@@ -81,8 +81,8 @@ async def test_runs_that_change_nothing_share_a_folder(tmp_path: Path) -> None:
     assert engine.most == 3
 
 
-async def test_a_run_that_is_lost_is_done_again_up_to_a_limit(tmp_path: Path) -> None:
-    """Also one lost by a signal from outside; a task that never ends still has a result."""
+async def test_lost_run_is_repeated_up_to_a_limit(tmp_path: Path) -> None:
+    """So is a run aborted by a signal; a task that never finishes still has a result."""
     aborted = {**DONE, "stop_reason": "aborted", "exit_code": 143}
     left: dict[str, list[dict[str, Any] | None]] = {
         "t0": [None, aborted, DONE],
@@ -111,7 +111,7 @@ async def test_a_run_that_answered_before_the_signal_is_done(tmp_path: Path) -> 
     assert results(tmp_path / "out")["t0"]["status"] == "done"
 
 
-async def test_the_last_line_of_stderr_is_the_error(tmp_path: Path) -> None:
+async def test_last_line_of_stderr_is_the_error_of_a_failed_run(tmp_path: Path) -> None:
     def leave(_id: str, work: TaskRun) -> dict[str, Any]:
         (work.output_dir / "stderr.log").write_text("read a.txt\nagent-cli: no such model\n\n")
         return {**DONE, "exit_code": 1, "stop_reason": "error"}
@@ -134,7 +134,7 @@ def cost_limit(work: TaskRun) -> int:
     jobs=st.integers(1, 5),
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_the_budget_holds_over_runs_that_are_lost_and_batches_that_are_resumed(
+async def test_budget_holds_across_lost_runs_and_resumed_batches(
     tmp_path_factory: pytest.TempPathFactory,
     costs: list[tuple[float, bool]],
     cap: int,
@@ -165,7 +165,7 @@ async def test_the_budget_holds_over_runs_that_are_lost_and_batches_that_are_res
     assert done.isdisjoint({task.id for task in batch.state.pending})
 
 
-async def test_a_task_waits_for_the_money_that_running_ones_may_not_need(tmp_path: Path) -> None:
+async def test_task_waits_for_budget_reserved_by_running_tasks(tmp_path: Path) -> None:
     tasks = tasks_in(*(tmp_path / str(number) for number in range(3)))
     options = BatchOptions(jobs=3, cap=1_000_000)
 
@@ -181,7 +181,7 @@ async def test_a_task_waits_for_the_money_that_running_ones_may_not_need(tmp_pat
     assert {cost_limit(work) for work in engine.started} == {1_000_000}
 
 
-async def test_a_signal_stops_it_and_the_same_batch_goes_on(tmp_path: Path) -> None:
+async def test_batch_stopped_by_a_signal_can_be_resumed(tmp_path: Path) -> None:
     """Interrupted runs are repeated; finished ones are not."""
     tasks = tasks_in(*(tmp_path / str(number) for number in range(4)))
 
@@ -206,8 +206,10 @@ async def test_a_signal_stops_it_and_the_same_batch_goes_on(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("rest", [b"", b'{"id": "t0", "sta', b'{"id": "t0", "status": "done"}'])
-async def test_a_result_that_was_not_written_down_is_taken_up(tmp_path: Path, rest: bytes) -> None:
-    """Killed before its line was complete: the run is not paid for twice."""
+async def test_result_missing_from_the_results_file_is_recovered(
+    tmp_path: Path, rest: bytes
+) -> None:
+    """The batch was killed before the line was complete; the run is not paid for twice."""
     out = tmp_path / "out"
     await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
     (out / "RESULTS.jsonl").write_bytes(rest)
@@ -218,7 +220,7 @@ async def test_a_result_that_was_not_written_down_is_taken_up(tmp_path: Path, re
     assert results(out)["t0"]["text"] == "Done."
 
 
-async def test_what_an_earlier_batch_lost_is_charged(tmp_path: Path) -> None:
+async def test_run_lost_by_an_earlier_batch_is_charged_in_full(tmp_path: Path) -> None:
     """The cost of a run killed with its batch is unknown, so its whole limit counts."""
     out = tmp_path / "out"
     with BatchFolder(out) as folder:
@@ -235,7 +237,7 @@ async def test_what_an_earlier_batch_lost_is_charged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", [NotStarted("no process"), GitError("no worktree")])
 async def test_a_run_that_was_not_started_is_not_charged(tmp_path: Path, fault: Exception) -> None:
-    """The whole budget is left for the batch that goes on."""
+    """The whole budget remains for the resumed batch."""
     out, budget, tasks = tmp_path / "out", Budget(1_000_000), tasks_in(tmp_path)
 
     def leave(_id: str, _work: TaskRun) -> dict[str, Any]:
@@ -252,7 +254,7 @@ async def test_a_run_that_was_not_started_is_not_charged(tmp_path: Path, fault: 
     assert results(out)["t0"]["status"] == ("done" if spent else "lost")
 
 
-async def test_a_folder_that_cannot_be_written_ends_the_batch_with_one_sentence(
+async def test_unwritable_output_folder_ends_the_batch_with_an_error(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"
@@ -266,8 +268,8 @@ async def test_a_folder_that_cannot_be_written_ends_the_batch_with_one_sentence(
         await run(out, tasks_in(tmp_path), leave)
 
 
-def test_half_a_line_on_a_full_disk_does_not_damage_the_next(tmp_path: Path) -> None:
-    """Runs that end after it was full are written down, and the batch can go on."""
+def test_partial_line_on_a_full_disk_does_not_damage_the_next_line(tmp_path: Path) -> None:
+    """Later results are written, and the batch can be resumed."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with BatchFolder(tmp_path) as folder:
         # Larger than the files that others write meanwhile.
@@ -285,8 +287,8 @@ def test_half_a_line_on_a_full_disk_does_not_damage_the_next(tmp_path: Path) -> 
         assert [*folder.results] == ["a", "c"]
 
 
-def test_a_run_that_could_not_be_listed_leaves_nothing_to_pay_for(tmp_path: Path) -> None:
-    """Also if its prompt cannot be written: it has not started."""
+def test_run_whose_prompt_cannot_be_written_is_not_recorded(tmp_path: Path) -> None:
+    """It has not started, so there is nothing to pay for."""
     attempt = Attempt("t0", 1, "as it was", reserved=400_000)
     (tmp_path / "tasks").write_text("in the way")
 
@@ -299,8 +301,8 @@ def test_a_run_that_could_not_be_listed_leaves_nothing_to_pay_for(tmp_path: Path
         assert folder.attempts == []
 
 
-async def test_files_of_an_older_batch_are_no_result(tmp_path: Path) -> None:
-    """Somebody removed the lists to start anew, and the run is lost."""
+async def test_run_files_of_an_older_batch_do_not_count_as_a_result(tmp_path: Path) -> None:
+    """The user removed the lists to start over, and the new run is lost."""
     out = tmp_path / "out"
     await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
     for name in ("RESULTS.jsonl", "attempts.jsonl"):
@@ -313,7 +315,7 @@ async def test_files_of_an_older_batch_are_no_result(tmp_path: Path) -> None:
     assert results(out)["t0"]["status"] == "lost"
 
 
-def test_one_batch_works_in_a_folder_at_a_time(tmp_path: Path) -> None:
+def test_only_one_batch_at_a_time_uses_an_output_folder(tmp_path: Path) -> None:
     with (
         BatchFolder(tmp_path / "out"),
         pytest.raises(UsageError, match="another batch works in"),
@@ -323,7 +325,7 @@ def test_one_batch_works_in_a_folder_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-async def test_a_task_that_was_changed_is_refused(tmp_path: Path) -> None:
+async def test_changed_task_is_refused_when_a_batch_is_resumed(tmp_path: Path) -> None:
     """Its result would be that of another prompt."""
     out = tmp_path / "out"
     await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
@@ -340,7 +342,7 @@ async def test_a_task_that_was_changed_is_refused(tmp_path: Path) -> None:
         ("attempts.jsonl", '{"id": "a", "later": 1}\n', "attempts.jsonl is of another version"),
     ],
 )
-def test_a_folder_with_other_things_in_it_is_refused(
+def test_output_folder_with_foreign_files_is_refused(
     tmp_path: Path, name: str, content: str, sentence: str
 ) -> None:
     (tmp_path / name).write_text(content)

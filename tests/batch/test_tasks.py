@@ -1,4 +1,4 @@
-"""The file of tasks: every fault in it is reported before anything starts."""
+"""The task file: every fault in it is reported before anything starts."""
 
 import json
 import subprocess
@@ -31,10 +31,10 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_folders_and_files_are_relative_to_the_file_of_tasks(
+def test_paths_in_tasks_are_relative_to_the_task_file(
     tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batch means the same wherever it is started; blank lines are no tasks."""
+    """The batch means the same wherever it is started; blank lines are skipped."""
     (tmp_path / "task.md").write_text("Fix it.\n")
     file = write(
         tmp_path / "tasks.jsonl",
@@ -82,7 +82,7 @@ def test_folders_and_files_are_relative_to_the_file_of_tasks(
         ({**GOOD, "id": "b", "modle": "x"}, "there is no field 'modle'; there are id, prompt"),
     ],
 )
-def test_each_fault_is_one_sentence_with_its_line(
+def test_each_fault_in_the_task_file_is_reported_with_its_line_number(
     tmp_path: Path, repository: Path, line: object, sentence: str
 ) -> None:
     file = write(tmp_path / "tasks.jsonl", GOOD, line)
@@ -96,7 +96,7 @@ def test_each_fault_is_one_sentence_with_its_line(
     assert "\n" not in told
 
 
-def test_the_first_ten_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_first_ten_faults_of_the_task_file_are_reported_together(tmp_path: Path) -> None:
     file = write(tmp_path / "tasks.jsonl", *["{"] * 13)
 
     with pytest.raises(UsageError) as refused:
@@ -110,7 +110,7 @@ def test_the_first_ten_faults_are_told_at_once(tmp_path: Path) -> None:
     ("content", "sentence"),
     [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8"), (b"\n", "holds no task")],
 )
-def test_a_file_that_cannot_be_used_is_one_sentence(
+def test_unusable_task_file_is_refused_with_the_reason(
     tmp_path: Path, content: bytes | None, sentence: str
 ) -> None:
     file = tmp_path / "tasks.jsonl"
