@@ -6,7 +6,7 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.cli.batch import worker_options
 
 
-def test_options_are_handed_on_with_absolute_paths() -> None:
+def test_batch_options_are_passed_to_runs_with_absolute_paths() -> None:
     """A run works in another folder, where relative paths would mean other files."""
     here = Path.cwd()
     words = (

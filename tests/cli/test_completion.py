@@ -161,15 +161,15 @@ def test_fish_completes_commands_options_and_their_values() -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_bash_offers_a_commands_own_switches_behind_it_only(script: str) -> None:
-    """--revoke has a meaning for `trust` alone."""
+def test_bash_offers_a_commands_own_switches_only_after_the_command(script: str) -> None:
+    """`--revoke` means something for `trust` only."""
     assert completed(script, "trust", "--re") == ["--revoke", "--resume", "--record", "--replay"]
     assert completed(script, "--rev") == []
     assert completed(script, "sessions", "list", "--js") == ["--json", "--json-schema"]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_bash_completes_the_sessions_there_are_now(script: str) -> None:
+def test_bash_completes_the_ids_of_current_sessions(script: str) -> None:
     """Listed when the key is pressed: sessions newer than the script are included."""
     assert completed(script, "--resume", "") == []
     conversation = Conversation()
@@ -214,7 +214,7 @@ def test_each_shells_script_names_every_option_and_command(shell: str) -> None:
         assert (read.returncode, read.stderr) == (0, "")
 
 
-def test_the_levels_of_effort_are_those_of_the_settings() -> None:
+def test_completed_effort_levels_match_the_settings() -> None:
     """The table is read before the settings' schema is imported, so it repeats them."""
     assert OPTIONS["--effort"].values.split() == [*get_args(Effort)]
 

@@ -35,7 +35,7 @@ def asked(*ids: str) -> Generator[Terminal]:
         yield terminal
 
 
-def test_a_script_says_yes_first() -> None:
+def test_deletion_in_a_script_needs_the_yes_option() -> None:
     """A pipe cannot be asked; nothing of the session is left, and others stay."""
     session, other = keep("hello"), keep("stay")
     unasked = agent_cli("sessions", "delete", session.id, stdin="y\n")
@@ -51,7 +51,7 @@ def test_a_script_says_yes_first() -> None:
     assert agent_cli("sessions", "show", session.id).code == 2
 
 
-def test_an_unknown_session_is_told_and_an_open_one_is_kept() -> None:
+def test_deletion_refuses_unknown_and_open_sessions() -> None:
     session = keep("hello")
     opened, _ = SessionStore(sessions_dir()).resume(session.id)
 
@@ -68,7 +68,7 @@ def test_an_unknown_session_is_told_and_an_open_one_is_kept() -> None:
 
 
 @pytest.mark.parametrize("answer", ["n\r", "\r", "\x04"])
-def test_only_a_yes_deletes(answer: str) -> None:
+def test_only_a_yes_deletes_the_session(answer: str) -> None:
     session = keep("hello")
 
     with asked(session.id) as terminal:
@@ -79,7 +79,7 @@ def test_only_a_yes_deletes(answer: str) -> None:
     assert session.path.exists()
 
 
-def test_a_person_sees_what_would_go_without_its_secrets() -> None:
+def test_deletion_question_lists_the_sessions_with_secrets_masked() -> None:
     """Once for all of them: id, last used, first words."""
     one, two = keep(f"use the key {KEY} now"), keep("another")
 
@@ -94,7 +94,7 @@ def test_a_person_sees_what_would_go_without_its_secrets() -> None:
     assert [*sessions_dir().glob("*.jsonl")] == []
 
 
-def test_ctrl_c_at_the_question_deletes_nothing() -> None:
+def test_ctrl_c_at_the_deletion_question_deletes_nothing() -> None:
     session = keep("hello")
 
     with asked(session.id) as terminal:

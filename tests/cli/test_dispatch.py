@@ -7,8 +7,8 @@ from tests.messages_api import reply, serve_in_thread
 from tests.repl.terminal import Terminal
 
 
-def test_what_is_piped_in_is_one_prompt() -> None:
-    """`cat log | agent-cli`: every line of the log was a separate prompt, and was paid for."""
+def test_piped_input_is_sent_as_one_prompt() -> None:
+    """`cat log | agent-cli` used to send, and pay for, each line as a prompt of its own."""
     log = "error: one\n/exit\nerror: two\n"
     with serve_in_thread(reply("A log."), reply("Two errors.")) as api:
         alone = agent_cli(api=api, stdin=log)
@@ -21,7 +21,7 @@ def test_what_is_piped_in_is_one_prompt() -> None:
     assert sent == [log.strip(), f"how many errors?\n\n{log.strip()}"]
 
 
-def test_nothing_piped_in_is_a_usage_error() -> None:
+def test_empty_piped_input_is_a_usage_error() -> None:
     """As for `-p -`: exit code 2, and no request."""
     ended = agent_cli(stdin="\n")
 
@@ -29,8 +29,8 @@ def test_nothing_piped_in_is_a_usage_error() -> None:
     assert ended.stderr.startswith("there is no prompt")
 
 
-def test_a_script_of_prompts_is_asked_for_by_name() -> None:
-    """From a file or from stdin, one prompt or command a line."""
+def test_prompts_from_runs_each_line_as_a_prompt_or_command() -> None:
+    """From a file or from stdin."""
     Path("prompts.txt").write_text("one\n/usage\ntwo\\\nlines\n")
     with serve_in_thread(*[reply("ok")] * 3) as api:
         from_file = agent_cli("--prompts-from", "prompts.txt", api=api)

@@ -18,7 +18,7 @@ def guard(command: str, **more: Json) -> list[Json]:
     return [{"matcher": "Bash", "hooks": [{"type": "command", "command": command, **more}]}]
 
 
-def test_hooks_are_listed_with_their_kind_and_place() -> None:
+def test_hooks_list_shows_event_command_and_kind() -> None:
     claude_settings(PreToolUse=guard("check.sh"), FileChanged=[])
 
     run = agent_cli("hooks", "list")
@@ -26,7 +26,7 @@ def test_hooks_are_listed_with_their_kind_and_place() -> None:
     assert run.stdout.startswith("PreToolUse Bash: check.sh (guard, ")
 
 
-def test_a_hook_is_tried_with_an_input(tmp_path: Path) -> None:
+def test_hooks_test_runs_a_hook_with_the_given_input(tmp_path: Path) -> None:
     claude_settings(PreToolUse=guard("grep -q 'rm -rf' && { echo no >&2; exit 2; } || true"))
     given = tmp_path / "input.json"
     given.write_text(json.dumps({"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}))
@@ -39,7 +39,7 @@ def test_a_hook_is_tried_with_an_input(tmp_path: Path) -> None:
     assert (harmless.code, harmful.code) == (0, 0)
 
 
-def test_a_guard_that_cannot_run_fails_its_test() -> None:
+def test_hooks_test_fails_for_a_guard_that_cannot_run() -> None:
     claude_settings(PreToolUse=guard("./gone.sh"))
 
     run = agent_cli("hooks", "test", "PreToolUse")
@@ -48,7 +48,7 @@ def test_a_guard_that_cannot_run_fails_its_test() -> None:
     assert "there is no" in run.stdout
 
 
-def test_hooks_of_claude_code_are_printed_for_our_settings() -> None:
+def test_hooks_import_prints_claude_codes_hooks_as_toml() -> None:
     groups = guard('echo "a" | b', timeout=5)
     claude_settings(PreToolUse=groups)
 
@@ -57,7 +57,7 @@ def test_hooks_of_claude_code_are_printed_for_our_settings() -> None:
     assert tomllib.loads(run.stdout) == {"hooks": {"PreToolUse": groups}}
 
 
-def test_doctor_names_a_program_that_cannot_run() -> None:
+def test_doctor_names_a_hook_program_that_cannot_run() -> None:
     claude_settings(PreToolUse=guard("./gone.sh"))
 
     run = agent_cli("doctor")
@@ -66,7 +66,7 @@ def test_doctor_names_a_program_that_cannot_run() -> None:
     assert "PreToolUse ./gone.sh: there is no" in run.stdout
 
 
-def test_an_unknown_event_or_command_is_one_sentence() -> None:
+def test_unknown_hook_event_or_command_is_refused() -> None:
     unknown, wrong = agent_cli("hooks", "test", "Nothing"), agent_cli("hooks", "fly")
 
     assert (unknown.code, wrong.code) == (2, 2)

@@ -15,7 +15,7 @@ from agent_cli.cli.main import run
 from agent_cli.system import stop_signals
 
 
-def test_a_reader_that_went_away_is_no_error(
+def test_closed_stdout_is_no_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`agent-cli --help | true` used to end in a traceback."""
@@ -30,7 +30,7 @@ def test_a_reader_that_went_away_is_no_error(
     assert (exit_code, capsys.readouterr().err) == (141, "")
 
 
-def test_a_home_directory_out_of_reach_is_a_sentence(
+def test_inaccessible_home_directory_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As after `sudo -u`, where it used to end in a traceback. Root may look everywhere."""
@@ -54,7 +54,7 @@ def test_a_home_directory_out_of_reach_is_a_sentence(
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_a_signal_before_there_is_a_run_ends_with_a_result(
+def test_signal_before_the_run_starts_still_prints_a_result(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int, output_format: str
 ) -> None:
     """S1-30: on a busy machine the start takes seconds, and a reader of JSON waits for a result."""

@@ -22,7 +22,7 @@ def explained(*words: str) -> dict[str, str]:
     return found
 
 
-def test_the_verdict_names_the_rule_with_its_line_and_every_command() -> None:
+def test_permissions_explain_names_the_rule_its_line_and_each_command() -> None:
     """In a script, one of several commands decides."""
     rules = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "permissions.toml")
     rules.parent.mkdir(parents=True)
@@ -60,7 +60,7 @@ def test_the_verdict_names_the_rule_with_its_line_and_every_command() -> None:
         (("mcp__web__search", "{}", "--allow", "mcp__web__*"), "allow", "the rule mcp__web__*"),
     ],
 )
-def test_what_is_explained_is_what_would_be_decided(
+def test_permissions_explain_gives_the_verdict_and_the_reason(
     words: tuple[str, ...], verdict: str, why: str
 ) -> None:
     """Plain commands and paths are accepted; JSON has all details."""
@@ -80,7 +80,9 @@ def test_what_is_explained_is_what_would_be_decided(
         (("bash", "ls", "--deny", "bash("), "flag --deny: 'bash(' is not a rule"),
     ],
 )
-def test_what_cannot_be_explained_is_one_sentence(words: tuple[str, ...], complaint: str) -> None:
+def test_permissions_explain_refuses_invalid_input_with_the_reason(
+    words: tuple[str, ...], complaint: str
+) -> None:
     """Exit code 2, as for every mistake on the command line."""
     run = agent_cli("permissions", "explain", *words)
 
@@ -88,7 +90,7 @@ def test_what_cannot_be_explained_is_one_sentence(words: tuple[str, ...], compla
     assert complaint in run.stderr
 
 
-def test_what_is_explained_is_shown_and_never_obeyed() -> None:
+def test_permissions_explain_escapes_control_characters() -> None:
     """Threats 7 and 8: a pasted command may hold escape sequences."""
     run = agent_cli("permissions", "explain", "bash", json.dumps({"command": "ls \x1b[2J\u202e"}))
 
@@ -97,7 +99,7 @@ def test_what_is_explained_is_shown_and_never_obeyed() -> None:
     assert "\u202e" not in run.stdout
 
 
-def test_a_tool_of_a_server_that_was_approved_as_reading_runs_unasked() -> None:
+def test_mcp_tool_approved_as_read_only_is_allowed() -> None:
     """The server is not started; another program of that name was not approved."""
     server = ServerConfig(name="docs", transport="stdio", command="docs-server")
     settings = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "appsettings.toml")

@@ -1,4 +1,4 @@
-"""Calls left waiting by a kill, decided after the restart: in a shell and in the REPL."""
+"""Tool calls left waiting by a kill are decided after the restart, in a shell or in the REPL."""
 
 import re
 import signal
@@ -85,7 +85,7 @@ def decided_without_restart() -> tuple[str, list[object]]:
     return told
 
 
-def test_a_question_outlives_a_kill() -> None:
+def test_pending_approval_survives_a_kill_and_can_be_given_later() -> None:
     """S2-31: the file, the transcript and the requests equal those without a kill."""
     expected = decided_without_restart()
 
@@ -106,7 +106,7 @@ def test_a_question_outlives_a_kill() -> None:
     ("options", "asked"),
     [((), "claude-opus-5"), (("--model", "claude-haiku-5-5"), "claude-haiku-5-5")],
 )
-def test_a_prompt_with_a_model_of_its_own_keeps_it_over_a_restart(
+def test_prompt_with_its_own_model_keeps_that_model_over_a_restart(
     options: tuple[str, ...], asked: str
 ) -> None:
     """S2-31, S2-54: unless the person who resumes it names another one."""
@@ -121,7 +121,7 @@ def test_a_prompt_with_a_model_of_its_own_keeps_it_over_a_restart(
 
 
 @pytest.mark.parametrize(("order", "before"), [("defer", ["one"]), ("batch", [])])
-def test_calls_around_a_question_run_once_and_answer_in_order(
+def test_calls_around_a_pending_approval_run_once_with_ordered_results(
     order: str, before: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S2-35, C4: calls after the question wait with it, across a kill too."""
@@ -146,7 +146,7 @@ def test_calls_around_a_question_run_once_and_answer_in_order(
     assert api.refusals == []
 
 
-def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:
+def test_repl_asks_for_the_pending_approval_once_a_session_is_chosen() -> None:
     """S2-31: a closed window decides nothing; `--resume` without an id lists waiting sessions."""
     with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
         id = asked_and_ended(api, signal.SIGHUP, term="xterm-256color")
@@ -165,7 +165,7 @@ def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:
     assert api.refusals == []
 
 
-def test_the_repl_without_a_screen_asks_at_once_too() -> None:
+def test_repl_on_a_dumb_terminal_asks_for_the_pending_approval_first() -> None:
     """S2-31: before anything is typed; the new prompt comes after the old one's calls."""
     answers = reply("I write.", WRITE, LOOK), reply("It is made."), reply("Well.")
     with serve_in_thread(*answers) as api:
@@ -202,7 +202,7 @@ def decided(*arguments: str, answers: tuple[str, ...] = ("Done.",)) -> tuple[Fin
     return run, [str(result) for request in api.requests for result in results_in(request.body)]
 
 
-def test_a_no_is_an_answer_with_its_reason() -> None:
+def test_reason_of_a_rejected_call_reaches_the_model() -> None:
     """S2-33: the model reads it, and the run continues."""
     id = waiting_session()
 
@@ -214,7 +214,7 @@ def test_a_no_is_an_answer_with_its_reason() -> None:
     assert "rejected, error\n    not on a Friday" in shown(id)
 
 
-def test_a_second_decision_changes_nothing() -> None:
+def test_second_decision_about_a_call_changes_nothing() -> None:
     """S2-32: neither a call nor a request."""
     id = waiting_session()
     decided("approve", id)
@@ -229,7 +229,7 @@ def test_a_second_decision_changes_nothing() -> None:
     assert shown(id) == before
 
 
-def test_what_cannot_be_decided_is_told() -> None:
+def test_invalid_decision_is_refused_and_nothing_runs() -> None:
     """A wrong call, no call, a wrong session: one sentence each, and nothing runs."""
     id = waiting_session()
 
@@ -243,7 +243,9 @@ def test_what_cannot_be_decided_is_told() -> None:
     assert not Path("made.txt").exists()
 
 
-def test_a_call_runs_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_call_can_only_be_approved_in_its_own_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """In another directory, a relative path would mean another file."""
     id = waiting_session()
     elsewhere = Path("elsewhere").resolve()
@@ -258,7 +260,7 @@ def test_a_call_runs_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(elsewhere.iterdir()) == []
 
 
-def test_the_next_question_waits_too() -> None:
+def test_next_approval_of_the_same_run_waits_for_a_decision_too() -> None:
     """S2-34: an unattended run leaves it to the next decision, and names the command."""
     id = waiting_session()
     again = tool_use("write", {"path": "second.txt", "content": "2"}, id="toolu_second")
@@ -273,7 +275,7 @@ def test_the_next_question_waits_too() -> None:
     assert Path("second.txt").read_text() == "2"
 
 
-def test_a_prompt_does_not_answer_the_question() -> None:
+def test_prompt_does_not_answer_a_pending_approval() -> None:
     """S2-31: `-p` on a waiting session keeps the question and names the command to answer it."""
     id = waiting_session()
 

@@ -33,7 +33,7 @@ def session() -> Session:
     return session
 
 
-def test_a_session_is_replayed_byte_for_byte(session: Session) -> None:
+def test_replay_prints_the_same_transcript_as_sessions_show(session: Session) -> None:
     """S2-44, S2-49: from the file alone, wherever it is, and without the hidden prompt."""
     elsewhere = Path("elsewhere.jsonl")
     elsewhere.write_bytes(session.path.read_bytes())
@@ -46,7 +46,7 @@ def test_a_session_is_replayed_byte_for_byte(session: Session) -> None:
     assert "Nobody sees this" not in shown.stdout
 
 
-def test_a_recording_is_told_from_a_session() -> None:
+def test_replay_refuses_a_recording_of_model_replies() -> None:
     """S2-44: `--record` keeps the model's replies, not the session."""
     with serve_in_thread(reply("Hello.")) as api:
         agent_cli("--record", "said.jsonl", "--no-session", "-p", "Hi", api=api)
@@ -59,7 +59,7 @@ def test_a_recording_is_told_from_a_session() -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"hello\n", b"[1]\n", b"\xff\n"])
-def test_what_is_no_session_is_told_so(content: bytes | None) -> None:
+def test_replay_refuses_a_file_that_is_not_a_session(content: bytes | None) -> None:
     if content is not None:
         Path("notes").write_bytes(content)
 
@@ -71,7 +71,7 @@ def test_what_is_no_session_is_told_so(content: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("to", ["md", "html", "json", "atif"])
-def test_an_export_takes_the_secrets_out(session: Session, to: str) -> None:
+def test_session_export_masks_secrets(session: Session, to: str) -> None:
     """The record must replay exactly; an export for others need not."""
     exported = agent_cli("sessions", "export", session.id, to)
 
@@ -81,7 +81,7 @@ def test_an_export_takes_the_secrets_out(session: Session, to: str) -> None:
     assert KEY in session.path.read_text()
 
 
-def test_damage_is_named_and_counted(session: Session) -> None:
+def test_sessions_verify_names_and_counts_damage(session: Session) -> None:
     """A line cut off by a kill is reported as well, but counts as no loss."""
     whole = agent_cli("sessions", "verify")
     data = session.path.read_bytes()
@@ -100,7 +100,7 @@ def test_damage_is_named_and_counted(session: Session) -> None:
     )
 
 
-def test_lists_and_checks_are_json_on_request(session: Session) -> None:
+def test_sessions_list_and_verify_print_json(session: Session) -> None:
     """Scripts read the same facts as people."""
     listed = json.loads(agent_cli("sessions", "list", "--json").stdout)
     checked = json.loads(agent_cli("sessions", "verify", "--json").stdout)
@@ -109,7 +109,7 @@ def test_lists_and_checks_are_json_on_request(session: Session) -> None:
     assert checked == {session.id: []}
 
 
-def test_words_are_searched_in_all_sessions(session: Session) -> None:
+def test_sessions_search_finds_words_and_masks_secrets(session: Session) -> None:
     """Lines for people and scripts, JSON for programs; a key in a tool's output is in neither."""
     shown = agent_cli("sessions", "search", "anthropic_api_key")
     as_json = agent_cli("sessions", "search", "I print", "--json")

@@ -1,4 +1,4 @@
-"""`--worktree`: a session beside the working tree, and the state it leaves."""
+"""`--worktree`: a session in a git worktree of its own, and the state it leaves."""
 
 import subprocess
 from pathlib import Path
@@ -39,7 +39,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_what_is_changed_is_kept_and_told_how_to_merge(repository: Path) -> None:
+def test_changed_worktree_is_kept_and_its_merge_commands_are_printed(repository: Path) -> None:
     """Files and commits are in the worktree alone; the commands in the message work as printed."""
     with serve_in_thread(reply(WRITE), reply(COMMIT), reply("Done.")) as api:
         ended = agent_cli("-p", "go", "--worktree", "fix", *YOLO, api=api)
@@ -56,7 +56,7 @@ def test_what_is_changed_is_kept_and_told_how_to_merge(repository: Path) -> None
     assert git("branch", folder=repository) == "* main"
 
 
-def test_one_without_changes_is_removed(repository: Path) -> None:
+def test_worktree_without_changes_is_removed(repository: Path) -> None:
     """With its branch; without a name one is generated."""
     with serve_in_thread(reply("Nothing to do.")) as api:
         ended = agent_cli("-p", "go", "--worktree", api=api)
@@ -67,7 +67,7 @@ def test_one_without_changes_is_removed(repository: Path) -> None:
     assert len(git("worktree", "list", folder=repository).splitlines()) == 1
 
 
-def test_a_name_again_goes_on_in_the_same_worktree(repository: Path) -> None:
+def test_repeated_worktree_name_reuses_the_worktree(repository: Path) -> None:
     """`-c` finds its session; files on the command line are relative to the shell's directory."""
     Path("prompt.txt").write_text("and now?")
     with serve_in_thread(reply(WRITE), reply("Done."), reply("As I said.")) as api:
@@ -84,7 +84,7 @@ def test_a_name_again_goes_on_in_the_same_worktree(repository: Path) -> None:
     assert Path("out", "result.json").exists()
 
 
-def test_the_repl_works_in_it_too(repository: Path) -> None:
+def test_repl_works_in_the_worktree(repository: Path) -> None:
     """Shell escapes included, and the message comes after the last prompt."""
     with (
         serve_in_thread(reply("Hello.")) as api,
@@ -100,8 +100,8 @@ def test_the_repl_works_in_it_too(repository: Path) -> None:
     assert "1 file not committed" in terminal.text
 
 
-def test_trust_follows_where_the_same_acts(repository: Path) -> None:
-    """It ends with the worktree; a commit with other effects needs trust of its own."""
+def test_worktree_inherits_trust_if_its_settings_are_the_same(repository: Path) -> None:
+    """Trust ends with the worktree; a commit with other settings needs trust of its own."""
     store = TrustStore.of_user()
     store.trust(repository / "sub")
     Path("appsettings.toml").write_text("max_rounds = 7\n")
@@ -118,7 +118,7 @@ def test_trust_follows_where_the_same_acts(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["fix it", "../up", "a..b", "-x", "a.lock", "x" * 80])
-def test_a_name_that_git_or_a_folder_would_not_take_is_refused(repository: Path, name: str) -> None:
+def test_invalid_worktree_name_is_refused(repository: Path, name: str) -> None:
     """A prompt after the option is such a name, too."""
     ended = agent_cli("-p", "go", f"--worktree={name}")
 
@@ -126,7 +126,9 @@ def test_a_name_that_git_or_a_folder_would_not_take_is_refused(repository: Path,
     assert "cannot be a name" in ended.stderr
 
 
-def test_a_missing_worktree_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worktree_option_explains_why_there_can_be_no_worktree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Outside of a repository, before the first commit, and for commands without a session."""
     outside = agent_cli("-p", "go", "--worktree")
     git("init", "-q")

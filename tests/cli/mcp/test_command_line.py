@@ -123,14 +123,16 @@ def test_a_server_is_added_tested_listed_and_removed() -> None:
         ),
     ],
 )
-def test_options_of_a_command_are_its_own(words: str, entry: dict[str, object]) -> None:
-    """As users copy it from a server's page; after a URL, options are ours."""
+def test_mcp_add_leaves_options_after_the_command_to_the_server(
+    words: str, entry: dict[str, object]
+) -> None:
+    """Users paste the command from a server's page; after a URL, options are ours."""
     assert agent_cli("mcp", "add", "new", *words.split()).code == 0
 
     assert json.loads(user_file().read_text())["mcpServers"]["new"] == entry
 
 
-def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
+def test_mcp_test_says_why_a_server_failed_and_exits_with_1() -> None:
     configure(bad=["-c", "import sys; sys.exit('no key')"])
 
     code, said = mcp("test")
@@ -142,7 +144,7 @@ def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
     )
 
 
-def test_what_a_server_printed_before_its_end_is_shown_whole() -> None:
+def test_stderr_of_a_server_that_exited_is_shown_in_full() -> None:
     """The reason may be far above the end: package runners end with the path of their log."""
     configure(bad=["-c", "import sys; sys.exit('no such package\\n1\\n2\\n\\x1b[1m3\\x1b[0m')"])
 
@@ -156,7 +158,7 @@ def test_what_a_server_printed_before_its_end_is_shown_whole() -> None:
         assert said.endswith('"1 / 2 / 3"\n  │ no such package\n  │ 1\n  │ 2\n  │ 3')
 
 
-def test_a_program_of_the_workspace_is_not_taken_for_a_server() -> None:
+def test_program_in_the_workspace_is_not_run_as_a_server() -> None:
     """Threat 13: PATH may lead into a stranger's repository here, too."""
     add = mcp("add", "own", "own-server")
     Path("own-server").write_text("#!/bin/sh\ntouch CANARY\n")
@@ -191,14 +193,16 @@ def test_a_program_of_the_workspace_is_not_taken_for_a_server() -> None:
         (["dance"], "invalid choice: 'dance'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(words: list[str], complaint: str) -> None:
+def test_invalid_mcp_arguments_are_refused_with_the_reason(
+    words: list[str], complaint: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         mcp(*words)
 
     assert complaint in str(caught.value)
 
 
-def test_a_wrong_command_is_exit_code_2() -> None:
+def test_unknown_mcp_command_exits_with_2() -> None:
     ran = agent_cli("mcp", "dance")
 
     assert ran.code == 2
@@ -206,7 +210,7 @@ def test_a_wrong_command_is_exit_code_2() -> None:
     assert len(ran.stderr.splitlines()) == 1
 
 
-def test_changed_tools_are_shown_and_approved() -> None:
+def test_mcp_approve_shows_and_approves_changed_tools() -> None:
     """As in the REPL's question; a hidden character is shown as a change."""
     Path("description").write_text("Replies")
     configure(raw=["-I", "-S", RAW_SERVER, '{"describe": "description"}'])
@@ -224,7 +228,7 @@ def test_changed_tools_are_shown_and_approved() -> None:
     assert mcp("approve", "raw") == unchanged
 
 
-def test_a_sign_in_is_kept_until_the_sign_out() -> None:
+def test_mcp_sign_in_is_kept_until_sign_out() -> None:
     """With the user's own browser, played by a program that requests the page."""
     Path("browser.py").write_text(
         "import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n"
@@ -245,7 +249,7 @@ def test_a_sign_in_is_kept_until_the_sign_out() -> None:
     assert refused[0] == 1
 
 
-async def test_a_browser_elsewhere_ends_at_an_address_that_can_be_pasted(
+async def test_redirect_address_from_a_remote_browser_can_be_pasted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Over SSH the redirect leads to the wrong machine."""
@@ -261,7 +265,7 @@ async def test_a_browser_elsewhere_ends_at_an_address_that_can_be_pasted(
     assert said[0] == "Sign in at https://web/sign-in"
 
 
-def test_servers_of_other_programs_are_taken_over_once() -> None:
+def test_mcp_import_adds_servers_of_other_programs_once() -> None:
     """Our servers of the same name stay unchanged."""
     configure(fs=[RAW_SERVER, "{}"])
     home = user_file().parents[2]
@@ -282,8 +286,8 @@ def test_servers_of_other_programs_are_taken_over_once() -> None:
     assert servers["other"] == 1
 
 
-def test_what_cannot_be_used_is_not_imported() -> None:
-    """It would warn at every start; the message names the server and the reason."""
+def test_mcp_import_skips_unusable_servers_with_the_reason() -> None:
+    """They would cause a warning at every start."""
     Path("theirs.json").write_text(
         json.dumps(
             {
@@ -310,7 +314,7 @@ def test_what_cannot_be_used_is_not_imported() -> None:
     assert "nowhere.json does not exist" in missing.stderr
 
 
-def test_a_strangers_servers_are_not_taken_over() -> None:
+def test_mcp_import_skips_servers_of_an_untrusted_workspace() -> None:
     """Threat 10: they would run in every directory. A file named by the user has been reviewed."""
     Path(".vscode").mkdir()
     file = Path(".vscode", "mcp.json").absolute()
@@ -340,7 +344,7 @@ def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
     assert f"mcp__full__where {{}}: ok: {Path.cwd().as_uri()}" in said
 
 
-def test_exercise_calls_only_what_says_that_it_only_reads() -> None:
+def test_exercise_calls_only_tools_marked_read_only_by_default() -> None:
     """A tool with made-up arguments may delete a file or end a process, and no one is asked."""
     configure(fix=[SDK_SERVER, "stdio"])
 
@@ -384,7 +388,7 @@ def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
     )
 
 
-def test_servers_are_tables_on_a_terminal() -> None:
+def test_mcp_list_and_test_print_tables_on_a_terminal() -> None:
     """The reason of a failure is shown below the table, over its whole width."""
     configure(bad=["-c", "import sys; sys.exit('no key')"], fix=[SDK_SERVER, "stdio"])
     broken = json.loads(user_file().read_text())
@@ -402,7 +406,7 @@ def test_servers_are_tables_on_a_terminal() -> None:
     assert re.search(r"^bad +MCP server 'bad' did not start: ", tested, re.MULTILINE)
 
 
-def test_an_exercise_ends_in_a_table_on_a_terminal() -> None:
+def test_mcp_exercise_prints_a_table_on_a_terminal() -> None:
     """During the calls a progress bar counts them; nothing of it remains."""
     configure(fix=[SDK_SERVER, "stdio"])
 
@@ -413,7 +417,7 @@ def test_an_exercise_ends_in_a_table_on_a_terminal() -> None:
     assert "calling tools" not in shown
 
 
-def test_scripts_get_json() -> None:
+def test_mcp_list_test_and_exercise_print_json_without_secrets() -> None:
     """The complete results of `list`, `test` and `exercise`, without secrets."""
     configure(bad=["-c", "import sys; sys.exit('no key')", "--token", "CANARY"])
     broken = json.loads(user_file().read_text())
@@ -451,7 +455,7 @@ def test_scripts_get_json() -> None:
     ]
 
 
-def test_exercise_takes_an_address(http_server: "HttpServer") -> None:
+def test_exercise_accepts_a_url(http_server: "HttpServer") -> None:
     """S1c-1: a failing tool is accepted; an unannounced end of the server is not."""
     add = ("exercise", http_server.url, "--call", 'add={"a": 2, "b": 3}')
     code, said = mcp(*add, "--call", "explode={}")
