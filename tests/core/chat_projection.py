@@ -1,4 +1,4 @@
-"""The timeline in the shape of another API (OpenAI's chat completions): a second projection.
+"""A second projection of the timeline: to another API's format (OpenAI's chat completions).
 
 The core does not know of it: like `to_api`, it reads the messages that every provider gets.
 """

@@ -78,8 +78,8 @@ def ending_of(events: list[Event]) -> tuple[str, str | None]:
 # State.
 
 
-def test_a_fresh_agent_has_the_documents_defaults() -> None:
-    """S0-31, S3-14: the whole table."""
+def test_new_agent_has_the_documented_default_state() -> None:
+    """S0-31, S3-14: every field of the state."""
     agent = Agent()
 
     assert agent.state == AgentState(
@@ -96,7 +96,7 @@ def test_a_fresh_agent_has_the_documents_defaults() -> None:
     assert not agent.has_queued_messages()
 
 
-def test_options_have_the_documents_names_and_defaults() -> None:
+def test_agent_and_loop_config_have_the_documented_options_and_defaults() -> None:
     """S0-54, S0-26, S0-29: the options of a caller that sets nothing."""
     options = LoopConfig()
 
@@ -116,7 +116,7 @@ def test_options_have_the_documents_names_and_defaults() -> None:
     assert (options.tool_timeout_s, options.concurrency) == (120.0, 8)
 
 
-async def test_the_initial_state_is_where_an_agent_starts() -> None:
+async def test_first_request_uses_the_initial_state() -> None:
     """S0-54, S3-01, S3-09: prompt, model, level, tools and messages."""
     model = ScriptedModel(says("ok"))
     messages: list[Message] = [UserMessage.of("Hi"), AssistantMessage((text_block("Hello"),))]
@@ -131,7 +131,7 @@ async def test_the_initial_state_is_where_an_agent_starts() -> None:
     assert users(request.messages) == ["Hi", "go"]
 
 
-async def test_what_the_initial_state_leaves_unset_comes_from_the_options() -> None:
+async def test_fields_unset_in_the_initial_state_come_from_loop_config() -> None:
     """S0-54: a state that sets the prompt alone used to take model and tools away."""
     model = ScriptedModel(says("ok"))
     options = LoopConfig(stream_fn=model, model=MODEL, tools=[LOOK], thinking_level="high")
@@ -144,7 +144,7 @@ async def test_what_the_initial_state_leaves_unset_comes_from_the_options() -> N
     assert request.thinking_level == "high"
 
 
-def test_the_state_of_one_agent_starts_another_with_the_same_options() -> None:
+def test_state_of_one_agent_can_initialize_another_with_the_same_config() -> None:
     """S0-54: equal values in both are no conflict."""
     options = LoopConfig(system_prompt="Be brief.", model=MODEL, tools=[LOOK])
 
@@ -160,8 +160,10 @@ def test_the_state_of_one_agent_starts_another_with_the_same_options() -> None:
         ("tools", AgentState(tools=[tool("other", returns("x"))])),
     ],
 )
-def test_what_is_set_in_two_places_differently_is_an_error(field: str, state: AgentState) -> None:
-    """S0-54: otherwise one of the two would be silently ignored."""
+def test_conflict_between_loop_config_and_initial_state_is_an_error(
+    field: str, state: AgentState
+) -> None:
+    """S0-54: otherwise one of the two values would be silently ignored."""
     options = LoopConfig(
         system_prompt="Be brief.", model=MODEL, tools=[LOOK], thinking_level="high"
     )
@@ -170,15 +172,15 @@ def test_what_is_set_in_two_places_differently_is_an_error(field: str, state: Ag
         Agent(options, initial_state=state)
 
 
-def test_messages_and_a_conversation_are_two_places_too() -> None:
+def test_initial_messages_together_with_a_conversation_are_an_error() -> None:
     state = AgentState(messages=[UserMessage.of("Hi")])
 
     with pytest.raises(AgentCliError, match=r"^messages are set in AgentState and in conv"):
         Agent(initial_state=state, conversation=Conversation())
 
 
-async def test_options_keep_what_they_were_made_with() -> None:
-    """S0-30, S0-57: a caller's list or dict that changes later changes no run."""
+async def test_loop_config_copies_the_callers_lists_and_dicts() -> None:
+    """S0-30, S0-57: a list or dict that the caller changes later affects no run."""
     tools, budgets = [LOOK], {"high": 9000}
     model = ScriptedModel(says("ok"))
     options = LoopConfig(model=MODEL, stream_fn=model, tools=tools, thinking_budgets=budgets)
@@ -191,8 +193,8 @@ async def test_options_keep_what_they_were_made_with() -> None:
     assert model.requests[0].thinking_budgets == {"high": 9000}
 
 
-async def test_nothing_that_is_handed_out_changes_the_record() -> None:
-    """S0-56: not through the state's lists, their items, or an event's arguments."""
+async def test_changing_exposed_state_or_events_does_not_change_the_record() -> None:
+    """S0-56: neither the state's lists, nor their items, nor an event's arguments."""
     asks = calls(tool_use("look", {"at": ["x"]}), text="I look.")
     agent, model, _ = scripted_agent(asks, says("ok"), says("ok"), tools=[LOOK])
     given = UserMessage((text_block("go"),))
@@ -239,8 +241,8 @@ async def test_nothing_that_is_handed_out_changes_the_record() -> None:
     assert agent.state.tools == [LOOK]
 
 
-async def test_a_tool_may_change_the_input_it_was_given() -> None:
-    """S2-32: it is a copy; the record keeps the model's input."""
+async def test_tool_that_changes_its_input_does_not_change_the_record() -> None:
+    """S2-32: the tool gets a copy; the record keeps the model's input."""
 
     async def body(
         tool_call_id: str, params: dict[str, list[str]], cancel: CancelToken, on_update: ToolContext
@@ -257,8 +259,8 @@ async def test_a_tool_may_change_the_input_it_was_given() -> None:
     assert model.sent()[1]["content"] == [tool_use("look", {"at": ["x"]})]
 
 
-async def test_the_state_follows_every_event() -> None:
-    """S0-32, S0-33, S0-34: streaming, the partial and the pending calls, at each event."""
+async def test_agent_state_is_up_to_date_at_every_event() -> None:
+    """S0-32, S0-33, S0-34: whether a reply streams, the partial message, the pending calls."""
     asks = calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
     expected_calls: set[str] = set()
@@ -293,7 +295,7 @@ async def test_the_state_follows_every_event() -> None:
     assert not agent.state.is_streaming
 
 
-async def test_the_partial_message_grows_in_the_state() -> None:
+async def test_partial_message_in_the_state_grows_while_the_reply_streams() -> None:
     """S0-33: the text so far can be read at any moment."""
     gate = Gate()
     stream = stream_of(says("Hello world"))
@@ -310,8 +312,8 @@ async def test_the_partial_message_grows_in_the_state() -> None:
     assert agent.state.stream_message is None
 
 
-async def test_the_error_stays_until_the_next_prompt_or_a_reset() -> None:
-    """S0-35, S0-42, S0-65: kept in the state, and cleared by both; queued messages stay queued."""
+async def test_run_error_stays_in_the_state_until_the_next_prompt() -> None:
+    """S0-35, S0-42, S0-65: and queued messages stay queued."""
     agent, _, _ = scripted_agent(ModelError("gone"), says("ok"))
     queued = [UserMessage.of("steered"), UserMessage.of("followed up")]
     agent.steer(queued[0])
@@ -338,8 +340,8 @@ async def test_a_reset_clears_the_error() -> None:
 # Prompts.
 
 
-async def test_a_prompt_has_three_forms() -> None:
-    """S3-15: text, text with images (data and type), a whole message."""
+async def test_prompt_accepts_text_text_with_images_or_a_message() -> None:
+    """S3-15: images are sent with their data and type."""
     image: Block = {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
@@ -354,7 +356,7 @@ async def test_a_prompt_has_three_forms() -> None:
     assert mine == [[text_block("text")], [text_block("look"), image], [text_block("message")]]
 
 
-async def test_a_prompt_records_which_model_it_asked() -> None:
+async def test_prompt_records_which_model_was_asked() -> None:
     """S2-01, S2-54: typed, triggered or continued, even if another model is chosen later."""
     other = Model("other-model", api="scripted")
     agent, _, _ = scripted_agent(says("1"), says("2"), ModelError("gone"), says("3"))
@@ -370,8 +372,8 @@ async def test_a_prompt_records_which_model_it_asked() -> None:
     assert asked == [MODEL.id, other.id, other.id, MODEL.id]
 
 
-async def test_one_prompt_may_ask_another_model() -> None:
-    """S2-01, S2-54: for all its calls, also after an approval; the next one uses the usual."""
+async def test_model_of_a_prompt_applies_to_all_its_calls_and_to_no_other_prompt() -> None:
+    """S2-01, S2-54: also after an approval; the next prompt uses the agent's own model."""
     high = Model("high-model", api="scripted")
     danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     agent, model, _ = scripted_agent(
@@ -392,7 +394,7 @@ async def test_one_prompt_may_ask_another_model() -> None:
     assert agent.state.model == MODEL
 
 
-async def test_a_model_chosen_during_a_prompt_counts_more_than_the_prompts_own() -> None:
+async def test_model_set_during_a_run_overrides_the_model_of_the_prompt() -> None:
     """S2-54, S3-12: otherwise a user could not leave a failing model before the prompt ends."""
     own, chosen = Model("own-model", api="scripted"), Model("chosen-model", api="scripted")
     agent, model, _ = scripted_agent(calls(tool_use("look")), says("done"), tools=[LOOK])
@@ -405,8 +407,8 @@ async def test_a_model_chosen_during_a_prompt_counts_more_than_the_prompts_own()
     assert [request.model.id for request in model.requests] == ["own-model", "chosen-model"]
 
 
-async def test_an_adopted_prompt_goes_on_with_the_model_it_was_begun_with() -> None:
-    """S2-31, S2-54: a decision after a restart; the next prompt uses the usual model."""
+async def test_adopted_prompt_continues_with_its_original_model() -> None:
+    """S2-31, S2-54: for a decision after a restart; the next prompt uses the agent's own model."""
     danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     first, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
     await first.prompt("go", model=(own := Model("own-model", api="scripted")))
@@ -420,16 +422,16 @@ async def test_an_adopted_prompt_goes_on_with_the_model_it_was_begun_with() -> N
     assert [request.model.id for request in model.requests] == ["own-model", "scripted-model"]
 
 
-async def test_a_prompt_may_bring_the_only_model() -> None:
-    """S2-54: an agent without a model accepts such a prompt."""
+async def test_agent_without_a_model_accepts_a_prompt_that_names_one() -> None:
+    """S2-54: the prompt's model is sufficient."""
     scripted = ScriptedModel(says("ok"))
     agent = Agent(LoopConfig(stream_fn=scripted))
 
     assert (await agent.prompt("go", model=MODEL)).stop_reason == "end_turn"
 
 
-async def test_the_users_message_is_kept_when_the_call_fails() -> None:
-    """S1-03: it is in the history before anything else happens, and valid on retry."""
+async def test_user_message_stays_in_the_history_when_the_model_call_fails() -> None:
+    """S1-03: it is recorded before anything else happens, and a retry is a valid request."""
     agent, model, _ = scripted_agent(ModelError("gone"), says("ok"))
 
     await agent.prompt("go")
@@ -439,7 +441,7 @@ async def test_the_users_message_is_kept_when_the_call_fails() -> None:
     assert model.sent() == [{"role": "user", "content": [text_block("go")]}]
 
 
-async def test_a_second_prompt_is_refused_while_a_run_goes_on() -> None:
+async def test_second_prompt_during_a_run_is_refused() -> None:
     """S0-62: the error names the remedies; the run is not disturbed."""
     held = Held()
     agent, _, events = scripted_agent(
@@ -470,7 +472,7 @@ async def test_a_second_prompt_is_refused_while_a_run_goes_on() -> None:
 # Steering and follow-ups.
 
 
-async def test_steering_during_the_first_tool_skips_the_rest() -> None:
+async def test_steering_during_the_first_tool_skips_the_remaining_calls() -> None:
     """S0-40, S0-45, S0-46, S0-59, S3-19: one call ok, two skipped, and the message comes next."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in (1, 2, 3)))
@@ -498,8 +500,8 @@ async def test_steering_during_the_first_tool_skips_the_rest() -> None:
     check_run(events)
 
 
-async def test_steering_skips_what_waits_for_a_free_place() -> None:
-    """C3, S0-22: in parallel, calls that have not started are skipped too."""
+async def test_steering_skips_parallel_calls_that_have_not_started() -> None:
+    """C3, S0-22: such as calls that wait for a free slot."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in (1, 2, 3)))
     agent, model, events = scripted_agent(
@@ -518,8 +520,8 @@ async def test_steering_skips_what_waits_for_a_free_place() -> None:
 
 
 @pytest.mark.parametrize("from_thread", [False, True])
-async def test_steering_may_cancel_what_runs(from_thread: bool) -> None:
-    """C3, S0-59: `cancel_running`; also from another thread, while every call waits."""
+async def test_steering_with_cancel_running_cancels_running_calls(from_thread: bool) -> None:
+    """C3, S0-59: also from another thread, while every call waits."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
     options = LoopConfig(steering="cancel_running")
@@ -544,7 +546,7 @@ async def test_steering_may_cancel_what_runs(from_thread: bool) -> None:
 
 
 @pytest.mark.parametrize("steered", [False, True])
-async def test_a_call_that_was_stopped_says_by_whom_and_whether_it_had_begun(steered: bool) -> None:
+async def test_result_of_a_stopped_call_says_why_and_whether_it_had_started(steered: bool) -> None:
     """S0-46, S0-64, C3: the model must know which effects are possible and which are not."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
@@ -570,8 +572,8 @@ async def test_a_call_that_was_stopped_says_by_whom_and_whether_it_had_begun(ste
         assert unstarted.startswith("Not run: the run was stopped")
 
 
-async def test_steering_may_wait_for_the_batch() -> None:
-    """C3: `after_batch` skips nothing; the message is in the very next request."""
+async def test_steering_with_after_batch_skips_no_call() -> None:
+    """C3: the message is in the next request."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
     options = LoopConfig(steering="after_batch", concurrency=1)
@@ -588,8 +590,8 @@ async def test_steering_may_wait_for_the_batch() -> None:
     assert users(model.requests[-1].messages)[-1] == "by the way"
 
 
-async def test_steering_during_the_final_answer_makes_one_more_turn() -> None:
-    """S0-40, S0-48: not lost; announced in the turn it belongs to; sent once."""
+async def test_steering_during_the_final_answer_adds_a_turn() -> None:
+    """S0-40, S0-48: the message is not lost, is announced in that turn, and is sent once."""
     first, second = says("done"), says("also done")
     agent, model, events = scripted_agent(first, second)
     stop = agent.subscribe(
@@ -616,8 +618,10 @@ async def test_steering_during_the_final_answer_makes_one_more_turn() -> None:
 
 @pytest.mark.parametrize(("mode", "turns"), [("all", 2), ("one_at_a_time", 4)])
 @pytest.mark.parametrize("queue", ["steering", "follow-ups", "alias"])
-async def test_a_queue_delivers_by_its_mode(queue: str, mode: Mode, turns: int) -> None:
-    """S0-36, S0-57, S3-11: all in one turn, or one a turn, first in first out."""
+async def test_queue_delivers_messages_in_order_all_at_once_or_one_per_turn(
+    queue: str, mode: Mode, turns: int
+) -> None:
+    """S0-36, S0-57, S3-11: depending on its mode."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(1, 6)))
     agent, model, _ = scripted_agent(
@@ -643,7 +647,7 @@ async def test_a_queue_delivers_by_its_mode(queue: str, mode: Mode, turns: int) 
     assert not agent.has_queued_messages()
 
 
-async def test_a_follow_up_waits_until_the_agent_would_stop() -> None:
+async def test_follow_up_is_delivered_when_the_agent_would_stop() -> None:
     """S0-23, S0-50, S0-60: after the last tool turn, before agent_end."""
     agent, model, events = scripted_agent(
         calls(tool_use("look", {}, "t1")),
@@ -661,8 +665,8 @@ async def test_a_follow_up_waits_until_the_agent_would_stop() -> None:
     check_run(events)
 
 
-async def test_queues_can_be_cleared_and_looked_at() -> None:
-    """S0-61: withdrawn messages are not delivered."""
+async def test_cleared_queues_return_their_messages_and_deliver_none() -> None:
+    """S0-61: `has_queued_messages` tells whether one is left."""
     agent, model, _ = scripted_agent(says("ok"))
     steering, follow_up = UserMessage.of("s"), UserMessage.of("f")
 
@@ -681,8 +685,8 @@ async def test_queues_can_be_cleared_and_looked_at() -> None:
     assert users(model.requests[-1].messages) == ["go"]
 
 
-async def test_own_sources_of_messages_may_return_nothing() -> None:
-    """S0-22, S0-23: None and an empty list both mean none; follow-ups are asked at the end only."""
+async def test_callers_message_source_may_return_none_or_an_empty_list() -> None:
+    """S0-22, S0-23: both mean no message; follow-ups are requested at the end only."""
     polls: list[str] = []
 
     def steering() -> None:
@@ -701,8 +705,8 @@ async def test_own_sources_of_messages_may_return_nothing() -> None:
 
 
 @pytest.mark.parametrize("ending", ["limit", "abort"])
-async def test_a_steered_message_is_never_lost(ending: str) -> None:
-    """S0-42, S0-48: if the run that skipped a batch for it ends first, it is queued again, once."""
+async def test_undelivered_steering_message_is_queued_again_when_the_run_ends(ending: str) -> None:
+    """S0-42, S0-48: once, if the run that skipped a batch for the message ends first."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
     options = LoopConfig(concurrency=1, max_rounds=1)
@@ -727,8 +731,8 @@ async def test_a_steered_message_is_never_lost(ending: str) -> None:
 # Continue.
 
 
-async def test_continue_adds_no_message() -> None:
-    """S0-38, S0-63, S3-06: from a user's message."""
+async def test_continue_after_a_failed_call_adds_no_message() -> None:
+    """S0-38, S0-63, S3-06: the history ends with the user's message."""
     reply = says("ok")
     agent, _, events = scripted_agent(ModelError("gone"), reply)
     await agent.prompt("go")
@@ -745,7 +749,7 @@ async def test_continue_adds_no_message() -> None:
     ]
 
 
-async def test_continue_goes_on_from_tool_results() -> None:
+async def test_continue_resumes_from_tool_results() -> None:
     """S0-63, S3-07: for example after the limit of rounds."""
     agent, model, _ = scripted_agent(
         calls(tool_use("look")), says("ok"), tools=[LOOK], options=LoopConfig(max_rounds=1)
@@ -758,8 +762,8 @@ async def test_continue_goes_on_from_tool_results() -> None:
     assert users(model.requests[-1].messages) == ["go"]
 
 
-async def test_continue_needs_something_to_answer() -> None:
-    """S0-63, S3-07, C8: after an answer it delivers queued messages; without any, a typed error."""
+async def test_continue_delivers_queued_messages_or_fails_without_any() -> None:
+    """S0-63, S3-07, C8: after an answer there is nothing else to continue; the error is typed."""
     agent, model, _ = scripted_agent(*[says(text) for text in ("ok", "steered", "then", "last")])
     with pytest.raises(NothingToContinue):
         await agent.continue_()
@@ -780,8 +784,8 @@ async def test_continue_needs_something_to_answer() -> None:
 # Abort, reset, idle.
 
 
-async def test_an_abort_closes_the_stream() -> None:
-    """S0-64, S0-66, S3-17: the half reply is not history; the model is told; the next one works."""
+async def test_abort_closes_the_stream_and_keeps_no_partial_reply() -> None:
+    """S0-64, S0-66, S3-17: the model reads of the interruption; the next prompt works."""
     gate = Gate()
     agent, model, events = scripted_agent([*stream_of(says("Hello world"))[:2], gate], says("ok"))
     running = asyncio.ensure_future(agent.prompt("go"))
@@ -799,7 +803,7 @@ async def test_an_abort_closes_the_stream() -> None:
     assert "interrupted" in str(model.sent())
 
 
-async def test_each_run_has_a_fresh_token_that_model_and_tools_share() -> None:
+async def test_each_run_has_a_new_cancel_token_shared_by_model_and_tools() -> None:
     """S0-18, S0-66: one abort reaches all of them; the next run does not start cancelled."""
     seen: list[tuple[CancelToken, bool]] = []
     both = asyncio.Barrier(3)
@@ -849,8 +853,8 @@ async def test_an_abort_while_idle_does_nothing() -> None:
     assert (await agent.prompt("go")).stop_reason == "end_turn"
 
 
-async def test_waiting_for_idle_ends_after_the_last_listener() -> None:
-    """S0-67, S3-17: at once when idle, otherwise after all listeners got agent_end."""
+async def test_wait_for_idle_returns_after_all_listeners_got_agent_end() -> None:
+    """S0-67, S3-17: and at once if the agent is idle."""
     gate = Gate()
     agent, _, events = scripted_agent([gate, *stream_of(says("ok"))])
     await asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)
@@ -867,8 +871,8 @@ async def test_waiting_for_idle_ends_after_the_last_listener() -> None:
     await running
 
 
-async def test_reset_forgets_the_talk_and_keeps_the_set_up() -> None:
-    """S0-65, S3-16, C27: messages, queues, error; `all=True` also prompt, tools and model."""
+async def test_reset_clears_messages_queues_and_error_but_keeps_the_setup() -> None:
+    """S0-65, S3-16, C27: `all=True` also clears the prompt, the tools and the model."""
     agent, _, _ = scripted_agent(says("ok"), tools=[LOOK], options=LoopConfig(system_prompt="Hi"))
     await agent.prompt("go")
     agent.steer(UserMessage.of("x"))
@@ -886,8 +890,8 @@ async def test_reset_forgets_the_talk_and_keeps_the_set_up() -> None:
 # Listeners.
 
 
-async def test_a_listener_that_subscribed_twice_leaves_once() -> None:
-    """S0-55, S3-18: each function ends its own subscription, however often it is called."""
+async def test_unsubscribe_function_ends_only_its_own_subscription() -> None:
+    """S0-55, S3-18: for a listener that subscribed twice, however often the function is called."""
     agent, _, _ = scripted_agent(says("one"), says("two"), says("three"))
     heard: list[str] = []
 
@@ -908,7 +912,7 @@ async def test_a_listener_that_subscribed_twice_leaves_once() -> None:
     assert len(heard) == 3
 
 
-async def test_unsubscribing_by_the_listener_ends_its_latest_subscription() -> None:
+async def test_unsubscribing_a_listener_ends_its_latest_subscription() -> None:
     """S0-55: for callers that did not keep the function; an unknown listener is no error."""
     agent, _, _ = scripted_agent(says("one"), says("two"))
     heard: list[str] = []
@@ -932,7 +936,7 @@ async def test_unsubscribing_by_the_listener_ends_its_latest_subscription() -> N
     assert heard == ["one", "two", "two"]
 
 
-async def test_a_message_of_ones_own_kind_is_a_prompt() -> None:
+async def test_custom_message_can_be_a_prompt() -> None:
     """S3-02, S3-15: recorded and published unchanged; the converter decides what is sent."""
 
     def convert(messages: Sequence[Message]) -> list[Message]:
@@ -954,8 +958,8 @@ async def test_a_message_of_ones_own_kind_is_a_prompt() -> None:
 
 
 @pytest.mark.parametrize("message", [AssistantMessage(()), ToolResultMessage("t1", "look", ())])
-async def test_a_reply_or_a_result_is_no_prompt(message: Message) -> None:
-    """S3-15: an error that names the remedy, before any event."""
+async def test_assistant_message_or_tool_result_as_a_prompt_is_an_error(message: Message) -> None:
+    """S3-15: the error names the remedy, and no event is published."""
     agent, _, events = scripted_agent()
 
     with pytest.raises(ConversationError, match=rf"{message.role}: append_message\(\)"):
@@ -964,8 +968,8 @@ async def test_a_reply_or_a_result_is_no_prompt(message: Message) -> None:
     assert (events, agent.state.messages) == ([], [])
 
 
-async def test_listeners_are_called_in_order_and_may_leave_at_any_time() -> None:
-    """S0-55, S3-18: leaving twice is harmless."""
+async def test_listeners_are_called_in_order_and_may_unsubscribe_at_any_time() -> None:
+    """S0-55, S3-18: unsubscribing twice is harmless."""
     heard: list[str] = []
     agent, _, _ = scripted_agent(says("ok"))
 
@@ -984,7 +988,7 @@ async def test_listeners_are_called_in_order_and_may_leave_at_any_time() -> None
     assert heard.count("first") == 1
 
 
-async def test_two_listeners_hear_the_same() -> None:
+async def test_two_listeners_receive_the_same_events() -> None:
     """S4-25: a screen and a stream of JSON can be attached to one run."""
     agent, _, events = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK])
     _, others = listening(agent)
@@ -995,7 +999,9 @@ async def test_two_listeners_hear_the_same() -> None:
     assert events == others
 
 
-async def test_a_broken_listener_does_not_disturb_the_run(logged: list[dict[str, object]]) -> None:
+async def test_exception_in_a_listener_does_not_disturb_the_run(
+    logged: list[dict[str, object]],
+) -> None:
     """S0-55: neither the run nor the listeners after it."""
     model = ScriptedModel(says("ok"))
     agent = Agent(config(model))
@@ -1016,8 +1022,8 @@ async def test_a_broken_listener_does_not_disturb_the_run(logged: list[dict[str,
 # Setters and messages.
 
 
-async def test_settings_count_from_the_next_call_on() -> None:
-    """S0-57, S3-16: changed while a tool runs, they are in the next request and no earlier."""
+async def test_settings_changed_during_a_tool_apply_to_the_next_request() -> None:
+    """S0-57, S3-16: and no earlier."""
     other = Model("other-model", api="scripted")
     level: ThinkingLevel = "high"
     agent, model, _ = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK])
@@ -1040,7 +1046,7 @@ async def test_settings_count_from_the_next_call_on() -> None:
 
 
 @pytest.mark.parametrize("given", [None, "mine"])
-async def test_requests_say_which_session_they_belong_to(given: str | None) -> None:
+async def test_requests_carry_the_session_id(given: str | None) -> None:
     """S0-27: the id given, else the conversation's."""
     agent, model, _ = scripted_agent(
         calls(tool_use("look")), says("ok"), tools=[LOOK], options=LoopConfig(session_id=given)
@@ -1052,8 +1058,8 @@ async def test_requests_say_which_session_they_belong_to(given: str | None) -> N
 
 
 @pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh"])
-async def test_six_thinking_levels_reach_the_request(level: ThinkingLevel) -> None:
-    """S0-28, S3-09: their mapping is up to the provider."""
+async def test_thinking_level_is_passed_to_the_request(level: ThinkingLevel) -> None:
+    """S0-28, S3-09: all six; their mapping is up to the provider."""
     agent, model, _ = scripted_agent(says("ok"))
 
     agent.set_thinking_level(level)
@@ -1078,7 +1084,7 @@ async def test_messages_can_be_replaced_appended_and_cleared() -> None:
     assert [text_of(each.content) for each in started if each] == ["c", "e"]
 
 
-async def test_messages_of_other_kinds_live_in_the_state_only() -> None:
+async def test_custom_messages_stay_in_the_state_and_are_not_sent() -> None:
     """S3-02, S3-03, S3-20, C9: the default converter leaves them out of the request."""
     note = CustomMessage("notification", {"text": "mail"})
     agent, model, _ = scripted_agent(says("ok"))
@@ -1091,7 +1097,7 @@ async def test_messages_of_other_kinds_live_in_the_state_only() -> None:
     assert "mail" not in str(model.sent())
 
 
-async def test_timestamps_are_whole_and_never_run_backwards(
+async def test_message_timestamps_are_integers_and_never_decrease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """S3-25: events, result and state agree, whatever the clock and the tools do."""
@@ -1130,7 +1136,7 @@ async def test_a_triggered_run_sends_a_valid_request() -> None:
     assert not agent.conversation.prompts[0].visible
 
 
-async def test_a_bug_in_a_hook_is_raised_after_the_run_ended_in_order() -> None:
+async def test_unexpected_exception_in_a_hook_is_raised_after_agent_end() -> None:
     """C22: only programming errors raise; the agent can be used again."""
 
     bugs = [KeyError("a bug")]
@@ -1151,8 +1157,8 @@ async def test_a_bug_in_a_hook_is_raised_after_the_run_ended_in_order() -> None:
     assert (await agent.prompt("again")).stop_reason == "end_turn"
 
 
-async def test_a_hook_may_end_the_run_with_a_sentence() -> None:
-    """C22: our own error type, raised between tools, becomes the run's error, not an exception."""
+async def test_agent_cli_error_from_a_hook_becomes_the_error_of_the_run() -> None:
+    """C22: it ends the run between two tools, and is not raised."""
 
     def refuses() -> None:
         raise ConversationError("the queue is gone")
@@ -1166,8 +1172,8 @@ async def test_a_hook_may_end_the_run_with_a_sentence() -> None:
     check_run(events)
 
 
-async def test_cancelling_the_caller_ends_the_run_in_order() -> None:
-    """S0-64: a program that stops waiting leaves a complete history."""
+async def test_cancelling_the_caller_ends_the_run_with_a_complete_history() -> None:
+    """S0-64: the running tool is cancelled, and the next prompt works."""
     held = Held()
     agent, _, events = scripted_agent(
         calls(tool_use("held")), says("ok"), tools=[tool("held", held)]
@@ -1195,8 +1201,8 @@ async def test_an_empty_prompt_is_refused(text: str) -> None:
     assert model.requests == []
 
 
-async def test_a_run_whose_caller_was_cancelled_was_aborted() -> None:
-    """S0-64: nothing failed, so there is no error, and the model is told of the interruption."""
+async def test_run_ends_as_aborted_when_its_caller_is_cancelled() -> None:
+    """S0-64: nothing failed, so there is no error; the model reads of the interruption."""
     gate = Gate()
     agent, _, events = scripted_agent([*stream_of(says("Hello world"))[:2], gate])
     running = asyncio.ensure_future(agent.prompt("go"))

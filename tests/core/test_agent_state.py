@@ -1,4 +1,4 @@
-"""The state an agent shows follows from its events alone."""
+"""The state of an agent follows from its events alone."""
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
@@ -15,7 +15,7 @@ def partial_of(activity: Activity) -> AssistantMessage | None:
     return activity.partial() if activity.partial else None
 
 
-def test_a_run_streams_from_its_start_to_its_end() -> None:
+def test_is_streaming_is_set_from_agent_start_to_agent_end() -> None:
     """S0-32, S0-35: the error remains until the next start."""
     activity = Activity()
     activity.track(events.AgentStart())
@@ -28,7 +28,7 @@ def test_a_run_streams_from_its_start_to_its_end() -> None:
     assert (activity.is_streaming, activity.error) == (True, None)
 
 
-def test_a_reply_is_partial_from_its_start_to_its_end() -> None:
+def test_partial_message_is_set_from_message_start_to_message_end() -> None:
     """S0-33: a user's message is never partial."""
     activity = Activity()
     activity.track(events.MessageStart(UserMessage.of("go")))
@@ -42,8 +42,8 @@ def test_a_reply_is_partial_from_its_start_to_its_end() -> None:
     assert partial_of(activity) is None
 
 
-def test_calls_are_pending_from_their_start_to_their_end() -> None:
-    """S0-34: by id; a call that ends twice, or never began, changes nothing."""
+def test_call_is_pending_from_execution_start_to_execution_end() -> None:
+    """S0-34: by id; the end of a call that has ended, or never started, changes nothing."""
     activity = Activity()
     for id in ("t1", "t2"):
         activity.track(events.ToolExecutionStart(id, "look", {}))

@@ -1,4 +1,4 @@
-"""Requests hold only content the API accepts; content it would refuse is named."""
+"""Requests hold only content the API accepts; the validator names what it would refuse."""
 
 import pytest
 
@@ -36,7 +36,9 @@ ANSWER = AssistantMessage((text_block("b"),))
         ([USER, ASKS, RESULT, ASKS, RESULT], "not unique"),
     ],
 )
-def test_what_the_api_would_refuse_is_named(messages: list[LlmMessage], fault: str | None) -> None:
+def test_validator_names_messages_the_api_would_refuse(
+    messages: list[LlmMessage], fault: str | None
+) -> None:
     """S1-31: the first message is the user's, ids are paired and unique, results come first."""
     found = problems(to_api(messages))
 
@@ -55,7 +57,7 @@ def test_roles_alternate_and_no_message_is_empty() -> None:
     assert found == ["message 1 is empty", "messages 0 and 1 have the same role"]
 
 
-def test_errors_are_marked_and_blank_text_is_left_out() -> None:
+def test_error_results_are_marked_and_blank_text_is_left_out() -> None:
     """S1-31, S0-46: the API refuses blank text, and expects errors to be marked."""
     failed = ToolResultMessage("t1", "look", (), is_error=True)
     blank = AssistantMessage((text_block("  "), tool_use("look", {}, "t1")), "tool_use")

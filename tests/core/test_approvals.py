@@ -1,4 +1,4 @@
-"""Approvals are states of results: a run that needs a decision ends; the decision resumes it."""
+"""A pending approval is the state of a result: the run ends, and the decision resumes it."""
 
 import asyncio
 from dataclasses import replace
@@ -53,8 +53,8 @@ def asking(name: str = "danger", rule: RequireApproval | None = None) -> tuple[T
     return replace(tool(name, does(body)), require_approval=rule), ran
 
 
-async def test_a_call_that_needs_a_person_ends_the_run_before_it_runs() -> None:
-    """S2-27, S2-28, S2-29, S2-31, S2-47: recorded, then asked; the rest of the program is free."""
+async def test_call_that_needs_approval_ends_the_run_before_it_executes() -> None:
+    """S2-27, S2-28, S2-29, S2-31, S2-47: recorded, then published; the program stays free."""
     danger, ran = asking()
     agent, _, events = scripted_agent(calls(tool_use("danger", {"a": 1})), tools=[danger])
 
@@ -104,7 +104,7 @@ async def test_approval_runs_the_call_with_its_original_input() -> None:
     assert len(model.requests) == 2
 
 
-async def test_approval_with_an_edited_input_runs_that_and_tells_the_model() -> None:
+async def test_approval_with_an_edited_input_runs_the_edit_and_tells_the_model() -> None:
     """The model's input is kept as received; the result names the input that ran instead."""
     given: list[Json] = []
 
@@ -138,7 +138,7 @@ async def test_approval_with_an_edited_input_runs_that_and_tells_the_model() -> 
     assert answer.content == (text_block(note), text_block("done"))
 
 
-async def test_a_policy_that_changes_an_input_is_shown_and_run_with_it() -> None:
+async def test_input_changed_by_a_policy_is_the_one_shown_and_run() -> None:
     """The person decides about the changed input, and approval does not restore the old one."""
     seen: list[Json] = []
 
@@ -164,7 +164,7 @@ async def test_a_policy_that_changes_an_input_is_shown_and_run_with_it() -> None
     assert 'Used instead: {"a": 2}' in texts(model.requests[-1].messages)["t1"]
 
 
-async def test_an_input_that_changes_after_the_approval_does_not_run() -> None:
+async def test_call_whose_input_changes_after_approval_does_not_run() -> None:
     """Nobody approved the new input."""
     numbers = iter((1, 2))
 
@@ -185,7 +185,7 @@ async def test_an_input_that_changes_after_the_approval_does_not_run() -> None:
     assert agent.conversation.call("t1").started_at_ms is None
 
 
-async def test_a_changed_input_that_does_not_fit_is_refused() -> None:
+async def test_input_changed_by_a_policy_is_validated_again() -> None:
     """A policy must not hand a tool an input that its schema rejects."""
     wanted: dict[str, Json] = {"type": "object", "required": ["a"]}
     agent, _, _ = scripted_agent(
@@ -200,7 +200,7 @@ async def test_a_changed_input_that_does_not_fit_is_refused() -> None:
     assert "Invalid input for look" in texts(result.messages)["t1"]
 
 
-async def test_a_rule_that_denies_wins_over_an_edited_input() -> None:
+async def test_deny_rule_wins_over_an_edited_input() -> None:
     """Editing an input must not get around a rule that denies it."""
     danger, ran = asking()
 
@@ -221,8 +221,8 @@ async def test_a_rule_that_denies_wins_over_an_edited_input() -> None:
     assert texts(result.messages)["t1"].endswith("never a 2")
 
 
-async def test_a_second_yes_does_nothing() -> None:
-    """S2-32: neither a run nor an event."""
+async def test_second_approval_of_a_call_does_nothing() -> None:
+    """S2-32: it causes neither a run nor an event."""
     danger, ran = asking()
     agent, _, events = scripted_agent(calls(tool_use("danger")), says("done"), tools=[danger])
     await agent.prompt("go")
@@ -235,8 +235,8 @@ async def test_a_second_yes_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("reason", [None, "not on a Friday"])
-async def test_rejection_answers_the_call_with_the_reason(reason: str | None) -> None:
-    """S2-33: the model reads it; a default text is used if the user gave none."""
+async def test_rejection_reason_becomes_the_result_of_the_call(reason: str | None) -> None:
+    """S2-33: the model reads it; without a reason it reads a default text."""
     danger, ran = asking()
     agent, model, _ = scripted_agent(calls(tool_use("danger")), says("sorry"), tools=[danger])
     await agent.prompt("go")
@@ -251,8 +251,8 @@ async def test_rejection_answers_the_call_with_the_reason(reason: str | None) ->
     assert "is_error" in str(model.sent()[-1])
 
 
-async def test_an_approval_blocks_what_comes_after_it() -> None:
-    """S2-30, S2-35, C4: safe calls before it run first, later ones wait; results in call order."""
+async def test_pending_approval_defers_the_calls_after_it() -> None:
+    """S2-30, S2-35, C4: safe calls before it run first; results are in call order."""
     danger, ran = asking()
     held = Held()
     for id in ("t1", "t3"):
@@ -282,7 +282,7 @@ async def test_an_approval_blocks_what_comes_after_it() -> None:
     assert told == [f"message_start toolResult t{n}" for n in (1, 2, 3)]
 
 
-async def test_a_deferred_call_may_ask_again() -> None:
+async def test_deferred_call_may_need_its_own_approval() -> None:
     """S2-34: two dangerous calls need two decisions, in order."""
     danger, ran = asking()
     asks = calls(tool_use("danger", {}, "t1"), tool_use("danger", {}, "t2"))
@@ -300,7 +300,7 @@ async def test_a_deferred_call_may_ask_again() -> None:
     assert (last.stop_reason, ran) == ("end_turn", ["t1"])
 
 
-async def test_in_a_batch_all_questions_come_first() -> None:
+async def test_batch_approval_asks_every_question_before_any_call_runs() -> None:
     """C4, S2-29: each question is published, and nothing runs before the last decision."""
     danger, ran = asking()
     safe = tool("safe", returns("ok"))
@@ -324,8 +324,8 @@ async def test_in_a_batch_all_questions_come_first() -> None:
     assert texts(last.messages) == {"t1": "ok", "t2": "boom", "t3": "no"}
 
 
-async def test_a_decision_outlives_a_later_pause() -> None:
-    """S2-33, S2-51: decided in one mode, paused again in another: the reason is kept."""
+async def test_rejection_reason_survives_a_later_pause() -> None:
+    """S2-33, S2-51: decided in one mode, then paused again under another policy."""
     danger, ran = asking()
     look = tool("look", returns("a tree"))
     uses = [tool_use(name, {}, f"t{n}") for n, name in enumerate(["danger", "danger", "look"])]
@@ -358,8 +358,8 @@ async def test_a_decision_outlives_a_later_pause() -> None:
     assert ran == ["t1"]
 
 
-async def test_a_tool_that_is_gone_when_approved_is_an_error() -> None:
-    """S2-36: the result says so."""
+async def test_approving_a_call_of_a_removed_tool_gives_an_error_result() -> None:
+    """S2-36: it says that the tool is no longer available."""
     danger, _ = asking()
     agent, _, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
     await agent.prompt("go")
@@ -370,7 +370,7 @@ async def test_a_tool_that_is_gone_when_approved_is_an_error() -> None:
     assert "no longer available" in texts(result.messages)["t1"]
 
 
-async def test_a_check_that_fails_has_asked_for_a_person() -> None:
+async def test_permission_check_that_raises_asks_for_approval() -> None:
     """S2-22: fail closed, for the tool's own rule and for the policy."""
 
     def broken(params: object) -> Approval:
@@ -393,7 +393,7 @@ async def test_a_check_that_fails_has_asked_for_a_person() -> None:
 
 @pytest.mark.parametrize("form", ["plain", "function", "coroutine"])
 @pytest.mark.parametrize("path", ["/safe", "/etc"])
-async def test_a_tool_may_decide_by_its_input(
+async def test_require_approval_may_depend_on_the_input(
     form: Literal["plain", "function", "coroutine"], path: str
 ) -> None:
     """S2-22, S2-23: a constant, a function of the input, or a coroutine function of it."""
@@ -427,7 +427,7 @@ async def test_a_tool_may_decide_by_its_input(
         ("it may hurt", "it may hurt"),
     ],
 )
-async def test_a_person_reads_why_the_tool_asks_and_why_the_policy_does(
+async def test_question_shows_the_reasons_of_the_tool_and_of_the_policy(
     why: str, shown: str
 ) -> None:
     """S2-22, S2-29: neither hides the other, and equal reasons are shown once."""
@@ -441,7 +441,7 @@ async def test_a_person_reads_why_the_tool_asks_and_why_the_policy_does(
     assert request.call.reason == shown
 
 
-async def test_bad_input_is_refused_before_the_user_is_asked() -> None:
+async def test_invalid_input_is_refused_before_the_user_is_asked() -> None:
     """S2-21: neither policy nor person sees it."""
     seen: list[object] = []
 
@@ -463,8 +463,8 @@ async def test_bad_input_is_refused_before_the_user_is_asked() -> None:
 
 
 @pytest.mark.parametrize("verdict", [Allow(), Deny("never on Sundays"), Ask("sure?")])
-async def test_a_policy_has_three_answers(verdict: Verdict) -> None:
-    """C19: run, refuse with a reason, ask."""
+async def test_policy_can_allow_deny_or_ask(verdict: Verdict) -> None:
+    """C19: run the call, refuse it with a reason, or ask the user."""
     held = Held()
     held.gate("t1").open()
 
@@ -484,8 +484,8 @@ async def test_a_policy_has_three_answers(verdict: Verdict) -> None:
     assert isinstance(verdict, Ask) or len(texts(result.messages)) == 1
 
 
-async def test_nothing_is_sent_while_a_decision_is_due() -> None:
-    """G15, S2-37: prompts, triggers, appended messages and continue are refused, whole."""
+async def test_prompts_and_messages_are_refused_while_a_decision_is_pending() -> None:
+    """G15, S2-37: prompts, triggers, appended messages and continue; none has a partial effect."""
     danger, _ = asking()
     agent, model, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
     await agent.prompt("go")
@@ -502,8 +502,8 @@ async def test_nothing_is_sent_while_a_decision_is_due() -> None:
     assert (await agent.approve("t1")).stop_reason == "end_turn"
 
 
-async def test_a_continued_run_can_wait_for_an_approval_too() -> None:
-    """S2-37, S0-63: the failed prompt is over; its continuation may have to wait."""
+async def test_continued_run_can_wait_for_approval() -> None:
+    """S2-37, S0-63: also if the prompt it continues has failed."""
     danger, ran = asking()
     agent, _, events = scripted_agent(
         RuntimeError(), calls(tool_use("danger")), says("ok"), tools=[danger]
@@ -519,7 +519,7 @@ async def test_a_continued_run_can_wait_for_an_approval_too() -> None:
     check_run(events[-next(i for i, e in enumerate(events[::-1]) if e.type == "agent_start") - 1 :])
 
 
-async def test_another_process_can_decide() -> None:
+async def test_decision_can_be_made_by_another_process() -> None:
     """S2-31, C14: the record alone holds everything a decision needs."""
     danger, ran = asking()
     first, _, _ = scripted_agent(calls(tool_use("danger", {"a": 1})), tools=[danger])
@@ -534,8 +534,8 @@ async def test_another_process_can_decide() -> None:
     assert (result.stop_reason, ran) == ("end_turn", ["t1"])
 
 
-async def test_a_rule_that_forbids_wins_over_an_earlier_yes() -> None:
-    """C19, S2-36: rules count as they are when the call would run, even after a long wait."""
+async def test_deny_rule_wins_over_an_earlier_approval() -> None:
+    """C19, S2-36: the rules in effect when the call would run decide, even after a long wait."""
     danger, ran = asking()
     first, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
     await first.prompt("go")
@@ -551,7 +551,7 @@ async def test_a_rule_that_forbids_wins_over_an_earlier_yes() -> None:
     assert (ran, texts(result.messages)) == ([], {"t1": "not any more"})
 
 
-async def test_a_decision_about_nothing_is_an_error() -> None:
+async def test_approving_an_unknown_call_id_is_an_error() -> None:
     """S2-32: a wrong id is a mistake of the caller."""
     agent, _, _ = scripted_agent()
 
@@ -559,7 +559,7 @@ async def test_a_decision_about_nothing_is_an_error() -> None:
         await agent.approve("t9")
 
 
-async def test_every_step_of_a_call_is_published() -> None:
+async def test_every_state_change_of_a_call_is_published() -> None:
     """S2-12, S2-24: one event for the entry, and one for each replacement of it."""
     danger, _ = asking()
     agent, _, events = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
@@ -577,8 +577,8 @@ async def test_every_step_of_a_call_is_published() -> None:
     assert why == ["queued", "approval", "queued", "queued"]
 
 
-async def test_an_abort_after_the_yes_leaves_a_valid_history() -> None:
-    """S0-64: the approved call is answered like any other."""
+async def test_abort_during_an_approved_call_leaves_a_valid_history() -> None:
+    """S0-64: the approved call gets a result like any other."""
     held = Held()
     danger = replace(tool("danger", held), require_approval=Approval(required=True))
     agent, _, events = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
@@ -596,7 +596,7 @@ async def test_an_abort_after_the_yes_leaves_a_valid_history() -> None:
     assert (await agent.prompt("again")).stop_reason == "end_turn"
 
 
-async def test_a_no_that_a_stop_overtook_is_what_the_model_reads() -> None:
+async def test_rejection_followed_by_an_abort_keeps_its_reason_for_the_model() -> None:
     """Ctrl-C at a question rejects and stops; the next prompt must not call the result lost."""
     danger, ran = asking()
     agent, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
@@ -612,7 +612,7 @@ async def test_a_no_that_a_stop_overtook_is_what_the_model_reads() -> None:
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-async def test_a_decision_that_is_interrupted_at_once_leaves_no_call_open(decision: str) -> None:
+async def test_abort_right_after_a_decision_leaves_no_call_open(decision: str) -> None:
     """S0-51, S2-33: each call has its answer, rejections included, and nothing is repaired."""
     agent, _, events = scripted_agent(
         calls(tool_use("danger", {}, "t1"), tool_use("danger", {}, "t2")),
@@ -643,7 +643,7 @@ async def test_a_decision_that_is_interrupted_at_once_leaves_no_call_open(decisi
     assert not any(isinstance(event, Notice) for event in events[told:])
 
 
-async def test_a_limit_that_ends_the_run_after_a_yes_answers_the_call() -> None:
+async def test_limit_that_ends_the_run_after_an_approval_answers_the_call() -> None:
     """S0-51, S1-31: for any limit that ends a run before its calls."""
     limits: list[LimitReached] = []
 
@@ -667,7 +667,7 @@ async def test_a_limit_that_ends_the_run_after_a_yes_answers_the_call() -> None:
     assert texts(agent.state.messages) == {"t1": "Not run: the run was stopped before its turn."}
 
 
-async def test_a_no_is_read_also_when_the_call_before_it_is_stopped() -> None:
+async def test_rejection_reason_is_kept_when_an_earlier_call_is_aborted() -> None:
     """S2-33: sequential calls, with an abort during the first."""
     held = Held()
     slow = replace(tool("slow", held), require_approval=Approval(required=True))

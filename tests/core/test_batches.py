@@ -19,7 +19,9 @@ from agent_cli.core.batches import InOrder
         ("/", True),
     ],
 )
-async def test_a_write_waits_for_what_holds_it_or_lies_in_it(*, later: str, waits: bool) -> None:
+async def test_write_waits_for_writes_to_the_same_a_parent_or_a_child_path(
+    *, later: str, waits: bool
+) -> None:
     """A file whose name only starts with the other's path is a different file."""
     order = InOrder()
     async with AsyncExitStack() as second:

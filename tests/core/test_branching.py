@@ -1,4 +1,4 @@
-"""The points where a conversation can branch, and the content of a branch."""
+"""The points where a conversation can branch, and the content of each branch."""
 
 import pytest
 
@@ -38,8 +38,8 @@ def marks(prompt: Prompt) -> list[str]:
     return [output.id for output in prompt.output if isinstance(output, ReplyOutput)]
 
 
-def test_a_place_is_the_end_of_a_prompt_or_of_a_reply_within_it(talk: Conversation) -> None:
-    """S2-53: the last reply is the prompt's own end; S2-49: a hidden prompt has no place."""
+def test_branch_points_are_the_ends_of_prompts_and_of_their_replies(talk: Conversation) -> None:
+    """S2-53: the last reply is the prompt's own end; S2-49: a hidden prompt is no branch point."""
     first, _, trigger, last = talk.prompts
     one, two, _ = marks(first)
     [noon] = marks(trigger)
@@ -53,15 +53,15 @@ def test_a_place_is_the_end_of_a_prompt_or_of_a_reply_within_it(talk: Conversati
     ]
 
 
-def test_a_branch_up_to_a_prompt_has_its_whole_answer(talk: Conversation) -> None:
+def test_branch_up_to_a_prompt_has_its_complete_answer(talk: Conversation) -> None:
     first, second, *_ = talk.prompts
 
     assert up_to(talk.prompts, first.id) == [first]
     assert up_to(talk.prompts, second.id) == [first, second]
 
 
-def test_a_branch_up_to_a_part_of_a_reply_has_the_whole_reply(talk: Conversation) -> None:
-    """S2-53: a reply is kept whole, so that a branch up to a call keeps that call."""
+def test_branch_up_to_an_entry_of_a_reply_has_the_complete_reply(talk: Conversation) -> None:
+    """S2-53: a reply is never split, so a branch up to a call keeps that call."""
     [first, *_] = talk.prompts
     end = first.output.index(next(o for o in first.output if isinstance(o, ReplyOutput)))
 
@@ -74,7 +74,7 @@ def test_a_branch_up_to_a_part_of_a_reply_has_the_whole_reply(talk: Conversation
     assert (first.state, len(branches)) == ("completed", 4)
 
 
-def test_a_branch_up_to_another_entry_ends_with_it(talk: Conversation) -> None:
+def test_branch_up_to_an_entry_outside_a_reply_ends_with_that_entry(talk: Conversation) -> None:
     [first, *_] = talk.prompts
     steered = next(i for i, output in enumerate(first.output) if output.kind == "user")
 
@@ -83,8 +83,8 @@ def test_a_branch_up_to_another_entry_ends_with_it(talk: Conversation) -> None:
     assert branch.output == first.output[: steered + 1]
 
 
-def test_a_reply_whose_end_is_missing_is_cut_at_the_entry() -> None:
-    """The record of a program killed during a write has such a reply."""
+def test_branch_within_an_unfinished_reply_ends_at_the_entry() -> None:
+    """A program killed during a write leaves such a reply."""
     half = [TextOutput(id, 0, "r", text_block(id)) for id in ("a1", "b2")]
     prompt = Prompt("p1", "me", "m", 0, output=[*half])
 
@@ -93,8 +93,8 @@ def test_a_reply_whose_end_is_missing_is_cut_at_the_entry() -> None:
     assert branch.output == half[:1]
 
 
-def test_the_beginning_of_an_id_is_enough_where_no_other_begins_so() -> None:
-    """An id that is a prefix of another one means itself."""
+def test_branch_accepts_a_unique_id_prefix_and_refuses_an_ambiguous_one() -> None:
+    """An id that is also a prefix of another one is a full match."""
     prompts = [Prompt(id, "me", "m", 0) for id in ("ab", "abc", "b1", "b2", "c")]
 
     assert [p.id for p in up_to(prompts, "abc")] == ["ab", "abc"]

@@ -31,14 +31,14 @@ def written(
 
 
 @pytest.mark.parametrize("start", [None, {}, {"kept": 1}])
-def test_different_keys_of_one_value_are_both_kept(start: Json) -> None:
-    """C24: the second write used to restore the first one's old values."""
+def test_writes_to_different_keys_of_one_value_are_merged(start: Json) -> None:
+    """C24: the second write used to restore the old values of the first one's keys."""
     shared = written(start, lambda v: v.update(a=1), lambda v: v.update(b={"x": 2}))
 
     assert shared == {"s": {**(start or {}), "a": 1, "b": {"x": 2}}}  # type: ignore[dict-item]
 
 
-def test_keys_below_keys_are_merged_too() -> None:
+def test_writes_to_nested_keys_are_merged() -> None:
     """C24: at any depth."""
     shared = written(
         {"deep": {"a": 1, "b": 1, "c": 1}},
@@ -49,7 +49,7 @@ def test_keys_below_keys_are_merged_too() -> None:
     assert shared == {"s": {"deep": {"a": 2, "b": 3}}}
 
 
-def test_appended_items_are_all_kept_in_the_order_of_the_writes() -> None:
+def test_items_appended_by_several_calls_are_kept_in_write_order() -> None:
     """C24: the most common use of a list."""
     shared = written(
         {"lines": ["x"]},
@@ -62,7 +62,7 @@ def test_appended_items_are_all_kept_in_the_order_of_the_writes() -> None:
 
 
 @pytest.mark.parametrize("value", [True, "done", None, {"a": 1}, ["a"]])
-def test_the_same_change_twice_is_no_conflict(value: Json) -> None:
+def test_equal_changes_by_two_calls_are_no_conflict(value: Json) -> None:
     """A flag set by both calls is set."""
     shared = written({"n": False}, lambda v: v.update(n=value), lambda v: v.update(n=value))
 
@@ -83,10 +83,10 @@ def test_the_same_change_twice_is_no_conflict(value: Json) -> None:
         ({}, {"n": 1}, {"n": [2]}, "s.n"),
     ],
 )
-def test_a_key_that_another_call_changed_is_not_overwritten(
+def test_write_to_a_key_changed_by_another_call_is_an_error(
     start: Json, first: dict[str, Json], second: dict[str, Json], path: str
 ) -> None:
-    """C24: a silent loss before, now an error that names the key."""
+    """C24: the other call's change used to be lost silently; the error names the key."""
 
     shared: dict[str, Json] = {"s": start}
     one, two = CallState(shared), CallState(shared)
@@ -102,7 +102,7 @@ def test_a_key_that_another_call_changed_is_not_overwritten(
     assert shared == {"s": second}
 
 
-def test_a_value_that_was_not_read_is_written_as_it_is() -> None:
+def test_writing_a_value_without_reading_it_replaces_the_value() -> None:
     """C24: no older value was read, so none is restored by mistake."""
     shared: dict[str, Json] = {"s": {"a": 1}}
     one, two = CallState(shared), CallState(shared)
@@ -113,7 +113,7 @@ def test_a_value_that_was_not_read_is_written_as_it_is() -> None:
     assert shared == {"s": {"c": 3}}
 
 
-def test_a_call_may_write_several_times_and_change_what_it_read_in_place() -> None:
+def test_call_may_write_a_key_repeatedly_and_change_a_read_value_in_place() -> None:
     """A call's own earlier write is no conflict."""
     shared: dict[str, Json] = {"s": {"n": [1]}}
     view = CallState(shared)
@@ -128,8 +128,8 @@ def test_a_call_may_write_several_times_and_change_what_it_read_in_place() -> No
     assert shared == {"s": {"n": []}}
 
 
-def test_a_view_is_the_mapping_it_stands_for() -> None:
-    """It reads, lists and deletes like the state itself."""
+def test_call_state_reads_lists_and_deletes_like_a_mapping() -> None:
+    """A deleted key is missing afterwards."""
     shared: dict[str, Json] = {"a": 1, "b": 2}
     view = CallState(shared)
     del view["a"]
@@ -142,8 +142,8 @@ def test_a_view_is_the_mapping_it_stands_for() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 3])
-async def test_calls_that_run_beside_each_other_lose_no_update(steps: int) -> None:
-    """C24: each reads, works for a while and writes; no write is missing in the end."""
+async def test_concurrent_calls_lose_no_state_update(steps: int) -> None:
+    """C24: each reads, works for a while and writes."""
     together = asyncio.Barrier(3)
 
     async def note(on_update: ToolContext) -> str:
@@ -166,8 +166,8 @@ async def test_calls_that_run_beside_each_other_lose_no_update(steps: int) -> No
     assert options.state == {"notes": {"old": "kept", "t0": "seen", "t1": "seen", "t2": "seen"}}
 
 
-async def test_a_counter_that_two_calls_raise_at_once_is_not_miscounted() -> None:
-    """C24: the second call is told to retry, and can."""
+async def test_concurrent_increments_of_a_counter_lose_no_count() -> None:
+    """C24: the second call is told to retry, and then succeeds."""
     together = asyncio.Barrier(2)
 
     async def count(on_update: ToolContext) -> str:

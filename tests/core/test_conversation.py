@@ -45,7 +45,7 @@ def asked(*ids: str) -> Conversation:
     return conversation
 
 
-def test_a_conversation_keeps_the_id_it_is_given_and_makes_one_of_its_own() -> None:
+def test_conversation_keeps_a_given_id_or_generates_one() -> None:
     """The id identifies the session later."""
     own = Conversation()
 
@@ -53,7 +53,7 @@ def test_a_conversation_keeps_the_id_it_is_given_and_makes_one_of_its_own() -> N
     assert own.id != Conversation().id
 
 
-def test_a_prompt_says_who_asked_whom_for_what() -> None:
+def test_prompt_records_user_model_input_and_state() -> None:
     """S2-01: every field of the record; an unknown state is refused."""
     conversation = Conversation(user_id="ada")
 
@@ -70,14 +70,14 @@ def test_a_prompt_says_who_asked_whom_for_what() -> None:
     assert prompt.state == "running"
 
 
-def test_a_prompt_without_options_is_local_and_for_the_normal_model() -> None:
-    """S2-01: other programs read these values in the record of a conversation without options."""
+def test_prompt_without_options_has_user_local_and_model_normal() -> None:
+    """S2-01: other programs read these values in records."""
     prompt = Conversation().begin(UserMessage.of("go"))
 
     assert (prompt.user_id, prompt.model, prompt.visible) == ("local", "normal", True)
 
 
-def test_outputs_stand_in_the_order_in_which_they_happened() -> None:
+def test_outputs_of_a_prompt_are_in_the_order_they_happened() -> None:
     """S2-03: entries are only added; a side output goes after its call, a result into it."""
     conversation = Conversation()
     orders: list[list[str]] = []
@@ -107,8 +107,8 @@ def test_outputs_stand_in_the_order_in_which_they_happened() -> None:
     assert times == sorted(times)
 
 
-def test_each_call_of_a_reply_is_open_until_it_is_settled() -> None:
-    """S2-10, S2-12: the first result stays; everything else keeps its place."""
+def test_call_is_open_until_its_first_result() -> None:
+    """S2-10, S2-12: a second result is ignored; every entry keeps its place."""
     conversation = asked("t1", "t2")
     ids = [output.id for output in conversation.prompts[0].output]
 
@@ -121,8 +121,8 @@ def test_each_call_of_a_reply_is_open_until_it_is_settled() -> None:
     assert [output.id for output in conversation.prompts[0].output] == ids
 
 
-def test_ids_that_were_used_before_are_replaced() -> None:
-    """S1-31: in one reply and across replies; a missing id is filled in."""
+def test_duplicate_and_missing_call_ids_are_replaced() -> None:
+    """S1-31: duplicates in one reply and across replies."""
     conversation = asked("t1", "t1")
     conversation.settle_open_calls("skipped")
 
@@ -138,8 +138,10 @@ def test_ids_that_were_used_before_are_replaced() -> None:
     assert "" not in ids
 
 
-def test_time_never_runs_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3-25: a clock set back changes nothing, within a session and between two."""
+def test_timestamps_never_decrease_when_the_clock_is_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S3-25: within a session and between two."""
     clock = [1_000, 900, 2_000]
     monkeypatch.setattr(recorded_calls, "now_ms", lambda: clock.pop(0) if clock else 100)
     conversation = Conversation()
@@ -158,7 +160,7 @@ def test_time_never_runs_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     ("before", "after"),
     [*itertools.product(["running", "waiting_for_approval", "completed"], repeat=2)],
 )
-def test_a_prompt_changes_its_state_along_the_table_only(
+def test_prompt_allows_only_the_documented_state_transitions(
     before: PromptState, after: PromptState
 ) -> None:
     """S2-37: all nine pairs."""
@@ -213,7 +215,7 @@ def test_the_record_can_be_rebuilt_from_its_events() -> None:
     assert completed == [conversation.prompts[0].id]
 
 
-def test_side_outputs_stand_behind_their_call_in_the_order_they_came() -> None:
+def test_side_outputs_follow_their_call_in_order_of_arrival() -> None:
     """S2-39: even if other entries were appended since."""
     conversation = asked("t1", "t2")
     conversation.attach(FileOutput("f2", 1, "t2", "/b", "text/plain", "b"))
@@ -226,8 +228,8 @@ def test_side_outputs_stand_behind_their_call_in_the_order_they_came() -> None:
     assert [call.tool_call_id for call in conversation.open_calls()] == ["t1", "t2"]
 
 
-def test_usage_adds_up() -> None:
-    """S2-41: over replies and prompts; discarded replies and summaries cost as well."""
+def test_usage_is_the_sum_over_replies_and_prompts() -> None:
+    """S2-41: discarded replies and summaries cost as well."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("a"))
     conversation.add_reply(says("b", usage=Usage(1, 2, 3, 4, 5, 6)))
@@ -239,8 +241,8 @@ def test_usage_adds_up() -> None:
     assert conversation.prompts[-1].usage == Usage(110, 220, 330, 440, 550, 660)
 
 
-def test_a_decision_counts_where_one_is_due() -> None:
-    """S2-32, S2-51: once; calls waiting behind it are not asked about."""
+def test_only_the_first_decision_about_a_pending_question_counts() -> None:
+    """S2-32, S2-51: no decision is accepted for a deferred call."""
     conversation = asked("t1", "t2")
     conversation.pause({"t1": "sure?"})
 
@@ -255,7 +257,7 @@ def test_a_decision_counts_where_one_is_due() -> None:
     assert (call.asked_reason, conversation.call("t2").asked_reason) == ("sure?", None)
 
 
-def test_a_new_prompt_answers_what_the_last_one_left_open() -> None:
+def test_new_prompt_closes_calls_left_open_by_the_last_one() -> None:
     """S0-58: every conversation can be sent, whatever happened before."""
     conversation = asked("t1")
 
@@ -278,8 +280,8 @@ HISTORY: list[Message] = [
 ]
 
 
-def test_a_history_is_taken_in_as_it_is() -> None:
-    """S0-58, S3-16: and shown unchanged."""
+def test_imported_history_is_kept_unchanged() -> None:
+    """S0-58, S3-16: the same kinds of messages with the same content."""
     shown = conversation_of(HISTORY).messages()
 
     assert [type(message) for message in shown] == [type(message) for message in HISTORY]
@@ -289,8 +291,8 @@ def test_a_history_is_taken_in_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
-def test_every_beginning_of_a_history_is_valid(length: int) -> None:
-    """S0-58, C7: a history cut anywhere is accepted, also between a call and its result."""
+def test_history_truncated_at_any_message_is_valid(length: int) -> None:
+    """S0-58, C7: also between a call and its result."""
     conversation = conversation_of(HISTORY[:length])
     append(conversation, UserMessage.of("next"))
 
@@ -299,7 +301,7 @@ def test_every_beginning_of_a_history_is_valid(length: int) -> None:
     assert problems(to_api(context)) == []
 
 
-def test_a_history_may_begin_with_an_answer() -> None:
+def test_history_may_begin_with_an_assistant_message() -> None:
     """S1-31: the API requires the user first, so a placeholder goes before it."""
     conversation = conversation_of([AssistantMessage((text_block("Welcome"),))])
     append(conversation, UserMessage.of("Hi"))
@@ -309,7 +311,7 @@ def test_a_history_may_begin_with_an_answer() -> None:
     assert problems(to_api(context)) == []
 
 
-def test_an_answer_to_nothing_is_refused() -> None:
-    """S0-58: the error names its id and the open calls."""
+def test_imported_result_without_a_matching_call_is_refused() -> None:
+    """S0-58: the error names the result's id and the open calls."""
     with pytest.raises(ConversationError, match=r"'t9'.*t1"):
         conversation_of([*HISTORY[:2], ToolResultMessage("t9", "look", ())])

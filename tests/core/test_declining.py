@@ -1,4 +1,4 @@
-"""A person's decisions about waiting calls."""
+"""The user's decisions about pending calls."""
 
 from dataclasses import replace
 from typing import Literal
@@ -26,7 +26,7 @@ from tests.fakes import (
 )
 
 
-async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() -> None:
+async def test_declining_answers_the_calls_without_asking_the_model_again() -> None:
     """The record stays valid for the API, and the user gets the prompt back."""
     asking = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     agent, model, events = scripted_agent(calls(tool_use("danger", {})), says("ok"), tools=[asking])
@@ -43,10 +43,10 @@ async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() ->
 
 
 @pytest.mark.parametrize("approval", ["defer", "batch"])
-async def test_a_call_that_waited_behind_a_declined_one_is_said_not_to_have_run(
+async def test_call_deferred_by_a_declined_call_is_answered_as_not_run(
     approval: Literal["defer", "batch"],
 ) -> None:
-    """S0-51: it was never asked about, so it has no decision; the record needs no repair."""
+    """S0-51: the user was never asked about that call; the record needs no repair."""
     asking = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     agent, _, events = scripted_agent(
         calls(tool_use("danger", {}, "t1"), tool_use("look", {}, "t2")),
@@ -81,8 +81,8 @@ def _two_waiting() -> tuple[Agent, ScriptedModel, list[str]]:
     return agent, model, ran
 
 
-async def test_a_message_before_the_decision_is_refused_with_the_calls_that_wait() -> None:
-    """S2-33: the error names the calls to decide first."""
+async def test_prompt_before_the_decision_is_refused_and_names_pending_calls() -> None:
+    """S2-33: they have to be decided first."""
     agent, model, _ = _two_waiting()
     await agent.prompt("go")
 
@@ -101,7 +101,7 @@ async def test_a_message_before_the_decision_is_refused_with_the_calls_that_wait
         ([Rejected("no"), Rejected(STOPPED, stop=True)], [], 1),
     ],
 )
-async def test_each_decision_is_applied_to_its_call_before_the_run_goes_on(
+async def test_decisions_are_applied_to_their_calls_before_the_run_resumes(
     decisions: list[Decision], ran: list[str], requests: int
 ) -> None:
     """Every front end decides through this function; a decision that stops ends the run."""
@@ -117,7 +117,7 @@ async def test_each_decision_is_applied_to_its_call_before_the_run_goes_on(
     assert not agent.conversation.waiting
 
 
-async def test_nothing_to_decline_is_an_abort_without_a_run() -> None:
+async def test_declining_no_calls_aborts_without_a_run() -> None:
     """The abort holds even if every call was decided in the meantime."""
     agent, model, events = scripted_agent()
 
@@ -127,6 +127,6 @@ async def test_nothing_to_decline_is_an_abort_without_a_run() -> None:
     assert (events, model.requests) == ([], [])
 
 
-def test_a_comment_is_passed_on_as_the_persons_words() -> None:
-    """S2-33: the model reads the reason, and that it is the user's."""
+def test_rejection_comment_is_passed_on_as_the_users_words() -> None:
+    """S2-33: the model reads the reason, and that the user gave it."""
     assert unwanted_because("use uv").endswith("does not want this call to run and says: use uv")

@@ -54,8 +54,8 @@ def shape(messages: list[Message]) -> list[object]:
     return [replace(message, timestamp=0) for message in messages]
 
 
-async def test_both_levels_tell_the_same_story() -> None:
-    """S0-01, S0-70, S3-24: the same types of events, the same messages."""
+async def test_agent_and_agent_loop_publish_the_same_events_and_messages() -> None:
+    """S0-01, S0-70, S3-24: the stateful and the stateless level behave alike."""
     agent, _, told_by_agent = scripted_agent(*script(), tools=[LOOK])
     await agent.prompt("go")
 
@@ -70,8 +70,8 @@ async def test_both_levels_tell_the_same_story() -> None:
     check_run(told_by_loop)
 
 
-async def test_the_result_comes_after_the_events() -> None:
-    """S0-07: messages, final message, and the number of model calls; before, a clear error."""
+async def test_stream_result_is_available_only_after_the_last_event() -> None:
+    """S0-07: messages, final message and number of model calls; before, a clear error."""
     stream = agent_loop(
         [UserMessage.of("go")], AgentContext(tools=[LOOK]), config(ScriptedModel(*script()))
     )
@@ -91,8 +91,8 @@ async def test_the_result_comes_after_the_events() -> None:
     assert (result.iterations, result.stop_reason) == (2, "end_turn")
 
 
-async def test_the_context_is_left_as_it_was() -> None:
-    """S0-01, S0-30: stateless; the new messages are in the result."""
+async def test_agent_loop_does_not_change_its_context() -> None:
+    """S0-01, S0-30: it is stateless; the new messages are in the result."""
     context = AgentContext("Be brief.", [UserMessage.of("Hi"), assistant("Hello")], [LOOK])
     before = tuple(context.messages)
     model = ScriptedModel(says("ok"))
@@ -111,8 +111,8 @@ def assistant(text: str) -> AssistantMessage:
     return AssistantMessage((text_block(text),))
 
 
-async def test_an_empty_context_is_usable() -> None:
-    """S0-30: a prompt alone is sufficient."""
+async def test_empty_context_is_accepted() -> None:
+    """S0-30: a prompt is sufficient."""
     stream = agent_loop([UserMessage.of("go")], AgentContext(), config(ScriptedModel(says("ok"))))
 
     await events_of(stream)
@@ -120,8 +120,8 @@ async def test_an_empty_context_is_usable() -> None:
     assert stream.result().final_message is not None
 
 
-async def test_several_prompts_are_announced_in_order() -> None:
-    """S0-37: before the first model call."""
+async def test_several_prompts_are_announced_in_order_before_the_first_call() -> None:
+    """S0-37: all of them are in the first request."""
     reply = says("ok")
     model = ScriptedModel(reply)
     prompts = [UserMessage.of("a"), UserMessage.of("b")]
@@ -140,7 +140,7 @@ async def test_several_prompts_are_announced_in_order() -> None:
 
 
 @pytest.mark.parametrize("tail", ["user", "toolResult", "limit"])
-async def test_continuing_adds_no_message(tail: str) -> None:
+async def test_agent_loop_continue_adds_no_message(tail: str) -> None:
     """S0-38, S3-06, S3-24: the first message is the assistant's, also after a limit's note."""
     prompt = UserMessage.of("go")
     messages: list[Message] = [prompt]
@@ -165,13 +165,15 @@ async def test_continuing_adds_no_message(tail: str) -> None:
 
 
 @pytest.mark.parametrize("messages", [[], [UserMessage.of("go"), assistant("ok")]])
-async def test_continuing_needs_something_to_answer(messages: list[Message]) -> None:
+async def test_agent_loop_continue_without_an_open_message_is_an_error(
+    messages: list[Message],
+) -> None:
     """S3-07: a typed error before anything happens."""
     with pytest.raises(NothingToContinue):
         agent_loop_continue(AgentContext(messages=messages), LoopConfig(model=MODEL))
 
 
-async def test_messages_of_other_kinds_need_a_converter_here() -> None:
+async def test_custom_messages_need_a_converter_in_agent_loop() -> None:
     """S3-03: this level has no default; the error names the kind."""
     context = AgentContext(messages=[CustomMessage("notification", "mail")])
     model = ScriptedModel(says("ok"))
@@ -183,7 +185,7 @@ async def test_messages_of_other_kinds_need_a_converter_here() -> None:
     assert model.requests == []
 
 
-async def test_a_token_stops_the_run_and_its_last_events_arrive() -> None:
+async def test_cancelling_the_stream_still_delivers_its_last_events() -> None:
     """S0-25, S0-51, S0-66: agent_end is the last event; the iteration ends by itself."""
     gate = Gate()
     model = ScriptedModel([*stream_of(says("Hello world"))[:2], gate])
@@ -200,7 +202,7 @@ async def test_a_token_stops_the_run_and_its_last_events_arrive() -> None:
 
 
 @pytest.mark.parametrize("ending", ["limit", "abort", "end"])
-async def test_steering_that_a_run_took_and_did_not_deliver_is_handed_back(ending: str) -> None:
+async def test_undelivered_steering_messages_are_returned_by_the_stream(ending: str) -> None:
     """S0-22, S0-51: the caller's source is empty by then; only the stream still has the message."""
     source = [UserMessage.of("delivered"), UserMessage.of("too late")]
     late = source[1]
@@ -226,7 +228,7 @@ async def test_steering_that_a_run_took_and_did_not_deliver_is_handed_back(endin
     assert users(model.requests[1].messages) == ["go", "delivered"]
 
 
-async def test_leaving_the_iteration_stops_the_run() -> None:
+async def test_breaking_out_of_the_event_loop_stops_the_run() -> None:
     """S0-07: without a reader the run ends."""
     held = Held()
     context = AgentContext(tools=[tool("held", held)])
@@ -242,7 +244,7 @@ async def test_leaving_the_iteration_stops_the_run() -> None:
     assert held.cancelled == ["t1"]
 
 
-async def test_a_bug_is_raised_after_the_last_event() -> None:
+async def test_unexpected_exception_is_raised_after_the_last_event() -> None:
     """C22: the events are still complete."""
     stream = agent_loop(
         [UserMessage.of("go")], AgentContext(), config(ScriptedModel(ZeroDivisionError()))
@@ -256,14 +258,14 @@ async def test_a_bug_is_raised_after_the_last_event() -> None:
     check_run(told)
 
 
-def test_the_package_exports_both_levels() -> None:
+def test_package_exports_agent_and_agent_loop() -> None:
     """S0-02, S3-26: under the names of the documents."""
     assert {"Agent", "agent_loop", "agent_loop_continue", "AgentContext", "EventStream"} <= set(
         agent_cli.__all__
     )
 
 
-async def test_the_events_of_a_run_can_be_read_once() -> None:
+async def test_events_of_a_run_can_be_iterated_only_once() -> None:
     """S0-07: a second loop over them must not send the prompt again."""
     model = ScriptedModel(says("ok"), says("ok"))
     stream = agent_loop([UserMessage.of("go")], AgentContext(), config(model))
@@ -275,7 +277,7 @@ async def test_the_events_of_a_run_can_be_read_once() -> None:
     assert len(model.requests) == 1
 
 
-async def test_nothing_to_say_to_an_empty_context_is_a_clear_error() -> None:
+async def test_agent_loop_without_prompts_and_messages_is_an_error() -> None:
     """C22: a mistake of the caller is reported as one, before anything is sent."""
     with pytest.raises(ConversationError):
         await events_of(agent_loop([], AgentContext(), config(ScriptedModel(says("ok")))))
@@ -294,8 +296,10 @@ def asking_tools() -> tuple[list[Tool], list[str]]:
 
 
 @pytest.mark.parametrize("verdict", [Allow(), Deny("use yarn")])
-async def test_a_call_that_waits_can_be_decided_without_an_agent(verdict: Allow | Deny) -> None:
-    """S2-31, S2-32, S0-38: the context and a decision are enough; calls waiting behind it run."""
+async def test_agent_loop_continue_resumes_a_pending_call_with_a_decision(
+    verdict: Allow | Deny,
+) -> None:
+    """S2-31, S2-32, S0-38: the context and a decision are sufficient; deferred calls run, too."""
     tools, ran = asking_tools()
     asks = calls(tool_use("danger", {}, "t1"), tool_use("safe", {}, "t2"))
     model = ScriptedModel(asks, says("ok"))
@@ -332,7 +336,7 @@ async def test_a_decision_about_no_open_call_is_an_error() -> None:
     assert ran == []
 
 
-async def test_without_decisions_open_calls_are_answered_and_not_run() -> None:
+async def test_open_calls_without_a_decision_are_answered_and_not_run() -> None:
     """S0-58: an imported history must not start tools."""
     tools, ran = asking_tools()
     history: list[Message] = [
@@ -347,8 +351,8 @@ async def test_without_decisions_open_calls_are_answered_and_not_run() -> None:
     assert "No result was recorded" in str(model.sent())
 
 
-async def test_a_context_and_its_options_are_joined() -> None:
-    """S0-30, S0-37: an empty context used to remove the options' tools and prompt."""
+async def test_context_is_merged_with_the_loop_config() -> None:
+    """S0-30, S0-37: an empty context used to remove the config's tools and prompt."""
     model = ScriptedModel(says("ok"))
     options = replace(config(model, tools=[LOOK]), system_prompt="Be brief.")
 
@@ -365,7 +369,7 @@ async def test_a_context_and_its_options_are_joined() -> None:
         ("tools", AgentContext(tools=[tool("other", returns("x"))])),
     ],
 )
-def test_a_context_that_contradicts_its_options_is_an_error(
+def test_context_that_contradicts_the_loop_config_is_an_error(
     field: str, context: AgentContext
 ) -> None:
     """S0-30: otherwise one of the two would be silently ignored."""
@@ -375,7 +379,7 @@ def test_a_context_that_contradicts_its_options_is_an_error(
         agent_loop([UserMessage.of("go")], context, options)
 
 
-async def test_a_context_keeps_what_it_was_made_with() -> None:
+async def test_context_copies_the_callers_lists() -> None:
     """S0-30: later additions to a caller's list are not part of it; `append` adds to it."""
     messages: list[Message] = [UserMessage.of("Hi"), assistant("Hello")]
     prompts = [UserMessage.of("go")]
@@ -394,8 +398,8 @@ async def test_a_context_keeps_what_it_was_made_with() -> None:
 
 
 @pytest.mark.parametrize("after", [[], [CustomMessage("note")]])
-def test_an_answer_cannot_be_continued_despite_the_notes_after_it(after: list[Message]) -> None:
-    """S0-63, S3-07: a note is not sent, so the request would end with the answer."""
+def test_context_that_ends_with_an_answer_cannot_be_continued(after: list[Message]) -> None:
+    """S0-63, S3-07: a note after the answer is not sent, so it changes nothing."""
     context = AgentContext(messages=[UserMessage.of("Hi"), assistant("Hello"), *after])
 
     with pytest.raises(NothingToContinue, match="ends with an answer"):

@@ -52,7 +52,7 @@ async def result_of(
     return message, events
 
 
-async def test_a_batch_can_be_run_without_a_loop() -> None:
+async def test_batch_can_be_executed_without_a_loop() -> None:
     """S1-16: it needs neither a model nor an agent."""
     conversation, events = Conversation(), list[Event]()
     conversation.begin(UserMessage.of("go"))
@@ -71,7 +71,7 @@ async def test_a_batch_can_be_run_without_a_loop() -> None:
 # Concurrent, alone, in order.
 
 
-async def test_all_calls_of_a_reply_run_at_once() -> None:
+async def test_all_calls_of_a_reply_run_concurrently() -> None:
     """S1-07, S2-48: three calls that wait for each other could not finish one by one."""
     together = asyncio.Barrier(3)
 
@@ -87,7 +87,7 @@ async def test_all_calls_of_a_reply_run_at_once() -> None:
     assert texts(result.messages) == {"t0": "met", "t1": "met", "t2": "met"}
 
 
-async def test_results_are_in_call_order_not_in_the_order_of_completion() -> None:
+async def test_results_are_in_call_order_not_in_completion_order() -> None:
     """S1-08: the slowest is the first."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(3)))
@@ -108,7 +108,7 @@ async def test_results_are_in_call_order_not_in_the_order_of_completion() -> Non
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-async def test_no_more_tools_run_at_once_than_allowed(concurrency: int) -> None:
+async def test_concurrency_limit_bounds_the_tools_that_run_at_once(concurrency: int) -> None:
     """G6: the others are shown as started and wait for a free slot."""
     running = most = 0
 
@@ -134,8 +134,8 @@ async def test_no_more_tools_run_at_once_than_allowed(concurrency: int) -> None:
     check_run(events)
 
 
-async def test_a_tool_that_is_not_safe_beside_others_runs_alone() -> None:
-    """S1-44, C24: calls before it are finished, calls after it have not begun."""
+async def test_tool_that_is_not_parallel_safe_runs_alone() -> None:
+    """S1-44, C24: calls before it are finished, calls after it have not started."""
     log: list[str] = []
 
     def body(name: str) -> Execute:
@@ -189,28 +189,28 @@ async def started_with(*paths: list[Json], open_first: Sequence[str] = ()) -> li
     return [name for name in log if name != "|"] if open_first else log
 
 
-async def test_calls_that_write_one_path_run_in_call_order() -> None:
-    """C1: one after the other, while other calls run concurrently."""
+async def test_calls_that_write_the_same_path_run_in_call_order() -> None:
+    """C1: one by one, while other calls run concurrently."""
     log = await started_with(["/a"], ["/a"], ["/b"], ["/a"])
 
     assert log[:3] == ["t0", "t2", "|"]
     assert [id for id in log if id.startswith("t")] == ["t0", "t2", "t1", "t3"]
 
 
-async def test_a_call_that_writes_two_paths_keeps_its_turn_for_both() -> None:
+async def test_call_that_writes_two_paths_keeps_its_place_for_both() -> None:
     """C1: a later call for the second path does not overtake it."""
     log = await started_with(["/a"], ["/a", "/b"], ["/b"])
 
     assert [id for id in log if id.startswith("t")] == ["t0", "t1", "t2"]
 
 
-async def test_a_path_named_twice_is_one_path() -> None:
+async def test_path_named_twice_by_one_call_does_not_block_the_call() -> None:
     """C1: a call must not wait for itself."""
     assert await started_with(["/a", "/a"], ["/a"]) == ["t0", "|", "t1", "|"]
 
 
-async def test_a_read_sees_what_was_written_before_it_and_nothing_of_what_comes_after() -> None:
-    """C1: in call order, a folder including everything below it; reads run concurrently."""
+async def test_read_sees_earlier_writes_to_its_paths_and_no_later_ones() -> None:
+    """C1: a folder includes everything below it; reads run concurrently."""
     held = Held()
     read = replace(tool("read", held), reads=lambda params: params["paths"])
     asks: list[tuple[str, list[Json]]] = [
@@ -236,8 +236,8 @@ async def test_a_read_sees_what_was_written_before_it_and_nothing_of_what_comes_
     assert steps[:3] == [["t0", "t5"], ["t0", "t1", "t5"], ["t0", "t1", "t2", "t3", "t5"]]
 
 
-async def test_a_tool_that_cannot_name_its_paths_is_answered() -> None:
-    """S1-14: its bug is an error result; it does not run; the others do."""
+async def test_tool_whose_path_function_fails_gives_an_error_result() -> None:
+    """S1-14: it does not run; the other calls do."""
     held = Held()
 
     def writes(params: dict[str, str]) -> list[str]:
@@ -254,7 +254,9 @@ async def test_a_tool_that_cannot_name_its_paths_is_answered() -> None:
     assert "path" in texts(result.messages)["t1"]
 
 
-async def test_no_tool_starts_in_another_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_tool_starts_in_a_phase_that_forbids_tools(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """S4-15: the executor asserts its guard; the call is still answered."""
     monkeypatch.setattr(ChatStateMachine, "can_execute_tools", False)
     held = Held()
@@ -270,15 +272,15 @@ async def test_no_tool_starts_in_another_phase(monkeypatch: pytest.MonkeyPatch) 
 # Every effect of a tool is a result.
 
 
-async def test_a_tools_text_is_its_result() -> None:
+async def test_tool_may_return_plain_text() -> None:
     """S0-17, S3-21: a plain string is enough."""
     message, _ = await result_of(returns("42"))
 
     assert (message.text, message.is_error) == ("42", False)
 
 
-async def test_details_and_images_go_where_they_belong() -> None:
-    """S0-17, C26: content goes to the model, details only to the end event."""
+async def test_tool_content_goes_to_the_model_and_details_only_to_the_event() -> None:
+    """S0-17, C26: content includes images."""
     image: dict[str, Json] = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
     given = ToolResult((text_block("see"), image), details={"secret": "for the screen"})
 
@@ -296,8 +298,10 @@ async def test_details_and_images_go_where_they_belong() -> None:
     assert "aGk=" in str(model.sent())
 
 
-async def test_an_exception_is_its_message(logged: list[dict[str, object]]) -> None:
-    """S0-53, S1-13, S1-14, S2-40: no traceback for the model; the log has it."""
+async def test_exception_in_a_tool_becomes_an_error_result_with_its_message(
+    logged: list[dict[str, object]],
+) -> None:
+    """S0-53, S1-13, S1-14, S2-40: no traceback for the model; it is in the log."""
     message, _ = await result_of(raises(RuntimeError("the disk is full")))
 
     assert (message.text, message.is_error) == ("the disk is full", True)
@@ -306,14 +310,14 @@ async def test_an_exception_is_its_message(logged: list[dict[str, object]]) -> N
     assert str(entry["exception"]).endswith("RuntimeError: the disk is full")
 
 
-async def test_an_exception_without_words_is_named() -> None:
+async def test_exception_without_a_message_is_reported_by_its_type() -> None:
     """S0-53: an empty result would tell the model nothing."""
     message, _ = await result_of(raises(KeyError()))
 
     assert message.text == "KeyError"
 
 
-async def test_a_tool_error_is_passed_on_as_it_is() -> None:
+async def test_tool_error_is_passed_to_the_model_unchanged() -> None:
     """S1-13: its text is written for the model."""
     message, _ = await result_of(raises(ToolError("There is no file 'a'; there are: b")))
 
@@ -321,8 +325,8 @@ async def test_a_tool_error_is_passed_on_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("whose", ["tool", "run"])
-async def test_a_tool_that_takes_too_long_is_stopped(whose: str) -> None:
-    """S1-14, G5: by its own limit, or else by the run's."""
+async def test_tool_that_exceeds_its_time_limit_is_stopped(whose: str) -> None:
+    """S1-14, G5: the limit of the tool, or else that of the run."""
     held = Held()
     options = LoopConfig(tool_timeout_s=0.01 if whose == "run" else 60.0)
     own = 0.01 if whose == "tool" else None
@@ -334,15 +338,15 @@ async def test_a_tool_that_takes_too_long_is_stopped(whose: str) -> None:
     assert held.cancelled == ["t1"]
 
 
-async def test_a_tools_own_timeout_error_is_not_the_limit() -> None:
+async def test_timeout_error_raised_by_a_tool_keeps_its_own_message() -> None:
     """G5: the text must not blame a limit that was not reached."""
     message, _ = await result_of(raises(TimeoutError("the server did not answer")))
 
     assert message.text == "the server did not answer"
 
 
-async def test_no_time_limit_is_no_limit() -> None:
-    """G5: a tool that says 0 may take as long as it likes."""
+async def test_time_limit_of_zero_means_no_limit() -> None:
+    """G5: such a tool may take as long as it likes."""
 
     async def body(on_update: ToolContext) -> str:
         for _ in range(3):
@@ -354,8 +358,8 @@ async def test_no_time_limit_is_no_limit() -> None:
     assert message.text == "ok"
 
 
-async def test_a_tool_that_cancels_itself_is_answered() -> None:
-    """S1-14: and its result names no other cause."""
+async def test_tool_that_raises_cancelled_error_gives_an_error_result() -> None:
+    """S1-14: the result names no other cause."""
 
     async def body(on_update: ToolContext) -> str:
         raise asyncio.CancelledError
@@ -367,7 +371,7 @@ async def test_a_tool_that_cancels_itself_is_answered() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 42, {"text": "x"}])
-async def test_a_result_of_the_wrong_type_is_an_error(value: object) -> None:
+async def test_tool_result_of_the_wrong_type_is_an_error(value: object) -> None:
     """S1-14: a plugin's author may have forgotten the types."""
 
     async def body(on_update: ToolContext) -> str:
@@ -379,7 +383,7 @@ async def test_a_result_of_the_wrong_type_is_an_error(value: object) -> None:
     assert type(value).__name__ in message.text
 
 
-async def test_an_empty_result_is_valid() -> None:
+async def test_empty_tool_result_gives_a_valid_request() -> None:
     """S1-31: the API refuses blank text; the request says there was none."""
     agent, model, _ = scripted_agent(
         calls(tool_use("work")), says("ok"), tools=[tool("work", returns(" "))]
@@ -389,7 +393,7 @@ async def test_an_empty_result_is_valid() -> None:
     assert "(no output)" in str(model.sent()[-1])
 
 
-async def test_the_result_can_be_finished_before_it_is_recorded() -> None:
+async def test_finish_result_hook_changes_the_result_before_it_is_recorded() -> None:
     """S1-16, S1-34: the hook that caps results; record, event and request agree."""
 
     async def finish(call: ToolCall, result: ToolResult) -> ToolResult:
@@ -410,7 +414,7 @@ class Point(BaseModel):
     label: str = "here"
 
 
-async def test_input_arrives_typed_and_bad_input_does_not_arrive() -> None:
+async def test_tool_gets_validated_input_and_is_not_called_with_invalid_input() -> None:
     """S2-21, S3-21: validated before anything runs; the error names the path of the fault."""
     seen: list[object] = []
 
@@ -435,8 +439,8 @@ async def test_input_arrives_typed_and_bad_input_does_not_arrive() -> None:
     assert "Invalid input" in texts(result.messages)["t3"]
 
 
-async def test_a_call_knows_who_and_what_it_works_for() -> None:
-    """S0-18, S2-23, S2-38: the context has id, name, user, services and shared state."""
+async def test_tool_context_has_ids_user_services_and_state() -> None:
+    """S0-18, S2-23, S2-38: the ids are those of the call and of the tool; the state is shared."""
     seen: list[ToolContext] = []
     state: dict[str, Json] = {"count": 1}
 
@@ -456,7 +460,9 @@ async def test_a_call_knows_who_and_what_it_works_for() -> None:
 # Updates and side outputs.
 
 
-async def test_updates_are_told_between_start_and_end(logged: list[dict[str, object]]) -> None:
+async def test_tool_updates_are_published_between_start_and_end(
+    logged: list[dict[str, object]],
+) -> None:
     """S0-14, S0-19, S3-22: with id and name; not in the history; none after the end."""
     late: list[ToolContext] = []
 
@@ -486,8 +492,8 @@ async def test_updates_are_told_between_start_and_end(logged: list[dict[str, obj
     assert {entry["event"] for entry in logged} == {"tool update after its end"}
 
 
-async def test_updates_of_two_calls_can_be_told_apart() -> None:
-    """S0-14, G1: each carries its call's id."""
+async def test_tool_updates_carry_the_id_of_their_call() -> None:
+    """S0-14, G1: so those of concurrent calls can be distinguished."""
     together = asyncio.Barrier(2)
 
     async def body(on_update: ToolContext) -> str:
@@ -506,8 +512,8 @@ async def test_updates_of_two_calls_can_be_told_apart() -> None:
     ]
 
 
-async def test_side_outputs_stand_right_behind_their_call() -> None:
-    """S2-38, S2-39: also when the calls run concurrently and the last one ends first."""
+async def test_side_outputs_of_concurrent_calls_directly_follow_their_call() -> None:
+    """S2-38, S2-39: also when the last call ends first."""
     turns = {"t1": asyncio.Event(), "t2": asyncio.Event()}
 
     async def body(on_update: ToolContext) -> str:
@@ -533,7 +539,7 @@ async def test_side_outputs_stand_right_behind_their_call() -> None:
     assert "a chart" not in str(model.sent()[-1])
 
 
-async def test_finished_calls_keep_their_times() -> None:
+async def test_finished_call_records_input_result_and_times() -> None:
     """S2-11: input, result, start and end."""
     agent, _, _ = scripted_agent(
         calls(tool_use("work", {"a": 1})), says("ok"), tools=[tool("work", returns("ok"))]
@@ -546,7 +552,7 @@ async def test_finished_calls_keep_their_times() -> None:
     assert call.at_ms <= call.started_at_ms <= call.ended_at_ms
 
 
-async def test_calls_with_one_id_are_told_apart() -> None:
+async def test_calls_with_the_same_id_are_distinguished() -> None:
     """S1-31: some servers repeat ids; the request may not."""
     asks = calls(tool_use("work", {}, "t1"), tool_use("work", {}, "t1"))
     agent, _, events = scripted_agent(asks, says("ok"), tools=[tool("work", returns("ok"))])

@@ -37,7 +37,7 @@ def notices(events: Sequence[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, Notice)]
 
 
-async def test_a_repaired_history_says_so_when_it_is_put_in(
+async def test_replacing_messages_reports_repaired_calls(
     logged: list[dict[str, object]],
 ) -> None:
     """S0-58, C7: an event and a log line name the repaired calls; the request is valid."""
@@ -54,7 +54,7 @@ async def test_a_repaired_history_says_so_when_it_is_put_in(
     assert str(model.sent()).count("No result was recorded for this call.") == 2
 
 
-async def test_a_repaired_history_one_begins_with_is_told_in_the_first_run() -> None:
+async def test_repair_of_initial_messages_is_reported_in_the_first_run() -> None:
     """S0-58: there were no listeners yet when the agent was made."""
     model = ScriptedModel(says("ok"), says("ok"))
     agent, events = listening(
@@ -68,8 +68,8 @@ async def test_a_repaired_history_one_begins_with_is_told_in_the_first_run() -> 
     assert events[0].type == "agent_start"
 
 
-async def test_a_call_left_open_by_append_is_answered_and_told_with_the_next_message() -> None:
-    """S0-58, C7: whether that message is appended or a prompt."""
+async def test_open_call_is_closed_and_reported_with_the_next_appended_message() -> None:
+    """S0-58, C7: the next request is valid."""
     agent, model, events = scripted_agent(says("ok"), says("ok"))
     agent.append_message(UserMessage.of("a"))
     agent.append_message(ASKED)
@@ -85,8 +85,8 @@ async def test_a_call_left_open_by_append_is_answered_and_told_with_the_next_mes
     assert model.sent()[-1]["role"] == "user"
 
 
-async def test_a_result_that_answers_nothing_is_refused_and_changes_nothing() -> None:
-    """S0-58, C7: a stray answer, or a second one."""
+async def test_appended_result_without_an_open_call_is_refused() -> None:
+    """S0-58, C7: a stray result, or a second one; nothing changes."""
     agent, _, events = scripted_agent()
     agent.append_message(UserMessage.of("a"))
     agent.append_message(AssistantMessage((tool_use("look", {}, "t1"),), "tool_use"))
@@ -100,7 +100,7 @@ async def test_a_result_that_answers_nothing_is_refused_and_changes_nothing() ->
     assert (agent.state.messages, len(events)) == (before, told)
 
 
-async def test_a_call_appended_without_its_result_is_answered_before_the_next_prompt() -> None:
+async def test_next_prompt_closes_an_appended_call_without_a_result() -> None:
     """S0-58: whatever a caller left open, the request is valid."""
     agent, model, _ = scripted_agent(says("ok"), says("ok"))
     await agent.prompt("a")
@@ -111,7 +111,7 @@ async def test_a_call_appended_without_its_result_is_answered_before_the_next_pr
     assert "No result was recorded" in str(model.sent())
 
 
-async def test_messages_keep_the_times_they_came_with() -> None:
+async def test_imported_messages_keep_their_timestamps() -> None:
     """S3-25, S0-58: initial, replaced and appended messages; a time out of order is moved up."""
     history: list[Message] = [
         UserMessage((text_block("a"),), timestamp=1000),
@@ -137,7 +137,7 @@ async def test_messages_keep_the_times_they_came_with() -> None:
     assert agent.state.messages[-1].timestamp > 1_600_000_000_000
 
 
-def test_a_history_that_is_taken_in_ends_with_a_completed_prompt() -> None:
+def test_imported_history_ends_with_a_completed_prompt() -> None:
     """S0-58: the next message is a new prompt, not steering of the last one."""
     taken_in = conversation_of([UserMessage.of("go"), AssistantMessage((text_block("ok"),))])
 

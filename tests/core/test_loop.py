@@ -1,4 +1,4 @@
-"""The loop by its events and its requests: order, stop reasons, hooks, limits."""
+"""The loop's events and requests: order, stop reasons, hooks, limits."""
 
 import asyncio
 import itertools
@@ -93,7 +93,7 @@ def around(id: str) -> list[str]:
 # Order of events.
 
 
-async def test_a_plain_answer_has_exactly_these_events() -> None:
+async def test_answer_without_tools_has_exactly_the_documented_events() -> None:
     """S3-04, S0-37, S0-39, S0-41, S0-51, S0-70, C5: the order of document S3, and no more."""
     reply = says("Hi there")
     agent, _, events = scripted_agent(reply)
@@ -111,8 +111,8 @@ async def test_a_plain_answer_has_exactly_these_events() -> None:
     assert events[-1].type == "agent_end"
 
 
-async def test_a_run_with_a_tool_has_exactly_these_events() -> None:
-    """S3-05, S0-44, S0-47, S1-11: tool events, then its result; the next turn adds no message."""
+async def test_run_with_one_tool_has_exactly_the_documented_events() -> None:
+    """S3-05, S0-44, S0-47, S1-11: tool events, then the result; the next turn adds no message."""
     asks, says_so = calls(tool_use("look"), text="Let me see."), says("A tree.")
     agent, model, events = scripted_agent(asks, says_so, tools=[LOOK])
 
@@ -134,7 +134,7 @@ async def test_a_run_with_a_tool_has_exactly_these_events() -> None:
     assert len(model.requests) == 2
 
 
-async def test_two_parallel_tools_start_and_report_in_call_order() -> None:
+async def test_parallel_tools_start_and_report_in_call_order() -> None:
     """S0-47, S1-08, S4-19: starts and results in call order, whichever finishes first."""
     held = Held()
     asks, end = calls(tool_use("held", {}, "t1"), tool_use("look", {}, "t2")), says("ok")
@@ -199,8 +199,8 @@ def test_there_are_exactly_ten_core_events() -> None:
 # Payloads.
 
 
-async def test_agent_end_carries_the_new_messages_only() -> None:
-    """S0-09: four messages were there, this run adds two."""
+async def test_agent_end_carries_only_the_messages_of_the_run() -> None:
+    """S0-09: with four earlier messages, this run adds two."""
     agent, _, events = scripted_agent(says("one"), says("two"), says("three"))
     await agent.prompt("1")
     await agent.prompt("2")
@@ -229,7 +229,7 @@ def turns_of(events: Sequence[Event]) -> list[tuple[str | None, list[str]]]:
 
 
 async def test_turn_end_carries_the_reply_and_a_result_for_each_call() -> None:
-    """S0-10: no results after a plain answer, else one for each call; the same as announced."""
+    """S0-10: no results after a plain answer, otherwise the announced ones."""
     asks = calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
 
@@ -243,7 +243,7 @@ async def test_turn_end_carries_the_reply_and_a_result_for_each_call() -> None:
 
 
 async def test_turn_end_of_an_aborted_batch_carries_its_results() -> None:
-    """S0-10, G4: they were announced, so they are in the turn's end as well."""
+    """S0-10, G4: they were announced, so they are part of the turn's end, too."""
     held = Held()
     asks = calls(tool_use("look", {}, "t1"), tool_use("held", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, tools=[LOOK, tool("held", held)])
@@ -257,7 +257,7 @@ async def test_turn_end_of_an_aborted_batch_carries_its_results() -> None:
 
 
 async def test_turn_end_of_a_resumed_batch_carries_all_results_of_the_reply() -> None:
-    """S0-10: none while a decision is due; afterwards also those of calls that ran before."""
+    """S0-10: none while a decision is pending; then also those of calls that ran before it."""
     danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     asks = calls(tool_use("look", {}, "t1"), tool_use("danger", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK, danger])
@@ -270,8 +270,8 @@ async def test_turn_end_of_a_resumed_batch_carries_all_results_of_the_reply() ->
     assert turns_of(events) == [(None, ["t1", "t2"]), ("ok", [])]
 
 
-async def test_each_reply_tells_what_it_used_and_what_all_did() -> None:
-    """Displays and limits of the cost rely on this event."""
+async def test_usage_event_carries_usage_of_the_reply_and_the_total() -> None:
+    """Cost displays and cost limits rely on this event."""
     first = replace(calls(tool_use("look")), usage=Usage(100, 20))
     agent, _, events = scripted_agent(first, says("ok", usage=Usage(7, 3)), tools=[LOOK])
 
@@ -283,7 +283,7 @@ async def test_each_reply_tells_what_it_used_and_what_all_did() -> None:
     ]
 
 
-async def test_each_message_is_bracketed_once() -> None:
+async def test_each_message_has_one_start_and_one_end() -> None:
     """S0-11: user, assistant and tool result alike."""
     agent, _, events = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK])
 
@@ -294,8 +294,8 @@ async def test_each_message_is_bracketed_once() -> None:
     check_run(events)
 
 
-async def test_updates_grow_to_the_text_of_the_message() -> None:
-    """S0-12, S3-08: partials grow; joined deltas are the text; the raw event is included."""
+async def test_message_updates_grow_to_the_full_text() -> None:
+    """S0-12, S3-08: joined deltas are the text; the raw event is included."""
     text = "One  two\nthree. "
     agent, _, events = scripted_agent(says(text, thinking="Hm, well."))
 
@@ -313,8 +313,8 @@ async def test_updates_grow_to_the_text_of_the_message() -> None:
     assert last.thinking == "Hm, well."
 
 
-async def test_updates_show_the_calls_that_are_being_written() -> None:
-    """S0-12: by name from the first piece on, with their input once it is complete."""
+async def test_message_updates_include_tool_calls_that_are_still_streaming() -> None:
+    """S0-12: by name from the first delta on, with their input once it is complete."""
     asks = calls(tool_use("look", {"at": "x"}, "t1"), tool_use("look", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
 
@@ -341,8 +341,8 @@ async def test_updates_show_the_calls_that_are_being_written() -> None:
     assert last.message.content == asks.content
 
 
-async def test_a_tool_start_carries_the_arguments() -> None:
-    """S0-13: id, name and the input as the model wrote it."""
+async def test_tool_execution_start_carries_id_name_and_arguments() -> None:
+    """S0-13: the input is as the model wrote it."""
     given: dict[str, Json] = {"path": "a/b", "deep": {"list": [1, None, True]}}
     agent, _, events = scripted_agent(calls(tool_use("look", given)), says("ok"), tools=[LOOK])
 
@@ -380,8 +380,8 @@ async def test_a_stream_that_fails_before_its_first_event_leaves_no_open_message
     assert outline(events) == ["agent_start", "turn_start", *said("go"), "turn_end", "agent_end"]
 
 
-async def test_a_prompt_stopped_at_the_first_event_is_recorded_and_not_asked() -> None:
-    """S0-64: the prompt stays in the record and reaches the model with the next one."""
+async def test_prompt_aborted_at_the_first_event_is_recorded_and_not_sent() -> None:
+    """S0-64: it reaches the model together with the next prompt."""
     agent, model, events = scripted_agent(says("ok"))
     stop = agent.subscribe(lambda event: agent.abort() if event.type == "agent_start" else None)
 
@@ -395,8 +395,8 @@ async def test_a_prompt_stopped_at_the_first_event_is_recorded_and_not_asked() -
     assert model.sent() == [{"role": "user", "content": [text_block("go"), text_block("again")]}]
 
 
-async def test_what_was_queued_is_delivered_once_where_its_run_is_stopped_at_its_start() -> None:
-    """S0-43: it is recorded with the run that took it, and not queued again."""
+async def test_queued_message_is_recorded_once_when_its_run_is_aborted_at_start() -> None:
+    """S0-43: with the run that took it from the queue; it is not queued again."""
     agent, _, _ = scripted_agent(says("ok"), says("ok"))
     await agent.prompt("go")
     agent.follow_up(UserMessage.of("and then"))
@@ -410,8 +410,8 @@ async def test_what_was_queued_is_delivered_once_where_its_run_is_stopped_at_its
     assert users(agent.state.messages) == ["go", "and then", "again"]
 
 
-async def test_a_stream_may_begin_with_any_event() -> None:
-    """S0-41: message_start comes with the first event of the provider, whatever its type."""
+async def test_message_start_follows_any_first_stream_event() -> None:
+    """S0-41: whatever the type of the provider's first event."""
     reply = calls(tool_use("look"))
     stream: list[StreamEvent] = [
         ToolCallStart(0, "t1", "look"),
@@ -431,7 +431,7 @@ async def test_a_stream_may_begin_with_any_event() -> None:
     ]
 
 
-async def test_a_stream_that_stops_without_an_end_is_an_error() -> None:
+async def test_stream_without_an_end_event_is_an_error() -> None:
     """S0-42: an incomplete reply is reported as such and is not part of the history."""
     agent, model, events = scripted_agent([ReplyStart("m"), TextDelta(0, "half")], says("ok"))
 
@@ -445,7 +445,7 @@ async def test_a_stream_that_stops_without_an_end_is_an_error() -> None:
     assert "half" not in str(model.sent())
 
 
-async def test_a_stream_that_breaks_leaves_a_message_that_says_why() -> None:
+async def test_message_of_a_broken_stream_carries_the_error() -> None:
     """S0-42: the half reply ends with the stop reason and the sentence of its error."""
     agent, _, events = scripted_agent(
         [ReplyStart("m"), TextDelta(0, "half"), ModelError("cut off")]
@@ -460,7 +460,7 @@ async def test_a_stream_that_breaks_leaves_a_message_that_says_why() -> None:
 
 
 @pytest.mark.parametrize("restarted", [True, False])
-async def test_a_reply_that_starts_again_ends_its_turn(restarted: bool) -> None:
+async def test_restarted_reply_ends_its_turn_and_begins_a_new_one(restarted: bool) -> None:
     """S1-22: the first attempt is void; the history holds the complete reply only."""
     whole = says("whole")
     stream = [
@@ -493,7 +493,7 @@ async def test_a_reply_that_starts_again_ends_its_turn(restarted: bool) -> None:
     assert [m.text for m in context if isinstance(m, AssistantMessage)] == ["whole"]
 
 
-async def test_a_retry_before_the_first_event_leaves_the_turn_alone() -> None:
+async def test_retry_before_the_first_event_keeps_the_turn() -> None:
     """S1-22, S1-21: nothing was shown, so nothing is void; the retry is reported."""
     whole = says("whole")
     agent, _, events = scripted_agent([Retrying(1, 5, 2.0, "overloaded"), *stream_of(whole)])
@@ -517,8 +517,8 @@ async def test_a_retry_before_the_first_event_leaves_the_turn_alone() -> None:
 
 
 @pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "max_tokens", "refusal"])
-async def test_a_reply_without_calls_ends_the_run(stop_reason: str) -> None:
-    """S0-43, S1-06: one request, and the stop reason is the run's."""
+async def test_reply_without_tool_calls_ends_the_run(stop_reason: str) -> None:
+    """S0-43, S1-06: after one request; the run has the stop reason of the reply."""
     agent, model, _ = scripted_agent(says("That is all", stop_reason=stop_reason))
 
     result = await agent.prompt("go")
@@ -526,8 +526,8 @@ async def test_a_reply_without_calls_ends_the_run(stop_reason: str) -> None:
     assert (result.stop_reason, len(model.requests)) == (stop_reason, 1)
 
 
-async def test_a_paused_reply_is_continued() -> None:
-    """S0-43: pause_turn leads to another request that ends with the reply so far."""
+async def test_paused_reply_is_continued_with_another_request() -> None:
+    """S0-43: pause_turn; the request ends with the reply so far."""
     agent, model, _ = scripted_agent(says("Searching", stop_reason="pause_turn"), says("Found"))
 
     result = await agent.prompt("go")
@@ -536,7 +536,7 @@ async def test_a_paused_reply_is_continued() -> None:
     assert model.sent()[-1] == {"role": "assistant", "content": [text_block("Searching")]}
 
 
-async def test_a_paused_reply_that_ends_in_white_space_is_sent_without_it() -> None:
+async def test_trailing_whitespace_of_a_paused_reply_is_not_sent() -> None:
     """S0-43: the API refuses such a last message; the record keeps the text as received."""
     agent, model, _ = scripted_agent(says("Searching \n", stop_reason="pause_turn"), says("Found."))
 
@@ -581,7 +581,7 @@ async def test_a_message_queued_before_a_refusal_is_the_next_prompt(
     check_run(events)
 
 
-async def test_a_refusal_in_the_middle_of_a_prompt_keeps_what_was_answered_before() -> None:
+async def test_refusal_after_a_reply_keeps_the_prompt_and_its_replies() -> None:
     """S0-43: only a prompt without any reply is taken out, so a message steered into it stays."""
     gate = Gate()
     refused = [gate, *stream_of(says("I cannot", stop_reason="refusal"))]
@@ -597,8 +597,8 @@ async def test_a_refusal_in_the_middle_of_a_prompt_keeps_what_was_answered_befor
     assert len(agent.conversation.prompts) == 1
 
 
-async def test_calls_of_a_reply_that_was_cut_off_do_not_run() -> None:
-    """S4-30, S0-43: an incomplete call is answered with the reason and requested once more."""
+async def test_calls_of_a_truncated_reply_do_not_run() -> None:
+    """S4-30, S0-43: the model reads why, and may send the call once more."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), stop_reason="max_tokens")
     agent, model, events = scripted_agent(asks, says("smaller"), tools=[tool("held", held)])
@@ -611,8 +611,8 @@ async def test_calls_of_a_reply_that_was_cut_off_do_not_run() -> None:
 
 
 @pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "pause_turn", "tool_calls"])
-async def test_complete_calls_run_with_any_stop_reason(stop_reason: str) -> None:
-    """S0-43: some servers use the stop reason of an answer, or an unknown one."""
+async def test_complete_calls_run_whatever_the_stop_reason(stop_reason: str) -> None:
+    """S0-43: some servers report that of an answer, or an unknown one."""
     asks = [calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason) for n in range(3)]
     agent, model, events = scripted_agent(*asks, says("ok"), tools=[LOOK])
 
@@ -623,7 +623,7 @@ async def test_complete_calls_run_with_any_stop_reason(stop_reason: str) -> None
     check_run(events)
 
 
-async def test_a_reply_cut_off_twice_in_a_row_ends_the_run() -> None:
+async def test_two_truncated_replies_in_a_row_end_the_run() -> None:
     """S4-30: a call that never fits must not be requested endlessly; the user is told."""
     cut = [calls(tool_use("look", {}, f"t{n}"), stop_reason="max_tokens") for n in range(2)]
     agent, model, events = scripted_agent(*cut, says("ok"), tools=[LOOK])
@@ -635,8 +635,8 @@ async def test_a_reply_cut_off_twice_in_a_row_ends_the_run() -> None:
     await agent.prompt("again")
 
 
-async def test_a_call_that_was_cut_off_runs_when_it_fits_and_the_run_goes_on() -> None:
-    """S4-30: only two in a row are too many."""
+async def test_run_continues_after_isolated_truncated_replies() -> None:
+    """S4-30: only two in a row end it; a complete call runs."""
     script = [
         calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason)
         for n, stop_reason in enumerate(["max_tokens", "tool_use"] * 2)
@@ -658,7 +658,7 @@ async def test_a_call_that_was_cut_off_runs_when_it_fits_and_the_run_goes_on() -
     assert all("max_tokens" in read[id] for id in ("t0", "t2"))
 
 
-async def test_each_full_window_is_tried_once_more() -> None:
+async def test_each_context_overflow_is_retried_once() -> None:
     """S0-43: the space freed once may be used up later in the same run."""
     full = ContextOverflow("too long")
     agent, model, _ = scripted_agent(full, calls(tool_use("look")), full, says("ok"), tools=[LOOK])
@@ -668,7 +668,7 @@ async def test_each_full_window_is_tried_once_more() -> None:
     assert (result.stop_reason, len(model.requests)) == ("end_turn", 4)
 
 
-async def test_a_full_window_is_an_error_without_compaction() -> None:
+async def test_context_overflow_without_compaction_is_an_error() -> None:
     """S0-43: retried once, since a plugin may compact in between."""
     full = [says("", stop_reason="model_context_window_exceeded")] * 2
     agent, model, events = scripted_agent(*full)
@@ -680,7 +680,7 @@ async def test_a_full_window_is_an_error_without_compaction() -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3])
-async def test_tools_are_run_until_the_model_asks_for_none(turns: int) -> None:
+async def test_loop_runs_tools_until_the_model_calls_none(turns: int) -> None:
     """S0-43, S0-49, S1-11: n rounds of tools make n + 1 requests."""
     rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(turns)]
     agent, model, _ = scripted_agent(*rounds, says("ok"), tools=[LOOK])
@@ -693,8 +693,8 @@ async def test_tools_are_run_until_the_model_asks_for_none(turns: int) -> None:
 # Limits.
 
 
-async def test_the_limit_of_rounds_ends_the_run_with_a_valid_history() -> None:
-    """S0-26, S4-17, S2-25, C6: N calls at most, its own stop reason, and the record says why."""
+async def test_max_rounds_ends_the_run_with_a_valid_history() -> None:
+    """S0-26, S4-17, S2-25, C6: N calls at most, a stop reason of its own, a note in the record."""
     rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(5)]
     options = LoopConfig(max_rounds=3)
     agent, model, events = scripted_agent(*rounds, tools=[LOOK], options=options)
@@ -715,8 +715,8 @@ async def test_the_limit_of_rounds_ends_the_run_with_a_valid_history() -> None:
     assert (await agent.prompt("go on")).stop_reason == "end_turn"
 
 
-async def test_every_limit_leaves_a_note_that_the_model_never_reads() -> None:
-    """S2-25: also a limit set by a hook; the stateless level sends it without a converter."""
+async def test_every_limit_leaves_a_note_that_is_not_sent_to_the_model() -> None:
+    """S2-25: also a limit raised by a hook; the stateless level needs no converter for it."""
 
     def spent(_turn: Turn) -> None:
         raise LimitReached("too dear", limit="max_cost")
@@ -735,8 +735,8 @@ async def test_every_limit_leaves_a_note_that_the_model_never_reads() -> None:
     assert "too dear" not in str(model.sent())
 
 
-async def test_no_limit_of_rounds_is_no_limit() -> None:
-    """S0-26: zero stands for none."""
+async def test_max_rounds_of_zero_means_no_limit() -> None:
+    """S0-26: a run of 120 rounds ends by itself."""
     rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(120)]
     agent, model, _ = scripted_agent(
         *rounds, says("ok"), tools=[LOOK], options=LoopConfig(max_rounds=0)
@@ -747,7 +747,7 @@ async def test_no_limit_of_rounds_is_no_limit() -> None:
     assert len(model.requests) == 121
 
 
-async def test_a_limit_reached_before_the_first_call_ends_the_run_in_order() -> None:
+async def test_limit_reached_before_the_first_call_ends_the_run_with_its_reason() -> None:
     """S0-39: an exhausted budget is a stop reason, wherever it is noticed."""
 
     def spent(turn: Turn) -> None:
@@ -799,8 +799,8 @@ async def test_messages_are_transformed_then_converted_then_sent() -> None:
     assert users(agent.state.messages) == ["go"]
 
 
-async def test_messages_of_other_kinds_need_a_converter() -> None:
-    """S3-03: without one, a clear error that names the kind; no request."""
+async def test_custom_messages_without_a_converter_are_an_error() -> None:
+    """S3-03: a clear error that names the kind; nothing is sent."""
     note = CustomMessage("notification", {"text": "mail"})
 
     def keep(messages: Sequence[Message]) -> Sequence[Message]:
@@ -815,7 +815,7 @@ async def test_messages_of_other_kinds_need_a_converter() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_an_abort_while_the_context_is_transformed_sends_nothing(waits: bool) -> None:
+async def test_abort_during_transform_context_sends_nothing(waits: bool) -> None:
     """S3-10: whether the transformation waits or not."""
 
     async def transform(messages: Sequence[Message], cancel: CancelToken) -> Sequence[Message]:
@@ -832,8 +832,8 @@ async def test_an_abort_while_the_context_is_transformed_sends_nothing(waits: bo
     check_run(events)
 
 
-async def test_the_key_is_asked_for_before_each_call() -> None:
-    """S0-24, S3-13: awaited; a new key is used at once, and never written anywhere."""
+async def test_api_key_function_is_called_before_each_model_call() -> None:
+    """S0-24, S3-13: and awaited; a new key is used at once, and never written anywhere."""
     keys = ["key-one", "key-two"]
 
     async def get_api_key(provider: str) -> str:
@@ -852,8 +852,8 @@ async def test_the_key_is_asked_for_before_each_call() -> None:
     assert "key-" not in str([events, agent.conversation.prompts, agent.state, model.requests])
 
 
-async def test_options_reach_the_request() -> None:
-    """S0-25, S0-27, S0-28, S0-29: every option that is set is in the request."""
+async def test_options_that_are_set_are_in_the_request() -> None:
+    """S0-25, S0-27, S0-28, S0-29: every one of them."""
     options = LoopConfig(
         system_prompt="Be brief.",
         max_tokens=77,
@@ -886,7 +886,7 @@ async def test_options_reach_the_request() -> None:
 
 
 async def test_options_that_are_not_set_are_absent_from_the_request() -> None:
-    """S0-25, C20: the provider decides about them; the wait that a server requests is limited."""
+    """S0-25, C20: the provider decides about them; a wait requested by a server is limited."""
     model = ScriptedModel(says("ok"))
     stream = agent_loop(
         [UserMessage.of("go")], AgentContext(), LoopConfig(model=MODEL, stream_fn=model)
@@ -903,7 +903,7 @@ async def test_options_that_are_not_set_are_absent_from_the_request() -> None:
     )
 
 
-async def test_each_call_gets_the_token_of_its_run() -> None:
+async def test_model_calls_get_the_cancel_token_of_their_run() -> None:
     """S0-25, S0-66: a stream function that blocks a thread polls it."""
     agent, model, _ = scripted_agent(
         calls(tool_use("look")), says("ok"), says("again"), tools=[LOOK]
@@ -918,10 +918,8 @@ async def test_each_call_gets_the_token_of_its_run() -> None:
 
 
 @pytest.mark.parametrize(("found", "sent"), [("fresh", "fresh"), (None, "fixed")])
-async def test_a_key_that_is_looked_up_wins_over_the_fixed_one(
-    found: str | None, sent: str
-) -> None:
-    """S0-24, S0-25: and one that is not found leaves the fixed one."""
+async def test_api_key_function_overrides_the_fixed_key(found: str | None, sent: str) -> None:
+    """S0-24, S0-25: if it returns None, the fixed key is used."""
     options = LoopConfig(api_key="fixed", get_api_key=lambda _provider: found)
     agent, model, _ = scripted_agent(says("ok"), options=options)
 
@@ -930,7 +928,7 @@ async def test_a_key_that_is_looked_up_wins_over_the_fixed_one(
     assert model.requests[0].api_key == sent
 
 
-async def test_two_tools_of_one_name_are_refused_before_anything_is_sent() -> None:
+async def test_tools_with_the_same_name_are_refused_before_anything_is_sent() -> None:
     """S1-15: a call could mean either; the error names the tool and both origins."""
     other = tool("other", returns("x"))
     twice = "more than one tool is named look (tests.fakes, tests.fakes): rename or remove one"
@@ -951,7 +949,7 @@ async def test_two_tools_of_one_name_are_refused_before_anything_is_sent() -> No
     assert str(at_start.value) == str(later.value) == result.error == twice
 
 
-async def test_contributors_prepare_every_call_from_scratch() -> None:
+async def test_prepare_hooks_build_every_model_call_from_scratch() -> None:
     """S2-15, S2-16, S1-10: once a call, before the request; nothing leaks into the next turn."""
     seen: list[tuple[int, int]] = []
 
@@ -983,8 +981,8 @@ class CountingProvider:
         return self.model(request)
 
 
-async def test_a_registry_alone_is_enough() -> None:
-    """S0-03, S3-12: the provider is found by the model's api."""
+async def test_provider_is_found_in_the_registry_by_the_models_api() -> None:
+    """S0-03, S3-12: without a stream function."""
     provider: Provider = CountingProvider()
     agent = Agent(LoopConfig(model=MODEL, registry=ProviderRegistry({"scripted": provider})))
 
@@ -994,7 +992,7 @@ async def test_a_registry_alone_is_enough() -> None:
     assert result.final_message.text == "from the registry"
 
 
-async def test_the_stream_function_wins_over_the_registry() -> None:
+async def test_stream_function_overrides_the_registry() -> None:
     """S0-04, S0-68, S0-69, S3-23: a proxy is a stream function; the provider is not asked."""
     provider = CountingProvider()
     options = LoopConfig(registry=ProviderRegistry({"scripted": provider}))
@@ -1005,7 +1003,7 @@ async def test_the_stream_function_wins_over_the_registry() -> None:
     assert (len(model.requests), len(provider.model.requests)) == (1, 0)
 
 
-async def test_an_unknown_api_is_named() -> None:
+async def test_model_with_an_unknown_api_is_an_error_that_names_the_api() -> None:
     """S0-05: a typed error that also lists the registered providers; no event, no call."""
     other = CountingProvider()
     registry = ProviderRegistry({"other": other})
@@ -1035,8 +1033,8 @@ async def test_a_missing_model_is_an_error_that_names_both_remedies() -> None:
 # The model's input.
 
 
-async def test_results_go_back_as_one_message_before_any_text() -> None:
-    """S1-09, S1-31: all ids in call order, then the steering messages."""
+async def test_tool_results_are_sent_as_one_message_before_any_text() -> None:
+    """S1-09, S1-31: in call order, then the steering messages."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(3)))
     agent, model, _ = scripted_agent(asks, says("ok"), tools=[tool("held", held)])
@@ -1054,7 +1052,7 @@ async def test_results_go_back_as_one_message_before_any_text() -> None:
     assert [b.get("tool_use_id") for b in content if isinstance(b, dict)][:3] == ["t0", "t1", "t2"]
 
 
-async def test_the_next_request_begins_with_the_last_one() -> None:
+async def test_each_request_begins_with_the_previous_one() -> None:
     """S2-14: history grows at its end only; caches depend on it."""
     agent, model, _ = scripted_agent(
         calls(tool_use("look")), says("ok"), says("and now"), tools=[LOOK]
@@ -1068,12 +1066,12 @@ async def test_the_next_request_begins_with_the_last_one() -> None:
     assert third[: len(second)] == second
 
 
-async def test_words_break_where_a_model_would() -> None:
-    """The fakes' own promise: pieces joined are the text."""
+async def test_pieces_of_a_scripted_reply_join_to_its_text() -> None:
+    """A property of the test fakes."""
     assert "".join(words("a  b\n c ")) == "a  b\n c "
 
 
-async def test_phases_follow_the_document() -> None:
+async def test_run_with_tools_goes_through_the_documented_phases() -> None:
     """S4-05 … S4-11, S4-22: two rounds of tools, then the answer; each change is published."""
     rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(2)]
     agent, _, events = scripted_agent(*rounds, says("ok"), tools=[LOOK])
@@ -1086,7 +1084,7 @@ async def test_phases_follow_the_document() -> None:
     assert changes == list(itertools.pairwise(path))
 
 
-async def test_a_failed_run_goes_through_error_to_idle() -> None:
+async def test_failed_run_goes_through_the_error_phase_to_idle() -> None:
     """S4-12: a REPL continues from there."""
     agent, _, events = scripted_agent(ModelError("gone"), says("ok"))
 
@@ -1096,8 +1094,8 @@ async def test_a_failed_run_goes_through_error_to_idle() -> None:
     assert changes == [("idle", "thinking"), ("thinking", "error"), ("error", "idle")]
 
 
-async def test_tool_errors_are_data() -> None:
-    """S0-52, S0-53, S1-12, S1-13, S1-15: unknown, raising; a name is exact; the model reads it."""
+async def test_unknown_or_raising_tools_give_error_results_and_the_run_continues() -> None:
+    """S0-52, S0-53, S1-12, S1-13, S1-15: names match exactly; the model reads the errors."""
 
     async def broken(tool_call_id: str, params: object, cancel: object, on_update: object) -> str:
         raise ValueError("no such planet")

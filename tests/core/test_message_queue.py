@@ -27,7 +27,7 @@ def filled(mode: Literal["one_at_a_time", "all"]) -> MessageQueue:
         ("all", [[ONE, TWO, THREE], [], [], []]),
     ],
 )
-def test_messages_leave_in_order_by_the_mode(
+def test_messages_are_taken_in_order_one_at_a_time_or_all_at_once(
     mode: Literal["one_at_a_time", "all"], batches: list[list[UserMessage]]
 ) -> None:
     """S0-36: first in, first out."""
@@ -37,7 +37,7 @@ def test_messages_leave_in_order_by_the_mode(
     assert not queue
 
 
-def test_what_was_taken_and_not_delivered_comes_back_first_and_in_order() -> None:
+def test_undelivered_messages_return_to_the_front_of_the_queue_in_order() -> None:
     """S0-48: a run may end between taking and delivering."""
     queue = filled("one_at_a_time")
     queue.take()
@@ -51,7 +51,7 @@ def test_what_was_taken_and_not_delivered_comes_back_first_and_in_order() -> Non
     assert queue.clear() == []
 
 
-def test_a_message_lent_by_another_source_is_kept_unless_it_is_delivered() -> None:
+def test_undelivered_message_of_another_source_is_put_into_the_queue() -> None:
     """S0-22: a caller's own function does not return the message a second time."""
     queue = MessageQueue("one_at_a_time")
     queue.lend([ONE, TWO])
@@ -62,15 +62,15 @@ def test_a_message_lent_by_another_source_is_kept_unless_it_is_delivered() -> No
     assert queue.take() == [TWO]
 
 
-def test_clearing_gives_back_what_waits() -> None:
-    """S0-61: and leaves the queue empty."""
+def test_clearing_the_queue_returns_its_messages() -> None:
+    """S0-61: the queue is empty afterwards."""
     queue = filled("all")
 
     assert (queue.clear(), bool(queue), queue.take()) == ([ONE, TWO, THREE], False, [])
 
 
 @pytest.mark.parametrize("from_thread", [False, True])
-def test_a_wait_ends_with_the_next_message_in_every_event_loop(*, from_thread: bool) -> None:
+def test_wait_ends_with_the_next_message_in_any_event_loop(*, from_thread: bool) -> None:
     """S0-59: a second `asyncio.run` used to meet an event of the first one's loop."""
     queue = MessageQueue("all")
     queue.put(ONE)  # already there: does not count
@@ -91,8 +91,8 @@ def test_a_wait_ends_with_the_next_message_in_every_event_loop(*, from_thread: b
     assert [asyncio.run(wait()) for _ in range(2)] == [False, False]
 
 
-def test_a_message_after_an_abandoned_wait_does_no_harm() -> None:
-    """Its event loop is closed by then."""
+def test_message_can_be_queued_after_an_abandoned_wait() -> None:
+    """The event loop of the wait is closed by then."""
     queue = MessageQueue("all")
 
     async def give_up() -> None:
@@ -105,7 +105,7 @@ def test_a_message_after_an_abandoned_wait_does_no_harm() -> None:
     assert queue.take() == [ONE]
 
 
-def test_a_message_that_was_queued_twice_is_delivered_once_at_a_time() -> None:
+def test_delivering_one_copy_of_a_message_queued_twice_keeps_the_other() -> None:
     """S0-43: an abort between the two must not lose the second one."""
     queue, message = MessageQueue("all"), UserMessage.of("go on")
     queue.put(message)

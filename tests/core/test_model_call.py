@@ -49,7 +49,7 @@ def discarded(turn: Turn) -> list[tuple[str, str, str | None]]:
     return [(o.text, o.reason, o.error) for o in outputs if isinstance(o, DiscardedOutput)]
 
 
-async def test_a_reply_is_recorded_told_and_counted() -> None:
+async def test_reply_is_recorded_published_and_counted() -> None:
     """S0-41, S2-41: the published message is the one in the record."""
     turn, told, model = prepared(says("Hello", usage=Usage(3, 4)))
 
@@ -75,9 +75,7 @@ async def test_a_reply_is_recorded_told_and_counted() -> None:
         ),
     ],
 )
-async def test_a_person_is_told_why_a_reply_ended_early(
-    stop_reason: str, notice: str | None
-) -> None:
+async def test_notice_says_why_a_reply_ended_early(stop_reason: str, notice: str | None) -> None:
     """S4-30, G2: in a sentence with the next step."""
     turn, told, _ = prepared(says("x", stop_reason=stop_reason))
 
@@ -97,7 +95,7 @@ async def test_a_person_is_told_why_a_reply_ended_early(
         ("cyber", ""),
     ],
 )  # fmt: skip
-async def test_a_refusal_is_shown_with_the_reason_of_the_api(details: Json, reason: str) -> None:
+async def test_refusal_notice_shows_the_reason_given_by_the_api(details: Json, reason: str) -> None:
     """G2: the API's explanation, else its category; anything else is left out."""
     refused = replace(says("x", stop_reason="refusal"), stop_details=details)
     turn, told, _ = prepared(refused)
@@ -108,8 +106,8 @@ async def test_a_refusal_is_shown_with_the_reason_of_the_api(details: Json, reas
     assert notice.startswith(f"the model refused to answer{reason}; the exchange was taken out")
 
 
-async def test_a_cut_reply_with_a_call_does_not_ask_for_go_on() -> None:
-    """G2: the run goes on by itself, because the call is answered."""
+async def test_truncated_reply_with_a_call_does_not_suggest_go_on() -> None:
+    """G2: the run continues by itself, because the call is answered."""
     turn, told, _ = prepared(calls(tool_use("write"), stop_reason="max_tokens"))
 
     await ask(turn)
@@ -118,7 +116,7 @@ async def test_a_cut_reply_with_a_call_does_not_ask_for_go_on() -> None:
     assert notice == "the reply was cut off at max_tokens; the model is told so and goes on"
 
 
-async def test_a_refusal_is_kept_beside_the_history_and_paid_for() -> None:
+async def test_refused_reply_is_recorded_and_counted_but_not_sent_again() -> None:
     """S0-43, S2-41: the text is in the record, not in the next request."""
     turn, told, _ = prepared(says("I cannot", stop_reason="refusal", usage=Usage(5, 6)))
 
@@ -132,8 +130,8 @@ async def test_a_refusal_is_kept_beside_the_history_and_paid_for() -> None:
     assert turn.conversation.context() == []
 
 
-async def test_a_full_window_is_an_error_that_compaction_can_handle() -> None:
-    """S0-43: the reply is not part of the history."""
+async def test_full_context_window_raises_context_overflow() -> None:
+    """S0-43: compaction handles it; the reply is not part of the history."""
     turn, _, _ = prepared(says("half", stop_reason="model_context_window_exceeded"))
 
     with pytest.raises(ContextOverflow, match=r"^the conversation no longer fits into the model"):
@@ -151,7 +149,7 @@ async def test_a_full_window_is_an_error_that_compaction_can_handle() -> None:
         ([ReplyStart("m"), ServerDelayTooLong("an hour")], [("", "error", "an hour")]),
     ],
 )
-async def test_a_reply_that_breaks_off_is_told_and_never_kept_by_halves(
+async def test_reply_that_breaks_off_is_published_and_discarded(
     step: Step, kept: list[tuple[str, str, str | None]]
 ) -> None:
     """S0-41, S0-42: the caller handles the error."""
@@ -164,8 +162,8 @@ async def test_a_reply_that_breaks_off_is_told_and_never_kept_by_halves(
     assert sum(isinstance(event, MessageEnd) for event in told) == len(kept)
 
 
-async def test_a_stream_without_an_end_is_an_error_that_says_what_to_do() -> None:
-    """S0-41: half a reply is not a reply."""
+async def test_stream_without_an_end_is_an_error_with_a_next_step() -> None:
+    """S0-41: a partial reply is not a reply."""
     turn, _, _ = prepared([ReplyStart("m"), TextDelta(0, "half")])
 
     with pytest.raises(ModelError, match=r"^the model's reply ended too early: send the prompt"):
@@ -174,8 +172,8 @@ async def test_a_stream_without_an_end_is_an_error_that_says_what_to_do() -> Non
     assert discarded(turn) == [("half", "error", "the stream ended without a complete reply")]
 
 
-async def test_a_restart_ends_the_turn_of_what_was_said_so_far() -> None:
-    """S1-22: the new attempt is a separate turn; a restart before the first word is not."""
+async def test_restart_during_a_reply_ends_the_turn_of_the_partial_reply() -> None:
+    """S1-22: the new attempt is a separate turn, except if nothing had been streamed."""
     turn, told, _ = prepared(
         [
             Retrying(1, 5, 0.5, "busy"),
@@ -212,7 +210,7 @@ async def test_a_restart_ends_the_turn_of_what_was_said_so_far() -> None:
     assert discarded(turn) == [("half", "error", "cut")]
 
 
-async def test_an_iterator_that_cannot_be_closed_is_a_stream_too() -> None:
+async def test_stream_may_be_an_iterator_without_aclose() -> None:
     """S0-03, S0-68: `stream_fn` may return any asynchronous iterator."""
 
     class Played:
@@ -237,8 +235,8 @@ async def test_an_iterator_that_cannot_be_closed_is_a_stream_too() -> None:
     assert result.final_message.text == "ok"
 
 
-async def test_a_stream_is_closed_before_the_next_thing_happens() -> None:
-    """S0-64: also a stream left before its end; the garbage collector would be too late."""
+async def test_failed_stream_is_closed_before_the_run_ends() -> None:
+    """S0-64: the garbage collector would be too late."""
     closed: list[str] = []
 
     async def stream(_request: ModelRequest) -> AsyncIterator[StreamEvent]:
@@ -271,8 +269,8 @@ async def test_a_stream_is_closed_before_the_next_thing_happens() -> None:
     assert (result.error, closed) == ("left after reply_start", ["first", "closed"])
 
 
-async def test_a_kind_without_a_converter_is_named_with_the_remedy() -> None:
-    """S3-03: all such kinds, sorted; the note of a limit is not among them."""
+async def test_error_about_unconverted_messages_names_their_kinds_and_the_remedy() -> None:
+    """S3-03: all of them, sorted; the note of a limit is not among them."""
     turn, _, model = prepared(says("never"))
     for kind in ("news", "mail", "limit", "news"):
         turn.conversation.note(CustomMessage(kind))

@@ -1,4 +1,4 @@
-"""The state machine of document S4: all pairs, all guards."""
+"""The phase state machine of document S4: all transitions and guards."""
 
 import itertools
 
@@ -32,8 +32,8 @@ def machine_in(phase: Phase) -> tuple[ChatStateMachine, list[tuple[str, str]]]:
     return machine, changes
 
 
-def test_there_are_seven_phases_and_a_run_begins_idle() -> None:
-    """S4-04: the document's names."""
+def test_there_are_seven_phases_and_the_first_is_idle() -> None:
+    """S4-04: with the names of the document."""
     assert set(Phase) == {
         "idle",
         "thinking",
@@ -47,8 +47,8 @@ def test_there_are_seven_phases_and_a_run_begins_idle() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [*itertools.product(Phase, Phase)])
-def test_a_phase_changes_along_the_table_only(before: Phase, after: Phase) -> None:
-    """Each of the 49 pairs; an accepted one is published once, with from and to.
+def test_only_documented_phase_transitions_are_allowed(before: Phase, after: Phase) -> None:
+    """Each of the 49 pairs; an allowed one is published once, with both phases.
 
     S4-05, S4-06, S4-07, S4-08, S4-09, S4-10, S4-11, S4-12, S4-13, S4-24, C13.
     """
@@ -77,8 +77,8 @@ GUARDS = {  # may stream content, may execute tools, may show thinking
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_guards_say_what_a_phase_allows(phase: Phase) -> None:
-    """S4-14, S4-15, S4-16: the three truth tables, written out."""
+def test_phase_guards_match_the_documented_tables(phase: Phase) -> None:
+    """S4-14, S4-15, S4-16: streaming content, executing tools, showing thinking."""
     machine, _ = machine_in(phase)
 
     guards = (machine.can_stream_content, machine.can_execute_tools, machine.can_show_thinking)
@@ -95,8 +95,10 @@ def test_guards_say_what_a_phase_allows(phase: Phase) -> None:
         ("responding", ["done", "idle"]),
     ],
 )
-def test_a_run_ends_along_the_table(phase: str, through: list[str]) -> None:
-    """S4-10, S4-11, C13: also a run that ends after its tools, at a limit; idle comes last."""
+def test_successful_end_reaches_idle_through_documented_phases(
+    phase: str, through: list[str]
+) -> None:
+    """S4-10, S4-11, C13: also after tools, or at a limit before the first call."""
     machine, changes = machine_in(Phase(phase))
 
     machine.end(failed=False)
@@ -106,8 +108,8 @@ def test_a_run_ends_along_the_table(phase: str, through: list[str]) -> None:
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase != "error"])
-def test_a_failed_run_ends_through_error_from_every_phase(phase: Phase) -> None:
-    """S4-12, C13: error leads back to idle, so that the next prompt can run."""
+def test_failed_run_reaches_idle_through_error_from_every_phase(phase: Phase) -> None:
+    """S4-12, C13: so that the next prompt can run."""
     machine, changes = machine_in(phase)
 
     machine.end(failed=True)

@@ -1,4 +1,4 @@
-"""Before a call runs: a tool's own checks may fail in any way without ending the run."""
+"""The checks before a call: a tool's own functions may fail in any way without ending the run."""
 
 import sys
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def leave(_params: object) -> NoReturn:
 
 
 @pytest.mark.parametrize("how", ["exit", "raise"])
-async def test_a_validator_that_fails_strangely_is_an_answer(
+async def test_validator_that_exits_or_raises_gives_an_error_result(
     how: str, logged: list[dict[str, object]]
 ) -> None:
     """S1-13, S0-53: only the tool's author can fix it; the run continues."""
@@ -53,8 +53,8 @@ async def test_a_validator_that_fails_strangely_is_an_answer(
 
 
 @pytest.mark.parametrize("field", ["reads", "writes"])
-async def test_a_tool_that_exits_while_it_names_its_paths_is_answered(field: str) -> None:
-    """S0-53: its functions are foreign code like its body."""
+async def test_path_function_that_exits_gives_an_error_result(field: str) -> None:
+    """S0-53: a tool's functions are foreign code like its body."""
     agent, _, _ = scripted_agent(
         calls(tool_use("look")),
         says("ok"),
@@ -66,7 +66,7 @@ async def test_a_tool_that_exits_while_it_names_its_paths_is_answered(field: str
     assert texts(result.messages)["t1"] == "look cannot tell which files it would touch: 4"
 
 
-async def test_a_permission_check_that_exits_has_asked_for_a_person() -> None:
+async def test_permission_check_that_exits_asks_for_approval() -> None:
     """S2-22: it fails closed."""
     agent, _, _ = scripted_agent(
         calls(tool_use("look")), tools=[replace(LOOK, require_approval=leave)]
@@ -89,7 +89,7 @@ def policy(verdict: Verdict) -> Callable[[ToolCall, Tool, object], Verdict]:
         (Allow(), Approval(required=False, reason="unused"), "a tree"),
     ],
 )
-async def test_a_denial_asks_no_user_and_a_call_without_needed_approval_runs(
+async def test_denied_call_asks_nobody_and_call_without_required_approval_runs(
     verdict: Verdict, approval: Approval, answer: str
 ) -> None:
     """S2-22, C19: the tool's own rule is not evaluated if the policy denies."""
@@ -105,7 +105,7 @@ async def test_a_denial_asks_no_user_and_a_call_without_needed_approval_runs(
     assert texts(result.messages) == {"t1": answer}
 
 
-async def test_the_answer_about_a_missing_tool_names_those_there_are() -> None:
+async def test_error_about_an_unknown_tool_lists_the_available_tools() -> None:
     """S0-52, S1-12: the names are sorted, or "none"."""
     asks = calls(tool_use("lok"))
     agent, _, _ = scripted_agent(asks, says("ok"), tools=[replace(LOOK, name="b"), LOOK])

@@ -38,8 +38,8 @@ def looked() -> Conversation:
     return conversation
 
 
-def test_text_and_calls_become_messages_in_turn() -> None:
-    """S2-05, S2-06, S1-09: the whole request, as it is sent."""
+def test_text_calls_and_results_become_alternating_messages() -> None:
+    """S2-05, S2-06, S1-09: the complete request, as it is sent."""
     assert sent(looked()) == [
         {"role": "user", "content": [text_block("go")]},
         {"role": "assistant", "content": [text_block("I look."), tool_use("look")]},
@@ -59,7 +59,7 @@ def test_text_and_calls_become_messages_in_turn() -> None:
     ]
 
 
-def test_projecting_changes_nothing_and_always_gives_the_same() -> None:
+def test_projection_is_repeatable_and_changes_no_entry() -> None:
     """S2-09: a pure function of the record."""
     conversation = looked()
     before = copy.deepcopy(list(conversation.prompts))
@@ -70,7 +70,7 @@ def test_projecting_changes_nothing_and_always_gives_the_same() -> None:
     assert list(conversation.prompts) == before
 
 
-def test_what_is_appended_never_changes_what_was_sent() -> None:
+def test_appended_entries_do_not_change_earlier_messages() -> None:
     """S2-14: prompt caches and signed thinking depend on it."""
     conversation = looked()
     before = sent(conversation)
@@ -81,8 +81,8 @@ def test_what_is_appended_never_changes_what_was_sent() -> None:
     assert sent(conversation)[: len(before)] == before
 
 
-def test_widgets_and_notes_change_no_byte() -> None:
-    """S2-08, S3-02: for people only."""
+def test_widgets_and_notes_are_not_sent() -> None:
+    """S2-08, S3-02: only people see them."""
     conversation = looked()
     before = sent(conversation)
 
@@ -92,7 +92,7 @@ def test_widgets_and_notes_change_no_byte() -> None:
     assert sent(conversation) == before
 
 
-def test_a_file_is_its_summary_inside_the_tools_result() -> None:
+def test_file_output_is_sent_as_a_summary_in_its_tool_result() -> None:
     """S2-07, C23: not a separate turn."""
     conversation = looked()
     conversation.attach(FileOutput("f", 1, "t1", "/out.png", "image/png", "a green tree"))
@@ -109,7 +109,7 @@ def test_a_file_is_its_summary_inside_the_tools_result() -> None:
     ]
 
 
-def test_an_interrupted_reply_is_a_note_and_a_broken_one_nothing() -> None:
+def test_interrupted_reply_is_sent_as_a_note_and_a_failed_one_is_left_out() -> None:
     """S0-64: an incomplete message is never sent."""
     conversation = looked()
     conversation.begin(UserMessage.of("more"))
@@ -124,7 +124,7 @@ def test_an_interrupted_reply_is_a_note_and_a_broken_one_nothing() -> None:
 
 
 def test_a_compaction_keeps_the_first_message_and_the_tail() -> None:
-    """S1-40, S1c-5: the middle becomes its summary."""
+    """S1-40, S1c-5: a summary replaces the middle."""
     conversation = looked()
     second = conversation.begin(UserMessage.of("second"))
     conversation.add_reply(says("ok"))
@@ -143,8 +143,8 @@ def test_a_compaction_keeps_the_first_message_and_the_tail() -> None:
     assert problems(sent(conversation)) == []
 
 
-def test_a_cut_outlives_the_refused_prompt_it_was_made_in() -> None:
-    """S1-40: the refused exchange is left out, and messages compacted meanwhile stay compacted."""
+def test_compaction_during_a_refused_prompt_stays_in_effect() -> None:
+    """S1-40: the refused exchange is left out; the compacted messages stay compacted."""
     for kept in ("last", "refused"):
         conversation = looked()
         last = conversation.begin(UserMessage.of("second")).input
@@ -161,7 +161,7 @@ def test_a_cut_outlives_the_refused_prompt_it_was_made_in() -> None:
         assert shown == ["go", "[Summary of the conversation up to here]\nthey looked", *tail]
 
 
-def test_a_message_withdrawn_before_it_was_sent_is_never_sent() -> None:
+def test_message_withdrawn_before_sending_is_never_sent() -> None:
     """The record keeps it; a cut that would begin with it begins with the next message."""
     for is_cut in (False, True):
         conversation = looked()
@@ -183,7 +183,7 @@ def test_a_message_withdrawn_before_it_was_sent_is_never_sent() -> None:
         assert "a secret" in [m.text for m in conversation.messages() if isinstance(m, UserMessage)]
 
 
-def test_a_prompts_own_input_cannot_be_withdrawn() -> None:
+def test_input_of_a_prompt_cannot_be_withdrawn() -> None:
     """Without input there is no prompt; a refusal leaves the whole prompt out."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("go"))
@@ -191,8 +191,8 @@ def test_a_prompts_own_input_cannot_be_withdrawn() -> None:
     assert not conversation.withdraw(UserMessage.of("go"))
 
 
-def test_what_was_left_out_can_be_shown_again() -> None:
-    """S1-40: `/uncompact`: the record lost nothing, so everything comes back, once."""
+def test_uncompact_restores_compacted_and_trimmed_messages() -> None:
+    """S1-40: the record has lost nothing; a second `/uncompact` changes nothing."""
     conversation = looked()
     second = conversation.begin(UserMessage.of("second")).input
     assert second is not None
@@ -214,8 +214,8 @@ def _texts(message: Block) -> list[str]:
     return [str(b["text"]) for b in content if isinstance(b, dict) and b["type"] == "text"]
 
 
-def test_a_trim_leaves_the_first_message() -> None:
-    """C7, S1-32: whole rounds go, no pair is split; `context` is a function of prompts alone."""
+def test_trim_keeps_the_first_message_and_drops_whole_rounds() -> None:
+    """C7, S1-32: no pair is split; `context` is a function of the prompts alone."""
     conversation = looked()
     conversation.begin(UserMessage.of("second"))
     kept = conversation.prompts[-1].input
@@ -229,8 +229,8 @@ def test_a_trim_leaves_the_first_message() -> None:
     assert isinstance(conversation.prompts[0].output[1], ToolOutput)
 
 
-def test_results_are_never_older_than_the_one_before() -> None:
-    """S3-25: results are in call order; the last one to finish may be the first."""
+def test_timestamps_of_results_in_call_order_never_decrease() -> None:
+    """S3-25: the last call to finish may be the first one."""
     first = ToolOutput("1", 1, "r", tool_use("look", {}, "t1"), Success(()), ended_at_ms=9)
     second = ToolOutput("2", 1, "r", tool_use("look", {}, "t2"), Success(()), ended_at_ms=5)
 
@@ -240,7 +240,7 @@ def test_results_are_never_older_than_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("stop_reason", ["tool_use", "end_turn", "max_tokens"])
-def test_a_prompt_without_input_continues_from_results_after_any_stop_reason(
+def test_prompt_without_input_continues_from_results(
     stop_reason: str,
 ) -> None:
     """C23: results are already a user message; a placeholder after them would be noise."""
@@ -257,8 +257,8 @@ def test_a_prompt_without_input_continues_from_results_after_any_stop_reason(
     ]
 
 
-def test_a_cut_at_the_first_prompt_leaves_nothing_out() -> None:
-    """S2-05: the first prompt is always sent; a cut right before it must not send it twice."""
+def test_trim_at_the_first_prompt_changes_nothing() -> None:
+    """S2-05: the first prompt is always sent; such a trim must not send it twice."""
     conversation = looked()
     before = sent(conversation)
     first = conversation.prompts[0].input

@@ -146,7 +146,7 @@ plans = st.builds(
 
 @QUICK
 @given(plans)
-def test_every_run_keeps_its_promises(plan: Plan) -> None:
+def test_invariants_hold_for_every_random_run(plan: Plan) -> None:
     """S0-15, S0-46, S0-49, S0-51, S1-14, S1-31, S2-40: grammar, pairs, nothing after the end."""
     asyncio.run(asyncio.wait_for(_live_through(plan), LIMIT_S))
 
@@ -241,7 +241,7 @@ def _scenario() -> list[Step]:
 EVENTS_OF_SCENARIO = 101
 
 
-async def test_the_scenario_has_the_events_the_abort_tests_count_on() -> None:
+async def test_abort_scenario_has_the_expected_number_of_events() -> None:
     """Otherwise the abort tests would not stop it at each of its events."""
     agent, _, events = scripted_agent(*_scenario(), tools=TOOLS)
 
@@ -251,8 +251,8 @@ async def test_the_scenario_has_the_events_the_abort_tests_count_on() -> None:
 
 
 @pytest.mark.parametrize("index", range(EVENTS_OF_SCENARIO))
-async def test_a_run_can_be_stopped_at_every_event(index: int) -> None:
-    """S0-42, S0-64, S3-17: agent_end arrives, brackets balance, the next prompt is valid."""
+async def test_run_can_be_aborted_at_every_event(index: int) -> None:
+    """S0-42, S0-64, S3-17: agent_end is published, brackets balance, the next prompt is valid."""
     agent, model, events = scripted_agent(*_scenario(), tools=TOOLS)
     stop = agent.subscribe(lambda _event: agent.abort() if len(events) == index + 1 else None)
 
@@ -276,7 +276,7 @@ async def test_a_run_can_be_stopped_at_every_event(index: int) -> None:
 
 
 @pytest.mark.parametrize("index", range(EVENTS_OF_SCENARIO))
-async def test_no_tool_starts_after_the_run_was_stopped(index: int) -> None:
+async def test_no_tool_starts_after_an_abort(index: int) -> None:
     """S0-64: a stopped run must not make further changes."""
     started_late: list[str] = []
     aborted = False
@@ -311,7 +311,7 @@ REFUSED = says("I cannot", stop_reason="refusal")
 @pytest.mark.parametrize("queue", ["steer", "follow_up"])
 @pytest.mark.parametrize("index", range(20))
 @pytest.mark.parametrize("asks_first", [False, True])
-async def test_a_message_queued_at_any_event_around_a_refusal_is_asked(
+async def test_message_queued_at_any_event_around_a_refusal_is_sent(
     index: int, queue: str, *, asks_first: bool
 ) -> None:
     """S0-43, S0-48: every request is valid, and the last one ends with the queued message."""
@@ -335,8 +335,10 @@ async def test_a_message_queued_at_any_event_around_a_refusal_is_asked(
 
 @pytest.mark.parametrize("fault", [ModelError("gone"), RuntimeError("a bug")])
 @pytest.mark.parametrize("position", range(5))
-async def test_a_stream_may_break_at_every_event(position: int, fault: Exception) -> None:
-    """S0-39, S0-42: brackets balance; no incomplete message stays; the next prompt is valid."""
+async def test_stream_can_break_at_every_event_and_the_next_prompt_works(
+    position: int, fault: Exception
+) -> None:
+    """S0-39, S0-42: brackets balance; no incomplete message stays in the history."""
     stream = [*pieces(says("one two three"))][:position]
     agent, model, events = scripted_agent([*stream, fault], says("ok"))
 
@@ -353,8 +355,8 @@ async def test_a_stream_may_break_at_every_event(position: int, fault: Exception
     assert model.sent() == [{"role": "user", "content": [text_block("go"), text_block("again")]}]
 
 
-async def test_held_tools_are_cancelled_and_finished_ones_keep_their_results() -> None:
-    """S0-64: finished calls stay finished; the model reads which ones are not."""
+async def test_abort_cancels_running_tools_and_keeps_finished_results() -> None:
+    """S0-64: the model reads which calls were not finished."""
     held = Held()
     script = calls(tool_use("quick", {}, "t1"), tool_use("held", {}, "t2"))
     agent, model, events = scripted_agent(

@@ -1,4 +1,4 @@
-"""Reasons stay short, whatever their source."""
+"""Reasons shown to the model have a maximum length, whatever their source."""
 
 import asyncio
 from dataclasses import replace
@@ -26,19 +26,19 @@ LONG = "".join(f"{number} " for number in range(20_000))
 
 
 @pytest.mark.parametrize("length", [0, 1, REASON_CHARS_MAX])
-def test_a_reason_that_fits_stays_as_it_is(length: int) -> None:
+def test_reason_within_the_limit_is_unchanged(length: int) -> None:
     assert bounded("r" * length) == "r" * length
 
 
-def test_a_long_reason_loses_its_middle_and_says_how_much() -> None:
-    """S1-34, S1-35: its beginning and its end matter most."""
+def test_long_reason_is_shortened_in_the_middle_with_a_count() -> None:
+    """S1-34, S1-35: the beginning and the end matter most."""
     shown = bounded("a" * 3_000 + "b" * 1_500 + "c" * 1_000)
 
     assert shown == f"{'a' * 3_000}\n[… 1,500 characters left out …]\n{'c' * 1_000}"
     assert bounded("r" * (REASON_CHARS_MAX + 1)).count("[… 1 characters left out …]") == 1
 
 
-async def test_no_reason_gets_around_the_limit_of_results() -> None:
+async def test_reasons_of_refused_calls_are_limited_in_length() -> None:
     """S1-34: for an unknown name, invalid input, and a rule or hook that denies."""
     look = replace(tool("look", returns("")), reads=_refuses)
     agent, _, _ = scripted_agent(
@@ -59,8 +59,8 @@ def _refuses(_params: object) -> list[str]:
     raise ToolError(LONG)
 
 
-async def test_a_stopped_tool_says_only_so_much_about_what_it_had_done() -> None:
-    """S0-64, S1-34: its last output follows the sentence that it was stopped."""
+async def test_error_text_of_a_stopped_tool_is_limited_in_length() -> None:
+    """S0-64, S1-34: the text follows the sentence that the tool was stopped."""
     gate = Gate()
 
     async def body(_context: ToolContext) -> str:
@@ -84,7 +84,7 @@ async def test_a_stopped_tool_says_only_so_much_about_what_it_had_done() -> None
     assert REASON_CHARS_MAX < len(said) < REASON_CHARS_MAX + 120
 
 
-async def test_a_stopped_tool_without_last_words_is_only_said_to_be_stopped() -> None:
+async def test_stopped_tool_without_an_error_text_has_only_the_stop_sentence() -> None:
     gate = Gate()
 
     async def body(_context: ToolContext) -> str:
@@ -102,8 +102,8 @@ async def test_a_stopped_tool_without_last_words_is_only_said_to_be_stopped() ->
     assert texts(result.messages) == {"t1": stopped}
 
 
-async def test_what_a_person_says_to_a_call_is_passed_on_whole() -> None:
-    """S2-33: it is the user's message, not one of our reasons."""
+async def test_rejection_comment_is_not_shortened() -> None:
+    """S2-33: it is the user's message, not one of the program's reasons."""
     danger = replace(tool("danger", returns("")), require_approval=Approval(required=True))
     agent, _, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
     await agent.prompt("go")

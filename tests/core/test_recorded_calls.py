@@ -28,8 +28,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return times
 
 
-def test_times_never_run_backwards(clock: list[int]) -> None:
-    """S3-25: a clock that steps back, or an earlier date, gives the last entry's time."""
+def test_record_time_never_decreases(clock: list[int]) -> None:
+    """S3-25: a clock that steps back, or an earlier date, gives the time of the last entry."""
     record = Record()
     clock += [100, 90, 120]
 
@@ -44,7 +44,7 @@ def test_times_never_run_backwards(clock: list[int]) -> None:
     assert clock == []
 
 
-def test_a_date_ends_with_its_body_even_after_an_error(clock: list[int]) -> None:
+def test_dated_block_ends_even_after_an_error(clock: list[int]) -> None:
     record = Record()
     clock += [100]
 
@@ -62,14 +62,14 @@ def test_a_date_ends_with_its_body_even_after_an_error(clock: list[int]) -> None
         Prompt("p", "local", "m", 1, output=[ENDED]),
     ],
 )
-def test_a_record_goes_on_from_its_latest_time(prompt: Prompt, clock: list[int]) -> None:
-    """S3-25: also if that is a call's end."""
+def test_record_continues_from_its_latest_time(prompt: Prompt, clock: list[int]) -> None:
+    """S3-25: also if that is the end of a call."""
     clock += [300]
 
     assert Record([Prompt("first", "local", "m", 7), prompt]).now() == 500
 
 
-def test_every_change_is_published_once_and_when_it_is_made() -> None:
+def test_every_change_of_the_record_is_published_once_and_immediately() -> None:
     """S2-24, S2-26, S2-28: a listening session store gets it before anything else happens."""
     conversation, heard = Conversation(), list[Event]()
     conversation.publish = heard.append
@@ -98,8 +98,8 @@ def test_every_change_is_published_once_and_when_it_is_made() -> None:
         ("waiting_for_approval", "waiting_for_approval"),
     ],
 )
-def test_a_prompt_changes_its_state_along_the_table_only(before: str, after: str) -> None:
-    """S2-37: everything else raises, and nothing is published."""
+def test_forbidden_state_transition_of_a_prompt_raises(before: str, after: str) -> None:
+    """S2-37: and publishes nothing."""
     record = Record([Prompt("p", "local", "m", 1, state=before)])  # type: ignore[arg-type]
     heard: list[Event] = []
     record.publish = heard.append
@@ -110,8 +110,8 @@ def test_a_prompt_changes_its_state_along_the_table_only(before: str, after: str
     assert (record.prompts[0].state, heard) == (before, [])
 
 
-def test_completing_leaves_a_prompt_that_waits_or_is_not_there() -> None:
-    """S2-37: such a call still needs its decision."""
+def test_completing_leaves_a_prompt_that_waits_for_approval() -> None:
+    """S2-37: its call still needs a decision; without a prompt nothing happens."""
     waiting = Record([Prompt("p", "local", "m", 1, state="waiting_for_approval")])
 
     waiting.complete()
@@ -120,7 +120,7 @@ def test_completing_leaves_a_prompt_that_waits_or_is_not_there() -> None:
     assert waiting.prompts[0].state == "waiting_for_approval"
 
 
-def test_the_usage_counts_what_was_taken_back() -> None:
+def test_usage_includes_rewound_prompts() -> None:
     """S2-41: rewinding does not refund the cost."""
     record = Record([Prompt("p", "local", "m", 1, usage=Usage(1, 2)), Prompt("q", "l", "m", 1)])
     record.taken_back = Usage(10, 20)
@@ -128,8 +128,8 @@ def test_the_usage_counts_what_was_taken_back() -> None:
     assert record.usage == Usage(11, 22)
 
 
-def test_an_entry_is_found_from_the_end_and_replaced_in_its_place() -> None:
-    """S2-12: the event has its position, and says that it is a replacement."""
+def test_replaced_entry_keeps_its_position() -> None:
+    """S2-12: the event names the position, and says that the entry was replaced."""
     conversation, heard = Conversation(), list[Event]()
     prompt = conversation.begin(UserMessage.of("go"))
     conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2")))

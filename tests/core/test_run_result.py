@@ -12,7 +12,7 @@ SECOND = AssistantMessage((text_block("two"),))
 NOTE = CustomMessage("limit", {"text": "enough"})
 
 
-def test_events_pass_in_order_and_ended_messages_are_kept() -> None:
+def test_tally_passes_events_on_in_order_and_keeps_ended_messages() -> None:
     """S0-07, S0-09: a message without an end is not kept."""
     passed: list[Event] = []
     tally = Tally(passed.append)
@@ -31,7 +31,7 @@ def test_events_pass_in_order_and_ended_messages_are_kept() -> None:
     assert tally.message is None
 
 
-def test_the_reply_of_a_turn_is_forgotten_with_the_next_turn() -> None:
+def test_next_turn_clears_the_reply_of_the_last_one() -> None:
     """S0-10: a turn without a reply has none, even after one with a reply."""
     tally = Tally(lambda _event: None)
     tally(events.TurnStart())

@@ -1,4 +1,4 @@
-"""A message for the running run: which calls it skips, which it stops, which it lets run."""
+"""Steering: which calls a message for the running run skips, stops or leaves alone."""
 
 import asyncio
 from dataclasses import replace
@@ -65,10 +65,10 @@ async def test_steering_queued_while_the_reply_streams_lets_the_first_tool_run()
 
 
 @pytest.mark.parametrize("tool_execution", ["parallel", "sequential"])
-async def test_a_call_that_would_ask_is_skipped_when_the_user_speaks_first(
+async def test_steering_skips_a_call_that_would_need_approval(
     tool_execution: Literal["parallel", "sequential"],
 ) -> None:
-    """S0-45: it is one of the remaining calls, and no question is asked about those."""
+    """S0-45: it is one of the remaining calls, and the user is not asked about those."""
     held = Held()
     danger = replace(tool("danger", held), require_approval=Approval(required=True, reason="?"))
     asks = calls(
@@ -100,7 +100,7 @@ async def test_a_call_that_would_ask_is_skipped_when_the_user_speaks_first(
 
 @pytest.mark.parametrize("steering", ["skip_unstarted", "cancel_running", "after_batch"])
 @pytest.mark.parametrize("tool_execution", ["parallel", "sequential"])
-async def test_what_a_person_approved_runs_although_a_message_waits(
+async def test_approved_call_runs_despite_queued_steering_messages(
     tool_execution: Literal["parallel", "sequential"],
     steering: Literal["skip_unstarted", "cancel_running", "after_batch"],
 ) -> None:
@@ -136,7 +136,7 @@ async def test_what_a_person_approved_runs_although_a_message_waits(
     assert answered(events) == ["t1", "t2"]
 
 
-async def test_steering_after_the_yes_may_still_cancel_what_was_approved() -> None:
+async def test_steering_after_an_approval_can_cancel_the_approved_call() -> None:
     """C3: a message during the call is later than the approval."""
     held = Held()
     danger = replace(tool("danger", held), require_approval=Approval(required=True, reason="?"))
@@ -157,7 +157,7 @@ async def test_steering_after_the_yes_may_still_cancel_what_was_approved() -> No
     assert users(model.requests[-1].messages) == ["go", "no, stop"]
 
 
-def test_one_agent_can_be_steered_in_several_event_loops() -> None:
+def test_agent_can_be_steered_in_several_event_loops() -> None:
     """S0-59, S0-67: each `asyncio.run` has a new loop; `wait_for_idle` works in each, too."""
     held = Held()
     agent, _, _ = scripted_agent(
@@ -183,7 +183,7 @@ def test_one_agent_can_be_steered_in_several_event_loops() -> None:
 
 
 @pytest.mark.parametrize("queue", ["steer", "follow_up"])
-async def test_a_source_of_ones_own_stands_beside_the_queue(queue: str) -> None:
+async def test_callers_message_source_is_used_in_addition_to_the_queue(queue: str) -> None:
     """S0-22, S0-54: messages given to `agent.steer()` must not wait for ever."""
     own = [UserMessage.of("from the callback")]
 
@@ -206,7 +206,7 @@ async def test_a_source_of_ones_own_stands_beside_the_queue(queue: str) -> None:
     assert not agent.has_queued_messages()
 
 
-async def test_a_message_of_ones_own_source_is_kept_when_the_run_ends_first() -> None:
+async def test_undelivered_message_of_the_callers_source_is_queued_at_the_end() -> None:
     """S0-48: the source handed it over, so no other copy exists."""
     own = [UserMessage.of("keep me")]
     agent, model, _ = scripted_agent(
@@ -226,7 +226,7 @@ async def test_a_message_of_ones_own_source_is_kept_when_the_run_ends_first() ->
 
 
 @pytest.mark.parametrize("whose", ["queue", "own"])
-async def test_either_source_may_cancel_what_runs(whose: str) -> None:
+async def test_steering_from_queue_or_callers_source_cancels_running_calls(whose: str) -> None:
     """C3: waiting on one source does not block the other."""
     held, arrived = Held(), asyncio.Event()
 
@@ -267,8 +267,8 @@ async def _events_of(stream: EventStream) -> list[Event]:
     return [event async for event in stream]
 
 
-async def test_an_approved_call_runs_although_a_message_skips_the_question_before_it() -> None:
-    """S0-45, S2-32: only the undecided calls are skipped; a person's decision holds."""
+async def test_approved_call_runs_when_steering_skips_an_undecided_one() -> None:
+    """S0-45, S2-32: the user's decision still holds."""
     held, queue = Held(), list[UserMessage]()
     danger = replace(tool("danger", held), require_approval=Approval(required=True, reason="?"))
     asks = calls(

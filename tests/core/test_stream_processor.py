@@ -1,4 +1,4 @@
-"""From recorded lists of stream events to replies."""
+"""Recorded lists of stream events become replies."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -47,8 +47,8 @@ PIECES: list[StreamEvent] = [
 ]
 
 
-def test_pieces_are_accumulated_to_blocks_in_order() -> None:
-    """S4-01, S4-24: from deltas alone, without the complete reply."""
+def test_deltas_are_accumulated_into_blocks_in_order() -> None:
+    """S4-01, S4-24: without the complete reply at the end."""
     processor = StreamProcessor(started_ms=7)
     for event in PIECES:
         processor.feed(event)
@@ -68,8 +68,8 @@ def test_pieces_are_accumulated_to_blocks_in_order() -> None:
     assert processor.reply is None
 
 
-def test_blocks_stand_by_their_index_whichever_came_first() -> None:
-    """S4-01: and text after a call stays after it."""
+def test_blocks_are_ordered_by_index_not_by_arrival() -> None:
+    """S4-01: text after a call stays after it."""
     processor = StreamProcessor()
     for event in (TextDelta(2, "after"), ToolCallStart(1, "t1", "a"), TextDelta(0, "before")):
         processor.feed(event)
@@ -78,8 +78,8 @@ def test_blocks_stand_by_their_index_whichever_came_first() -> None:
     assert kinds == ["before", "tool_use", "after"]
 
 
-async def test_a_whole_stream_is_digested_in_the_documents_terms() -> None:
-    """S4-01, S4-02, S4-24: thinking and text apart, complete calls in order."""
+async def test_stream_result_separates_thinking_text_and_tool_calls() -> None:
+    """S4-01, S4-02, S4-24: complete calls, in order."""
     content: tuple[Block, ...] = (
         {"type": "thinking", "thinking": "Hm. Well.", "signature": "s"},
         {"type": "text", "text": "Let me see."},
@@ -100,7 +100,7 @@ async def test_a_whole_stream_is_digested_in_the_documents_terms() -> None:
 @pytest.mark.parametrize(
     ("calls", "expected"), [((), False), (({"type": "tool_use", "id": "t", "name": "a"},), True)]
 )
-def test_a_result_has_tool_calls_if_there_is_one(
+def test_stream_result_with_a_call_has_tool_calls(
     calls: tuple[Block, ...], *, expected: bool
 ) -> None:
     """S4-02: whatever the finish reason."""
@@ -119,21 +119,23 @@ def test_a_result_has_tool_calls_if_there_is_one(
         ("refusal", "refusal"),
     ],
 )
-async def test_each_stop_reason_has_a_finish_reason(stop_reason: str, finish_reason: str) -> None:
-    """S4-01: the mapping, whole."""
+async def test_each_stop_reason_maps_to_a_finish_reason(
+    stop_reason: str, finish_reason: str
+) -> None:
+    """S4-01: the complete mapping."""
     assert (await processed(says("x", stop_reason=stop_reason))).finish_reason == finish_reason
 
 
-async def test_a_call_that_was_cut_off_is_no_call() -> None:
-    """S4-02, S4-30: at max_tokens the last call may be incomplete."""
+async def test_call_of_a_reply_cut_off_at_max_tokens_is_dropped() -> None:
+    """S4-02, S4-30: the last call may be incomplete."""
     result = await processed(calls(tool_use("a"), stop_reason="max_tokens"))
 
     assert (result.tool_calls, result.finish_reason) == ((), "length")
     assert not has_tool_calls(result)
 
 
-async def test_a_complete_call_is_a_call_with_any_stop_reason() -> None:
-    """S4-02: some servers use the stop reason of an answer for it."""
+async def test_complete_call_is_kept_whatever_the_stop_reason() -> None:
+    """S4-02: some servers report the stop reason of an answer."""
     use = tool_use("a")
 
     result = await processed(calls(use, stop_reason="end_turn"))
@@ -147,7 +149,7 @@ async def test_a_stream_without_an_end_is_an_error() -> None:
         await StreamProcessor().process(played([ReplyStart("m"), TextDelta(0, "half")]))
 
 
-async def test_a_restart_forgets_what_came_before() -> None:
+async def test_restart_discards_the_text_before_the_restart() -> None:
     """S1-22: the text appears once."""
     events = [
         TextDelta(0, "half"),
@@ -161,8 +163,8 @@ async def test_a_restart_forgets_what_came_before() -> None:
     assert (result.content, processor.text) == ("whole", "whole")
 
 
-def test_a_snapshot_stays_as_it_was() -> None:
-    """S0-12: an event kept for later still shows the state at its time."""
+def test_snapshot_does_not_change_with_later_events() -> None:
+    """S0-12: an event kept for later still shows the state at that time."""
     processor = StreamProcessor()
     processor.feed(ReplyStart("m"))
     empty = processor.snapshot()
@@ -189,7 +191,7 @@ def test_a_snapshot_stays_as_it_was() -> None:
         ReplyEnd(says("x")),
     ],
 )
-def test_any_first_event_begins_a_reply(event: StreamEvent) -> None:
+def test_any_event_starts_a_reply(event: StreamEvent) -> None:
     """S0-41: not every stream sends a start event."""
     processor = StreamProcessor()
 

@@ -1,4 +1,4 @@
-"""One call: a tool cannot end the run, exceed its limit or delay an abort."""
+"""One tool call: a tool cannot end the run, exceed its limit or delay an abort."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ def notices(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [0, 3, "bye", None])
-async def test_a_tool_that_exits_the_program_is_answered(code: int | str | None) -> None:
+async def test_tool_that_calls_sys_exit_gives_an_error_result(code: int | str | None) -> None:
     """S0-53: `sys.exit` in a tool used to end the event loop, and the program with it."""
     agent, _, events = scripted_agent(
         calls(tool_use("leave")),
@@ -82,10 +82,10 @@ async def test_a_tool_that_exits_the_program_is_answered(code: int | str | None)
     check_run(events)
 
 
-async def test_a_tool_that_swallows_its_cancellation_does_not_beat_the_limit(
+async def test_tool_that_ignores_cancellation_is_abandoned_at_the_time_limit(
     logged: list[dict[str, object]],
 ) -> None:
-    """S0-18, G5: the run continues without it and says so; its later output is dropped."""
+    """S0-18, G5: the run continues and says so; later output of the tool is dropped."""
     stubborn = Stubborn()
     tools = [tool("stubborn", does(stubborn)), LOOK]
     asks = calls(tool_use("stubborn", {}, "t1"), tool_use("look", {}, "t2"))
@@ -110,7 +110,7 @@ async def test_a_tool_that_swallows_its_cancellation_does_not_beat_the_limit(
     ]
 
 
-async def test_a_tool_knows_whether_a_person_approved_its_call() -> None:
+async def test_tool_context_tells_whether_the_user_approved_the_call() -> None:
     """S2-33: a sandbox may be wider after an approval, and never without one."""
     known: list[tuple[str, bool]] = []
 
@@ -133,7 +133,7 @@ async def test_a_tool_knows_whether_a_person_approved_its_call() -> None:
     assert known == [("t1", False), ("t2", True)]
 
 
-async def test_a_tool_that_swallows_its_cancellation_does_not_hold_an_abort() -> None:
+async def test_tool_that_ignores_cancellation_does_not_delay_an_abort() -> None:
     """S0-18, S0-64: the run ends, the next one works, and the model reads of the running tool."""
     stubborn = Stubborn()
     options = LoopConfig(tool_stop_timeout_s=0.01)
@@ -159,8 +159,8 @@ async def test_a_tool_that_swallows_its_cancellation_does_not_hold_an_abort() ->
     await asyncio.wait_for(stubborn.ended.wait(), LIMIT_S)
 
 
-async def test_a_tool_may_clean_up_when_it_is_stopped() -> None:
-    """S0-18: a clean-up within the time limit ends normally, without a warning."""
+async def test_stopped_tool_may_clean_up_within_the_stop_timeout() -> None:
+    """S0-18: such a clean-up causes no warning."""
     cleaned: list[str] = []
 
     async def body(on_update: ToolContext) -> str:
@@ -183,7 +183,7 @@ async def test_a_tool_may_clean_up_when_it_is_stopped() -> None:
     assert notices(events) == []
 
 
-async def test_a_result_that_comes_after_the_limit_is_not_used() -> None:
+async def test_result_returned_after_the_time_limit_is_discarded() -> None:
     """G5: the limit was exceeded; the model must not read of a success."""
 
     async def body(on_update: ToolContext) -> str:
@@ -203,8 +203,8 @@ async def test_a_result_that_comes_after_the_limit_is_not_used() -> None:
     assert message.text.startswith("work took longer than 0.01 s")
 
 
-async def test_an_error_after_the_end_is_logged(logged: list[dict[str, object]]) -> None:
-    """No task awaits it any more, and the garbage collector must not be the one that reports it."""
+async def test_exception_of_a_cancelled_tool_is_logged(logged: list[dict[str, object]]) -> None:
+    """No task awaits it any more, and the garbage collector must not be what reports it."""
 
     async def body(on_update: ToolContext) -> str:
         try:
@@ -223,7 +223,7 @@ async def test_an_error_after_the_end_is_logged(logged: list[dict[str, object]])
     assert str(entry["exception"]).endswith("GeneratorExit: the clean-up failed")
 
 
-async def test_the_event_of_an_end_carries_what_the_model_reads() -> None:
+async def test_tool_execution_end_carries_the_result_the_model_reads() -> None:
     """S0-15: also for an abandoned call."""
     stubborn = Stubborn()
     agent, _, events = scripted_agent(
@@ -242,7 +242,7 @@ async def test_the_event_of_an_end_carries_what_the_model_reads() -> None:
 
 
 async def test_side_outputs_of_a_running_call_are_kept() -> None:
-    """S2-39: only those after the end are dropped."""
+    """S2-39: only those added after its end are dropped."""
 
     async def body(on_update: ToolContext) -> ToolResult:
         on_update.add_file_output("plot.png", "image/png", "a plot")
@@ -278,14 +278,14 @@ assert result.stop_reason == "end_turn" and len(ends) == 1, result
 """
 
 
-def test_a_tool_that_raises_prints_nothing_in_a_host_program() -> None:
+def test_tool_that_raises_prints_nothing_in_an_unconfigured_host_program() -> None:
     """A library is silent until its host configures logging."""
     run = _host(configure="")
 
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-def test_a_tool_that_raises_logs_one_entry_without_local_variables() -> None:
+def test_exception_in_a_tool_logs_one_entry_without_local_variables() -> None:
     """Locals hold keys and file contents; structlog's own default prints all of them."""
     run = _host(configure="import logging; logging.basicConfig(format='ENTRY %(message)s')")
 
@@ -307,8 +307,8 @@ def _host(*, configure: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("how", ["abort", "steer"])
-async def test_a_call_that_had_ended_keeps_its_result_when_its_end_is_interrupted(how: str) -> None:
-    """S0-64, C3: a hook after the call is slow; the model must not be told to repeat the call."""
+async def test_finished_call_keeps_its_result_when_finish_result_is_interrupted(how: str) -> None:
+    """S0-64, C3: the hook is slow; the model must not be told to repeat the call."""
     gate = Gate()
 
     async def finish(_call: ToolCall, result: ToolResult) -> ToolResult:

@@ -1,4 +1,4 @@
-"""The inputs of one turn, and the changes contributors can make to it."""
+"""The inputs of one turn, and the changes that contributors make to them."""
 
 import pytest
 
@@ -25,8 +25,8 @@ def turn_of(config: LoopConfig) -> tuple[Turn, list[Event]]:
     return turn, events
 
 
-def test_a_turn_begins_with_what_the_options_say() -> None:
-    """S2-15: a contributor adds to copies of the lists; the options stay unchanged."""
+def test_turn_starts_with_copies_of_the_configured_lists() -> None:
+    """S2-15: a contributor adds to the copies; the configuration stays unchanged."""
     look = tool("look", returns("a tree"))
     turn, _ = turn_of(LoopConfig(model=MODEL, system_prompt="You are brief.", tools=[look]))
 
@@ -38,7 +38,7 @@ def test_a_turn_begins_with_what_the_options_say() -> None:
     assert turn_of(LoopConfig())[0].system == []
 
 
-def test_a_turn_without_a_model_says_what_to_do() -> None:
+def test_turn_without_a_model_is_an_error_that_names_the_remedy() -> None:
     """A sentence, not an AttributeError from inside the provider."""
     turn, _ = turn_of(LoopConfig())
 
@@ -46,7 +46,7 @@ def test_a_turn_without_a_model_says_what_to_do() -> None:
         _ = turn.model
 
 
-def test_what_the_model_is_told_is_a_message_with_a_beginning_and_an_end() -> None:
+def test_message_for_the_model_is_published_with_its_start_and_end() -> None:
     """S0-39, S0-51: a front end that waits for the end of a message sees it."""
     turn, events = turn_of(LoopConfig(model=MODEL))
 

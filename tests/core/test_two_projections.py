@@ -73,17 +73,17 @@ def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def test_the_first_projection_to_the_byte() -> None:
+def test_messages_api_projection_is_byte_exact() -> None:
     """S2-05, S2-06, S2-07, S2-08, S2-46: the request for the Messages API."""
     assert compact(to_api(drawn())) == ANTHROPIC
 
 
-def test_the_second_projection_to_the_byte() -> None:
+def test_chat_api_projection_is_byte_exact() -> None:
     """S2-46: the same timeline for another API; only the projection differs."""
     assert compact(to_chat(["Be brief."], drawn())) == CHAT
 
 
-async def test_a_run_is_the_same_whichever_api_it_talks_to() -> None:
+async def test_run_is_the_same_with_either_api() -> None:
     """S2-46, C21: loop, executor and conversation do not depend on the API."""
     arguments = json.dumps({"at": "the hill"})
     call: Json = {"id": "t1", "type": "function"}
