@@ -1,4 +1,4 @@
-"""The picture on the clipboard, through the programs of each system."""
+"""The image on the clipboard, read through the programs of each system."""
 
 import base64
 import os
@@ -30,8 +30,8 @@ def install(folder: Path, name: str, output: bytes, code: int = 0) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_each_system_is_asked_in_its_own_way() -> None:
-    """S6: Wayland before X, whose clipboard may be a stale copy; on WSL, Windows."""
+def test_clipboard_programs_are_chosen_by_system() -> None:
+    """S6: Wayland before X, whose clipboard may be a stale copy; on WSL, those of Windows."""
     both = {"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}
 
     assert [command[0] for command in commands(both, "linux")] == ["wl-paste", "xclip"]
@@ -49,23 +49,25 @@ def test_each_system_is_asked_in_its_own_way() -> None:
     ],
     ids=["as it is", "PowerShell", "AppleScript"],
 )
-async def test_the_picture_is_read_however_it_is_written(folder: Path, output: bytes) -> None:
-    """White space at the end belongs to text only."""
+async def test_clipboard_image_is_decoded_from_each_output_format(
+    folder: Path, output: bytes
+) -> None:
+    """White space at the end is dropped from text output only."""
     install(folder, "xclip", output)
 
     assert await clipboard_picture() == PNG
 
 
 @pytest.mark.parametrize("output", [b"", b"some text", b"\xff\xfe"])
-async def test_a_clipboard_without_a_picture_says_so(folder: Path, output: bytes) -> None:
-    """Text, nothing, or an error of the program."""
+async def test_clipboard_without_an_image_raises_a_usage_error(folder: Path, output: bytes) -> None:
+    """It holds text or nothing, or the program fails."""
     install(folder, "xclip", output, code=0 if output else 1)
 
     with pytest.raises(UsageError, match="there is no picture on the clipboard"):
         await clipboard_picture()
 
 
-async def test_a_program_of_the_workspace_is_not_asked(
+async def test_clipboard_program_in_the_workspace_is_not_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 13: PATH may lead into the repository."""
@@ -76,10 +78,10 @@ async def test_a_program_of_the_workspace_is_not_asked(
         await clipboard_picture()
 
 
-async def test_where_nothing_can_be_asked_the_way_out_is_named(
+async def test_missing_clipboard_program_error_says_what_to_do(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The package to install; over ssh no package would help."""
+    """It names the package to install; over ssh no package would help."""
     monkeypatch.setenv("PATH", str(folder))
     with pytest.raises(UsageError, match=r"install xclip, or name the picture: @picture\.png"):
         await clipboard_picture()
@@ -102,12 +104,12 @@ async def test_where_nothing_can_be_asked_the_way_out_is_named(
         ("'file:///tmp/%E5%86%99.png'", "/tmp/写.png"),
     ],
 )
-def test_a_dropped_file_is_recognised_however_the_terminal_writes_it(text: str, path: str) -> None:
+def test_dropped_file_is_recognised_in_every_notation_of_terminals(text: str, path: str) -> None:
     """S6: plain, quoted, with backslashes, or as a URL."""
     assert [path] in dropped_paths(text)
 
 
-def test_several_dropped_files_and_sentences() -> None:
+def test_several_dropped_files_are_recognised_and_sentences_are_not() -> None:
     """A sentence with an apostrophe is no list of paths."""
     assert ["/a.png", "/b c.png"] in dropped_paths(r"/a.png '/b c.png'")
     assert dropped_paths("don't") == [["don't"]]

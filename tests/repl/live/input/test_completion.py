@@ -10,8 +10,8 @@ from agent_cli.repl.live.input.completion import Completions, argument_choices, 
 from tests.repl.scripted_app import Application
 
 
-def test_commands_are_offered_behind_a_slash_at_the_beginning() -> None:
-    """With their descriptions; after the name none is shown."""
+def test_commands_are_completed_after_a_slash_at_the_start_of_the_line() -> None:
+    """They have their descriptions; once an argument begins, none is offered."""
     commands = [Command("help", "show this", print), Command("hello", "greet", print)]
     choices = command_choices(lambda: commands)
 
@@ -20,7 +20,7 @@ def test_commands_are_offered_behind_a_slash_at_the_beginning() -> None:
     assert not list(choices("/help me")) + list(choices("see /hel")) + list(choices(""))
 
 
-def test_what_can_stand_behind_a_name_is_offered_there() -> None:
+def test_arguments_are_completed_after_the_name_of_a_command() -> None:
     """A complete word is not offered again; commands without choices offer none."""
     choices = argument_choices(Application())
 
@@ -43,7 +43,7 @@ def test_what_can_stand_behind_a_name_is_offered_there() -> None:
     assert [*offered("/mode"), *offered("/usage "), *offered("mode "), *offered("/nope ")] == []
 
 
-def test_each_source_adds_its_choices_below_those_before_it() -> None:
+def test_completion_sources_are_listed_one_after_the_other() -> None:
     """Files, resources and commands are independent sources."""
     completer = Completions([lambda before: [Completion(before)], lambda _: [Completion("2")]])
 
@@ -52,7 +52,7 @@ def test_each_source_adds_its_choices_below_those_before_it() -> None:
     assert [choice.text for choice in found] == ["one", "2"]
 
 
-def test_a_command_that_takes_a_directory_completes_its_name() -> None:
+def test_command_that_takes_a_directory_completes_directory_names() -> None:
     Path("library").mkdir()
     choices = argument_choices(Application())
 

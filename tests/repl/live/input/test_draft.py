@@ -1,4 +1,4 @@
-"""The line being typed, keys included."""
+"""The draft, the line being typed, with its keys."""
 
 from pathlib import Path
 
@@ -42,8 +42,8 @@ async def typed(line: Draft, keys: str) -> str:
     return line.buffer.text
 
 
-async def test_keys_see_a_paste_as_one_character() -> None:
-    """S6: erased, passed over and undone as a whole, by any key."""
+async def test_keys_treat_a_paste_mark_as_one_character() -> None:
+    """S6: any key erases, passes over or undoes it as a whole."""
     line = draft()
     line.paste(PASTE)
 
@@ -55,8 +55,8 @@ async def test_keys_see_a_paste_as_one_character() -> None:
     assert line.text == f"y{PASTE}"
 
 
-async def test_a_mark_is_deleted_forwards_as_a_whole_too() -> None:
-    """Two steps to the left are before it, not inside."""
+async def test_forward_delete_removes_a_paste_mark_as_a_whole() -> None:
+    """Two steps to the left are before the mark, not inside."""
     line = draft()
     line.paste(PASTE)
     line.insert("!")
@@ -64,7 +64,7 @@ async def test_a_mark_is_deleted_forwards_as_a_whole_too() -> None:
     assert await typed(line, f"{LEFT}{LEFT}\x04") == "!"
 
 
-def test_what_is_cleared_is_in_the_history_whole() -> None:
+def test_cleared_draft_is_kept_in_the_history_in_full() -> None:
     """S6: no typed text is lost; invalid bytes cannot keep it from being stored."""
     line = draft()
     line.paste(PASTE)
@@ -80,8 +80,8 @@ def test_what_is_cleared_is_in_the_history_whole() -> None:
     assert [*line.buffer.history.load_history_strings()] == [f"{PASTE}and ?"]
 
 
-async def test_what_was_typed_before_an_older_prompt_was_fetched_is_kept_too() -> None:
-    """S6: Arrow-up, Enter sends the older one; the draft is then in the history."""
+async def test_draft_replaced_by_an_older_prompt_is_kept_in_the_history() -> None:
+    """S6: after Arrow-up, Enter sends the older prompt; the draft must not be lost."""
     line = draft()
     line.keep("older")
 
@@ -91,7 +91,7 @@ async def test_what_was_typed_before_an_older_prompt_was_fetched_is_kept_too() -
     assert line.buffer.history.get_strings() == ["older", "a draft", "older"]
 
 
-def test_line_ends_of_a_paste_are_newlines_and_control_characters_stay() -> None:
+def test_paste_gets_newlines_as_line_ends_and_keeps_control_characters() -> None:
     """The characters of a log arrive; the screen neutralizes them."""
     line = draft()
 
@@ -100,7 +100,7 @@ def test_line_ends_of_a_paste_are_newlines_and_control_characters_stay() -> None
     assert line.buffer.text == "1\n2\n3\x1b[31mred\0"
 
 
-def test_what_is_put_back_stands_before_what_was_typed_meanwhile() -> None:
+def test_text_put_back_comes_before_text_typed_meanwhile() -> None:
     """Neither is lost."""
     line = draft()
     line.insert("new")

@@ -1,4 +1,4 @@
-"""Completion of files after an @: listed in the background, and relisted when they may change."""
+"""Completion of files after an @: listed in the background, and again when they may change."""
 
 import os
 import subprocess
@@ -32,8 +32,8 @@ def texts(choices: FileChoices, before: str) -> list[str]:
     return [choice.text for choice in choices(before)]
 
 
-def test_paths_are_offered_behind_an_at_only() -> None:
-    """A URL is no file, and without an @ nothing is listed at all."""
+def test_paths_are_offered_only_after_an_at_sign() -> None:
+    """A URL names no file, and without an @ nothing is listed at all."""
     folder = Folder("a.py", "b.py")
     choices = FileChoices(folder, lambda: None)
 
@@ -42,7 +42,7 @@ def test_paths_are_offered_behind_an_at_only() -> None:
     assert texts(choices, "look at @a") == ["a.py"]
 
 
-def test_names_that_need_quotes_are_inserted_with_them() -> None:
+def test_file_names_that_need_quotes_are_inserted_with_quotes() -> None:
     r"""S6: a name with a space or a newline arrives whole; it is shown on one line."""
     choices = FileChoices(Folder("my file.txt", 'a"b', "one\ntwo", "写真.png"), lambda: None)
 
@@ -55,7 +55,7 @@ def test_names_that_need_quotes_are_inserted_with_them() -> None:
     assert choice.start_position == -len("two")
 
 
-def test_a_new_file_appears_while_the_old_list_is_used() -> None:
+def test_old_file_list_is_used_until_the_new_one_is_ready() -> None:
     """S6: typing never waits for a refresh of the list; its end is announced."""
     now_s, changed, folder = [0.0], threading.Event(), Folder("old.py")
     choices = FileChoices(folder, changed.set, clock=lambda: now_s[0])
@@ -73,7 +73,7 @@ def test_a_new_file_appears_while_the_old_list_is_used() -> None:
     assert folder.listings == 2
 
 
-def test_a_list_that_cannot_be_made_offers_nothing_and_is_tried_again(
+def test_failed_file_listing_offers_nothing_and_is_tried_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The working directory may be missing for a moment."""
@@ -95,7 +95,7 @@ def test_a_list_that_cannot_be_made_offers_nothing_and_is_tried_again(
     assert capsys.readouterr().err == ""
 
 
-def test_ignored_files_are_not_offered_and_folders_are() -> None:
+def test_ignored_files_are_not_listed_and_folders_are() -> None:
     """As git sees the workspace, uncommitted files included."""
     subprocess.run(["git", "init", "-q"], check=True)
     Path(".gitignore").write_text("*.log\n")
@@ -106,7 +106,7 @@ def test_ignored_files_are_not_offered_and_folders_are() -> None:
     assert workspace_paths() == {".gitignore", "src/", "src/deep/", "src/deep/kept.py"}
 
 
-def test_listing_files_runs_nothing_of_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_files_runs_no_program_of_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threats 11 and 13: @ works in an untrusted workspace."""
     subprocess.run(["git", "init", "--quiet"], check=True)
     for name in ("bin/git", "monitor"):
@@ -122,8 +122,8 @@ def test_listing_files_runs_nothing_of_the_repository(monkeypatch: pytest.Monkey
     assert not Path("CANARY").exists()
 
 
-def test_without_git_the_folders_are_walked() -> None:
-    """Except caches and installed packages."""
+def test_files_outside_a_git_repository_are_listed_by_walking_folders() -> None:
+    """Caches and installed packages are left out."""
     for name in ("src/a.py", ".hidden/b.py", "node_modules/c.js"):
         Path(name).parent.mkdir()
         Path(name).touch()
@@ -131,10 +131,10 @@ def test_without_git_the_folders_are_walked() -> None:
     assert workspace_paths() == {"src/", "src/a.py", ".hidden/", ".hidden/b.py"}
 
 
-def test_of_a_folder_without_end_only_the_first_files_are_listed(
+def test_only_the_first_files_of_an_endless_folder_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a home directory the walk went on for minutes, and its result was discarded."""
+    """In a home directory the walk used to take minutes, and its result was discarded."""
 
     def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         yield from ((str(root), [], [f"{number}.txt"]) for number in count())

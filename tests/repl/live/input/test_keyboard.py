@@ -1,4 +1,4 @@
-"""Keys through a real terminal device."""
+"""Keys read from a real terminal device."""
 
 import array
 import fcntl
@@ -53,17 +53,17 @@ def read(text: str) -> list[KeyPress]:
         return keyboard.read_keys()
 
 
-def test_many_lines_at_once_are_one_paste_however_often_they_are_read(
+def test_many_lines_at_once_are_one_paste_even_over_several_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For terminals without paste marks; each line would be sent, and cost a request."""
+    """For terminals without paste marks: otherwise each line would be sent, and cost a request."""
     monkeypatch.setattr(module, "_QUIET_S", 0.5)  # for the rest, on a busy machine
     assert len(LINES) > 3 * 1024
     assert read(LINES) == [KeyPress(Keys.BracketedPaste, LINES)]
 
 
-def test_typed_ahead_text_stays_keys() -> None:
-    """Two lines, typed while the program was busy; Enter sends each."""
+def test_two_lines_typed_ahead_stay_keys() -> None:
+    """They were typed while the program was busy; Enter sends each."""
     keys = read("one\rtwo\r")
 
     assert [key.data for key in keys] == [*"one\rtwo\r"]
@@ -76,14 +76,14 @@ def test_three_lines_at_once_are_a_paste(text: str) -> None:
     assert read(text) == [KeyPress(Keys.BracketedPaste, text)]
 
 
-def test_lines_that_waited_for_the_prompt_are_lines() -> None:
+def test_lines_typed_before_the_prompt_are_not_a_paste() -> None:
     """The program started slowly; all lines typed meanwhile used to become one message."""
     text = "one\rtwo\rthree\rfour"
     with typed(text, ahead="") as keyboard:
         assert [key.data for key in keyboard.read_keys()] == [*text]
 
 
-def test_keys_that_are_no_text_end_a_paste() -> None:
+def test_keys_other_than_text_end_a_paste() -> None:
     """An arrow, or Ctrl-C, keeps its meaning."""
     with typed("a\r" * 512 + "x\x03y") as keyboard:
         assert [(key.key, key.data) for key in keyboard.read_keys()] == [

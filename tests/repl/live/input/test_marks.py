@@ -1,4 +1,4 @@
-"""Placeholders for long pastes and pictures."""
+"""Placeholders (marks) for long pastes and images."""
 
 from agent_cli.repl.live.input.marks import PromptMarks
 
@@ -11,7 +11,7 @@ def marks() -> PromptMarks:
     return known
 
 
-def test_a_short_paste_is_text_and_a_long_one_a_mark() -> None:
+def test_short_paste_stays_text_and_a_long_paste_becomes_a_mark() -> None:
     """More than 10 lines or 1,000 characters."""
     known = PromptMarks()
 
@@ -20,7 +20,7 @@ def test_a_short_paste_is_text_and_a_long_one_a_mark() -> None:
     assert known.shortened("x" * 1_001) == "[paste #2: 1,001 characters]"
 
 
-def test_marks_are_whole_again_when_they_are_sent() -> None:
+def test_paste_marks_are_expanded_when_sent() -> None:
     """In any order and number; a mark typed by hand is text."""
     known = PromptMarks()
     first = known.shortened("a" * 2_000)
@@ -32,7 +32,7 @@ def test_marks_are_whole_again_when_they_are_sent() -> None:
     assert whole == f"[paste #1: 2,000 characters]{chr(10) * 20}{'a' * 2_000}{typed}{'a' * 2_000}"
 
 
-def test_a_picture_stays_a_mark_when_it_is_sent_and_is_a_name_when_it_is_recalled() -> None:
+def test_image_mark_is_sent_as_a_mark_and_recalled_as_a_file_name() -> None:
     """The next session does not know the mark, but may have the file."""
     known = PromptMarks()
     known.add("[image 1: a.png 8×6]", sent="[image 1: a.png 8×6]", recalled="@a.png")
@@ -41,7 +41,7 @@ def test_a_picture_stays_a_mark_when_it_is_sent_and_is_a_name_when_it_is_recalle
     assert known.recalled("see [image 1: a.png 8×6]!") == "see @a.png!"
 
 
-def test_what_touches_a_part_of_a_mark_takes_it_whole() -> None:
+def test_edit_of_part_of_a_mark_removes_the_whole_mark() -> None:
     """Otherwise `[paste #1: 5,000 line` would be sent literally, and the paste be lost."""
     known = marks()
     before = f"see {MARK} now"
@@ -53,7 +53,7 @@ def test_what_touches_a_part_of_a_mark_takes_it_whole() -> None:
     assert known.healed(before, f"see X{MARK[5:]} now") == ("see X now", 5)
 
 
-def test_what_touches_no_mark_is_left_alone() -> None:
+def test_edit_that_touches_no_mark_changes_nothing_else() -> None:
     """Typing around one, removing it whole, undoing a change, and unknown marks."""
     known = marks()
     known.shortened("\n" * 4_999)
@@ -67,7 +67,7 @@ def test_what_touches_no_mark_is_left_alone() -> None:
     assert known.healed("[paste #9: 5 lines]", "[paste #9: 5 lines") is None
 
 
-def test_the_cursor_passes_over_a_mark() -> None:
+def test_cursor_skips_over_a_mark() -> None:
     """In the direction it moved: there is no place inside to type at."""
     known = marks()
     text = f"a{MARK}b"

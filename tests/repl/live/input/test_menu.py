@@ -11,7 +11,7 @@ def ready(terminal: Terminal) -> None:
     terminal.until_prompt()
 
 
-def test_what_was_typed_before_the_program_was_there_is_completed_too() -> None:
+def test_text_typed_before_the_program_has_loaded_is_completed() -> None:
     """A slash or an @ typed at once used to show no menu until the next key."""
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
@@ -21,7 +21,7 @@ def test_what_was_typed_before_the_program_was_there_is_completed_too() -> None:
         terminal.until("/clear ")
 
 
-def test_enter_takes_the_only_completion_of_a_command_and_runs_it() -> None:
+def test_enter_accepts_the_only_command_completion_and_runs_the_command() -> None:
     """`/con` with one entry shown used to be "unknown command /con"."""
     with Terminal() as terminal:
         ready(terminal)
@@ -38,8 +38,8 @@ def test_enter_takes_the_only_completion_of_a_command_and_runs_it() -> None:
         assert "there is no command" not in terminal.text
 
 
-def test_enter_takes_the_only_file_and_what_is_written_goes_on() -> None:
-    """It is not sent yet; a path that merely contains the characters is not a match."""
+def test_enter_accepts_the_only_file_completion_without_sending() -> None:
+    """Typing continues; a path that merely contains the characters is not a match."""
     Path("src").mkdir()
     Path("src/application.py").touch()
     with Terminal() as terminal:
@@ -58,7 +58,7 @@ def test_enter_takes_the_only_file_and_what_is_written_goes_on() -> None:
         terminal.until("You said 'ask @sppy'")
 
 
-def test_escape_closes_the_menu_and_leaves_the_text() -> None:
+def test_escape_closes_the_completion_menu_and_keeps_the_text() -> None:
     """The next key opens it again."""
     with Terminal() as terminal:
         ready(terminal)
@@ -71,7 +71,7 @@ def test_escape_closes_the_menu_and_leaves_the_text() -> None:
         terminal.until("/context")
 
 
-def test_a_new_file_is_found_while_its_name_is_typed() -> None:
+def test_new_file_is_offered_while_its_name_is_typed() -> None:
     """The list is refreshed when nothing in it matches, and the menu opens by itself."""
     Path("old.py").touch()
     with Terminal() as terminal:
@@ -83,7 +83,7 @@ def test_a_new_file_is_found_while_its_name_is_typed() -> None:
         terminal.until("     brand_new.py")
 
 
-def test_folders_outside_the_workspace_are_completed() -> None:
+def test_paths_outside_the_workspace_are_completed() -> None:
     """`@../` and `@~/`, by the prefix of a name."""
     Path.home().mkdir(exist_ok=True)
     (Path.home() / "notes.md").touch()
@@ -97,8 +97,8 @@ def test_folders_outside_the_workspace_are_completed() -> None:
         assert ".hidden" not in terminal.text
 
 
-def test_a_question_mark_opens_the_help_where_nothing_is_typed() -> None:
-    """Anywhere else it is a question mark."""
+def test_question_mark_at_an_empty_prompt_opens_the_help() -> None:
+    """Anywhere else it is a plain question mark."""
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("?")

@@ -7,7 +7,7 @@ import pytest
 from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
 
 
-def test_names_come_before_paths_word_starts_before_middles_and_short_before_long() -> None:
+def test_search_ranks_names_before_paths_word_starts_first_and_short_first() -> None:
     """S6: the likeliest matches come first; no path is listed twice."""
     paths = [
         "app/",
@@ -31,7 +31,7 @@ def test_names_come_before_paths_word_starts_before_middles_and_short_before_lon
     ]
 
 
-def test_case_does_not_matter_and_nothing_typed_offers_the_shortest() -> None:
+def test_search_ignores_case_and_an_empty_search_finds_the_shortest_first() -> None:
     """A user who types `readme` means README.md."""
     search = PathSearch(["README.md", "a.py"])
 
@@ -40,7 +40,7 @@ def test_case_does_not_matter_and_nothing_typed_offers_the_shortest() -> None:
     assert search.best("zzz") == []
 
 
-def test_characters_in_order_prefer_those_that_stand_together_and_begin_words() -> None:
+def test_fuzzy_search_prefers_adjacent_characters_and_word_starts() -> None:
     """`fb` finds foo_bar before a path that merely contains both letters."""
     search = PathSearch(["xfxxxb.py", "foo_bar_long_name.py", "off/ab.py"])
 
@@ -48,8 +48,8 @@ def test_characters_in_order_prefer_those_that_stand_together_and_begin_words() 
     assert search.best("foo/bar") == []
 
 
-def test_hidden_names_are_offered_once_their_dot_is_typed() -> None:
-    """At the start of a name: a dot inside a name does not ask for hidden files."""
+def test_hidden_files_are_found_once_their_dot_is_typed() -> None:
+    """The dot must begin a name: one inside a name does not ask for hidden files."""
     search = PathSearch([".github/ci.yml", ".env", "src/.cache/x", "src/app.py"])
 
     assert search.best("ci") == []
@@ -58,7 +58,7 @@ def test_hidden_names_are_offered_once_their_dot_is_typed() -> None:
     assert search.best("src/.c") == ["src/.cache/x"]
 
 
-def test_names_with_newlines_and_wide_characters_are_found() -> None:
+def test_file_names_with_newlines_and_wide_characters_are_found() -> None:
     """A newline inside a name does not begin another name."""
     search = PathSearch(["a\nb.txt", "図/写真.png"])
 
@@ -67,8 +67,8 @@ def test_names_with_newlines_and_wide_characters_are_found() -> None:
 
 
 @pytest.mark.parametrize("word", ["mdcmpn299", "p3cmpn8.py", "mdcmpnzz", "ocomponen"])
-def test_a_longer_word_narrows_what_the_shorter_one_found(word: str) -> None:
-    """Typed key by key or pasted at once, the result is the same."""
+def test_typing_a_word_key_by_key_finds_the_same_as_the_whole_word(word: str) -> None:
+    """Each longer word searches only what the shorter one found."""
     paths = [f"part-{n % 7}/module_{n}/component_{n}.py" for n in range(3_000)]
     typing = PathSearch(paths)
 
@@ -77,7 +77,7 @@ def test_a_longer_word_narrows_what_the_shorter_one_found(word: str) -> None:
     assert len(typing.best("component")) == FOUND_MAX
 
 
-def test_50_000_paths_take_no_longer_than_a_person_notices() -> None:
+def test_search_of_50_000_paths_is_fast_enough_to_go_unnoticed() -> None:
     """S6: the bar is 30 ms a key on a quiet machine; here, relative to one plain pass."""
     paths = [f"packages/part-{n % 97}/source/module_{n}/component_{n}.py" for n in range(50_000)]
     search = PathSearch(paths)

@@ -29,7 +29,7 @@ async def arguments(before: str) -> list[Completion]:
     return await asyncio.to_thread(lambda: [*choices(before)])
 
 
-async def test_behind_an_at_come_servers_and_behind_their_name_resources() -> None:
+async def test_at_sign_offers_servers_and_a_server_name_offers_its_resources() -> None:
     """Another source offers files; a quoted name is one word."""
     known = (TODAY, DAYS, SPACED)
 
@@ -45,14 +45,14 @@ async def test_behind_an_at_come_servers_and_behind_their_name_resources() -> No
     assert today.display_meta_text == "A note"
 
 
-async def test_what_stands_in_a_template_is_suggested_by_its_server() -> None:
+async def test_server_suggests_values_for_a_resource_template() -> None:
     """Variable by variable, from the left."""
     assert texts(await resources("@docs:note://m", DAYS)) == ["docs:note://monday"]
     assert texts(await resources("@docs:page://en/t", PAGE)) == ["docs:page://en/tuesday/end"]
     assert texts(await resources("@docs:page://e", PAGE)) == []
 
 
-async def test_arguments_of_a_prompt_are_suggested_one_by_one() -> None:
+async def test_server_suggests_prompt_arguments_one_by_one() -> None:
     """Quoted text before the cursor is one argument."""
     assert texts(await arguments("/mcp__docs__greet Anna ")) == ["warm", "cold"]
     [warm] = await arguments("/mcp__docs__greet Anna 'war'")
@@ -63,7 +63,7 @@ async def test_arguments_of_a_prompt_are_suggested_one_by_one() -> None:
         assert texts(await arguments(before)) == []
 
 
-async def test_a_server_that_is_gone_or_silent_suggests_nothing(
+async def test_missing_or_silent_server_suggests_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Typing continues, whatever a server does."""
