@@ -1,4 +1,4 @@
-"""The activity shown in every phase of a run and during a command."""
+"""The activity line in every phase of a run and during a command."""
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
@@ -34,8 +34,8 @@ class Run:
         return self.activity.text(100).removesuffix(" · Ctrl-C stops")
 
 
-def test_each_phase_of_a_run_is_named_with_its_seconds_and_tokens() -> None:
-    """The run's seconds and the tokens received, folded thinking and arguments included."""
+def test_activity_line_names_each_phase_of_a_run_with_seconds_and_tokens() -> None:
+    """Seconds count from the start of the run; folded thinking and arguments count as tokens."""
     run = Run()
     usage = Usage(1_000, 30)
 
@@ -76,7 +76,7 @@ def test_each_phase_of_a_run_is_named_with_its_seconds_and_tokens() -> None:
     ]
 
 
-def test_a_stream_that_stalls_says_for_how_long() -> None:
+def test_activity_line_says_how_long_the_stream_has_stalled() -> None:
     """Otherwise a hanging connection looks like work; the next piece ends the note."""
     run = Run()
     run(events.AgentStart(), THINKING, TextDelta(0, "Let me"))
@@ -87,8 +87,8 @@ def test_a_stream_that_stalls_says_for_how_long() -> None:
     assert run(TextDelta(0, " see")) == "writing · 4 s · 2 tokens"
 
 
-def test_the_wait_for_another_attempt_is_counted_down() -> None:
-    """The text streamed before is void, its tokens too; a wait is no stall."""
+def test_activity_line_counts_down_to_the_next_retry() -> None:
+    """The text streamed before is void, and so are its tokens; a wait is no stall."""
     run = Run()
     run(events.AgentStart(), THINKING, TextDelta(0, "x" * 40))
 
@@ -99,7 +99,7 @@ def test_the_wait_for_another_attempt_is_counted_down() -> None:
     assert run(after_s=9) == "waiting for the model · 17 s"
 
 
-def test_a_command_that_takes_its_time_is_named_unless_it_waits_for_the_person() -> None:
+def test_activity_line_names_a_slow_command_unless_it_waits_for_the_user() -> None:
     """`/compact` and `!make` used to look like an idle prompt."""
     run = Run()
     asks = [False]
@@ -113,7 +113,7 @@ def test_a_command_that_takes_its_time_is_named_unless_it_waits_for_the_person()
     assert said == ["", "/compact keep the plan · 2 s", "", ""]
 
 
-def test_on_a_narrow_screen_the_way_to_stop_stays() -> None:
+def test_narrow_activity_line_keeps_the_key_that_stops() -> None:
     """The activity is truncated, but the seconds and the key stay visible."""
     run = Run()
 
@@ -123,7 +123,7 @@ def test_on_a_narrow_screen_the_way_to_stop_stays() -> None:
         assert run.activity.text(38) == "!while tr… · 1 min 15 s · Ctrl-C stops"
 
 
-def test_a_long_command_says_how_it_goes_on_in_the_background() -> None:
+def test_long_bash_call_shows_the_key_that_moves_it_to_the_background() -> None:
     """Only for a long command, only for bash, and only if the row has space for it."""
     run = Run()
     start = events.ToolExecutionStart("t1", "bash", {})
@@ -137,7 +137,7 @@ def test_a_long_command_says_how_it_goes_on_in_the_background() -> None:
     assert "Ctrl-B" not in run(events.ToolExecutionStart("t2", "bash", {})).replace(hint, "")
 
 
-def test_on_a_narrow_screen_the_tokens_go_first() -> None:
+def test_narrow_activity_line_drops_the_tokens_first() -> None:
     """The activity is more useful: `run… · 139 tokens` said nothing."""
     run = Run()
     run(events.AgentStart(), THINKING, TextDelta(0, "x" * 4_000))
@@ -148,7 +148,7 @@ def test_on_a_narrow_screen_the_tokens_go_first() -> None:
     assert run.activity.text(18) == "running ask… · 0 s"
 
 
-def test_a_question_in_a_run_says_who_is_waited_for() -> None:
+def test_activity_line_says_that_a_question_waits_for_an_answer() -> None:
     """The list below explains Ctrl-C in that state."""
     run = Run()
     run(events.AgentStart(), THINKING, events.ToolExecutionStart("t1", "ask_user", {}))
@@ -157,7 +157,7 @@ def test_a_question_in_a_run_says_who_is_waited_for() -> None:
     assert run() == "waiting for your answer"
 
 
-def test_what_was_stopped_and_still_runs_is_said_to_stop() -> None:
+def test_activity_line_says_that_a_stopped_run_is_stopping() -> None:
     """A command that ignores signals gets two seconds; the key used to look dead."""
     run = Run()
     run.activity.stop()

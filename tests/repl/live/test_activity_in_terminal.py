@@ -27,8 +27,8 @@ def longest_gap_s(terminal: Terminal, since: int, until_s: float) -> float:
     return max(after - before for before, after in itertools.pairwise(times))
 
 
-def test_no_second_of_a_run_passes_without_a_sign_of_life() -> None:
-    """While the model is awaited, thinks, writes, breaks off, and calls a tool that runs."""
+def test_screen_changes_every_second_of_a_run() -> None:
+    """Waiting for the model, thinking, writing, retrying, and calling a tool that runs."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -57,7 +57,7 @@ def test_no_second_of_a_run_passes_without_a_sign_of_life() -> None:
         assert longest_gap_s(terminal, answered, time.monotonic()) < STILL_S
 
 
-def test_a_command_that_takes_its_time_shows_that_it_works() -> None:
+def test_screen_changes_every_second_of_a_slow_command() -> None:
     """A summary, and a shell escape without output."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")

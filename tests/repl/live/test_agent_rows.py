@@ -1,4 +1,4 @@
-"""The agents at work above the input: keys from a pipe, an emulated terminal."""
+"""The rows of running agents above the input: keys from a pipe, an emulated terminal."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ async def see(it: Live, *rows: str) -> None:
         raise
 
 
-async def test_arrow_down_selects_an_agent_and_escape_stops_it_alone(tmp_path: Path) -> None:
-    """The run goes on; a second Esc, meant for the same agent, reaches no other one."""
+async def test_arrow_down_selects_an_agent_and_escape_stops_only_that_agent(tmp_path: Path) -> None:
+    """The run continues; a second Esc, meant for the same agent, reaches no other one."""
     async with live(tmp_path) as it:
         first, second = agents(2)
         it.person.is_busy = True
@@ -67,7 +67,7 @@ async def test_enter_and_ctrl_o_show_the_work_of_the_selected_agent(tmp_path: Pa
         await it.until(lambda: it.person.got[1:] == [("/agents 1", False)])
 
 
-async def test_arrow_up_and_typed_text_leave_the_rows(tmp_path: Path) -> None:
+async def test_arrow_up_or_typing_leaves_the_agent_rows(tmp_path: Path) -> None:
     """The input is always one key away, and typed text is never lost."""
     async with live(tmp_path) as it:
         show(it, agents(1))
@@ -81,7 +81,7 @@ async def test_arrow_up_and_typed_text_leave_the_rows(tmp_path: Path) -> None:
         await see(it)
 
 
-async def test_keys_do_what_they_did_while_no_agent_works(tmp_path: Path) -> None:
+async def test_keys_keep_their_usual_meaning_while_no_agent_is_running(tmp_path: Path) -> None:
     async with live(tmp_path) as it:
         it.person.is_busy = True
         show(it, [replace(agents(1)[0], is_running=False)])
@@ -93,8 +93,8 @@ async def test_keys_do_what_they_did_while_no_agent_works(tmp_path: Path) -> Non
         await it.until(lambda: it.person.interrupted == 1)
 
 
-async def test_a_question_keeps_its_keys_and_closes_the_rows(tmp_path: Path) -> None:
-    """Enter and arrows belong to the question, and the selection does not outlive it."""
+async def test_question_gets_its_keys_and_closes_the_agent_rows(tmp_path: Path) -> None:
+    """Enter and arrows belong to the question; the selection is gone once it is answered."""
     async with live(tmp_path) as it:
         show(it, agents(1))
         it.type(DOWN)
@@ -107,8 +107,8 @@ async def test_a_question_keeps_its_keys_and_closes_the_rows(tmp_path: Path) -> 
         await see(it, "allow? y")
 
 
-async def test_a_low_screen_shows_the_rows_around_the_selected_one(tmp_path: Path) -> None:
-    """Of eight agents on twelve rows; a narrow one has room for a part of name and state."""
+async def test_low_screen_shows_only_the_agent_rows_around_the_selected_one(tmp_path: Path) -> None:
+    """Eight agents on twelve rows; a narrow screen has room for part of a name and a state."""
     async with live(tmp_path) as it:
         many = [replace(each, state="bash make a very long test") for each in agents(8)]
         show(it, many)

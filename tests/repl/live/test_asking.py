@@ -23,10 +23,10 @@ async def answer(asking: Coroutine[None, None, str]) -> str:
         return "interrupted"
 
 
-async def test_a_question_that_follows_an_answer_opens_at_once_and_answers_later(
+async def test_follow_up_question_opens_at_once_but_ignores_keys_typed_ahead(
     tmp_path: Path,
 ) -> None:
-    """Text typed ahead is its text, keys typed ahead are no answer; the draft returns."""
+    """Keys typed ahead become its text, but do not answer it; the draft returns."""
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])
@@ -46,7 +46,7 @@ async def test_a_question_that_follows_an_answer_opens_at_once_and_answers_later
         await it.until(lambda: it.rows == ["name? Anna", "sure? n", "you> draft"])
 
 
-async def test_a_key_that_came_too_early_is_told_until_the_next_one(tmp_path: Path) -> None:
+async def test_key_pressed_too_early_shows_a_note_until_the_next_key(tmp_path: Path) -> None:
     """The key used to look dead; keys typed before the question was visible do not count."""
     async with live(tmp_path) as it:
         it.type("draft")
@@ -71,7 +71,7 @@ async def test_a_key_that_came_too_early_is_told_until_the_next_one(tmp_path: Pa
         await it.until(lambda: it.rows == ["one? y", "two? y", "you> drafty"])
 
 
-async def test_a_line_without_text_is_an_answer_only_where_the_question_says_so(
+async def test_empty_line_answers_only_a_question_with_a_default(
     tmp_path: Path,
 ) -> None:
     """Enter takes a default; elsewhere it is an accident."""
@@ -87,7 +87,9 @@ async def test_a_line_without_text_is_an_answer_only_where_the_question_says_so(
         assert await second == ""
 
 
-async def test_two_questions_wait_for_each_other_and_escape_ends_one(tmp_path: Path) -> None:
+async def test_questions_are_asked_one_at_a_time_and_escape_ends_only_the_current_one(
+    tmp_path: Path,
+) -> None:
     """A server may ask during an approval; Esc works even if nothing else runs."""
     async with live(tmp_path) as it:
         first = asyncio.ensure_future(answer(it.screen.asking.choose_next("one? ", "y")))
@@ -101,7 +103,7 @@ async def test_two_questions_wait_for_each_other_and_escape_ends_one(tmp_path: P
         assert await second == "y"
 
 
-async def test_an_answer_is_no_prompt_and_not_kept_as_one(tmp_path: Path) -> None:
+async def test_answer_to_a_question_is_not_kept_in_the_history(tmp_path: Path) -> None:
     """A form may ask for secrets."""
     async with live(tmp_path) as it:
         asking = asyncio.ensure_future(it.screen.asking.choose_next("code? ", ""))
@@ -114,7 +116,9 @@ async def test_an_answer_is_no_prompt_and_not_kept_as_one(tmp_path: Path) -> Non
         assert "secret" not in (tmp_path / "history").read_text()
 
 
-async def test_where_only_keys_answer_a_text_is_kept_for_the_prompt(tmp_path: Path) -> None:
+async def test_text_typed_at_a_question_for_a_single_key_is_kept_for_the_prompt(
+    tmp_path: Path,
+) -> None:
     """`you could ...`, typed too late to be set aside, is not a yes."""
     async with live(tmp_path) as it:
         asking = asyncio.ensure_future(it.screen.asking.choose_key("allow? ", "yn", at_once=True))
@@ -128,7 +132,7 @@ async def test_where_only_keys_answer_a_text_is_kept_for_the_prompt(tmp_path: Pa
         await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])
 
 
-async def test_an_abandoned_question_gives_the_prompt_back(tmp_path: Path) -> None:
+async def test_cancelled_question_restores_the_prompt_with_the_typed_text(tmp_path: Path) -> None:
     """Its server died, or its call was stopped; the next question may be asked."""
     async with live(tmp_path) as it:
         it.type("draft")

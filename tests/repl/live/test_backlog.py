@@ -33,7 +33,7 @@ def shown(waiting: Backlog) -> str:
 
 @pytest.mark.parametrize("speed", [10, 200, 5_000])
 @pytest.mark.parametrize("frame_s", [0.05, 0.033, 0.4])
-def test_text_leaves_at_the_speed_that_was_asked_for(speed: float, frame_s: float) -> None:
+def test_text_is_shown_at_the_configured_speed(speed: float, frame_s: float) -> None:
     """S4-28: within 10 %, however long a frame takes."""
     waiting, clock = backlog(speed)
     text = "".join(chr(ord("a") + number % 26) for number in range(int(speed * 20)))
@@ -49,7 +49,7 @@ def test_text_leaves_at_the_speed_that_was_asked_for(speed: float, frame_s: floa
     assert text.startswith(out)
 
 
-def test_time_without_text_is_not_saved_up() -> None:
+def test_idle_time_does_not_add_up_to_a_burst_of_text() -> None:
     """S4-28: after a minute of silence an answer must not come in one burst."""
     waiting, clock = backlog(10)
     clock.now_s = 60
@@ -68,7 +68,7 @@ def test_speed_0_shows_everything_at_once() -> None:
     assert not waiting
 
 
-def test_nothing_overtakes_the_text_before_it() -> None:
+def test_later_items_do_not_overtake_waiting_text() -> None:
     """S4-28: a tool's row must not appear in the middle of a sentence that still waits."""
     waiting, clock = backlog(2)
     after = Notice("info", "after")
@@ -84,7 +84,7 @@ def test_nothing_overtakes_the_text_before_it() -> None:
     assert [text_of(item) or item for item in second] == ["ur", after]
 
 
-def test_a_pause_holds_everything_and_going_on_shows_the_rest_in_order() -> None:
+def test_pause_holds_everything_and_resuming_shows_it_in_order() -> None:
     """S4-29."""
     waiting, _ = backlog()
     waiting.put(delta("one "))
@@ -100,7 +100,7 @@ def test_a_pause_holds_everything_and_going_on_shows_the_rest_in_order() -> None
     assert [text_of(item) or item for item in waiting.take()] == ["two ", Rows(("row",)), "three"]
 
 
-def test_what_a_pause_holds_is_bounded_and_nothing_of_it_is_lost() -> None:
+def test_text_held_by_a_pause_is_bounded_and_never_lost() -> None:
     """S4-29: past the bound the oldest are shown, so that a forgotten pause uses little memory."""
     waiting, _ = backlog(chars_max=100)
     waiting.paused = True
@@ -116,7 +116,7 @@ def test_what_a_pause_holds_is_bounded_and_nothing_of_it_is_lost() -> None:
     assert out == "".join(f"{number:04}" for number in range(1, 1_001))
 
 
-def test_a_pause_holds_no_more_of_a_tools_output_than_of_text() -> None:
+def test_tool_output_held_by_a_pause_is_bounded_like_text() -> None:
     """S4-29: a tool may show a page ten times a second; waiting output continues in order."""
     waiting, _ = backlog(chars_max=100)
     waiting.paused = True
@@ -144,8 +144,8 @@ def test_a_pause_holds_no_more_of_a_tools_output_than_of_text() -> None:
     ]
 
 
-def test_a_question_does_not_wait_for_the_typing_speed() -> None:
-    """A question is shown below the text that leads to it."""
+def test_question_shows_the_waiting_text_at_once() -> None:
+    """The text that leads to a question must be above it."""
     waiting, _ = backlog(1)
     waiting.put(delta("a long explanation"))
     waiting.skip_wait()
@@ -153,7 +153,7 @@ def test_a_question_does_not_wait_for_the_typing_speed() -> None:
     assert shown(waiting) == "a long explanation"
 
 
-def test_adjacent_pieces_of_a_text_are_shown_as_one() -> None:
+def test_adjacent_pieces_of_a_text_are_joined() -> None:
     """A frame of a fast answer has dozens; a piece costs as much as all of them. At most 1,000
     characters at once, so that keys are handled between them.
     """
@@ -168,7 +168,7 @@ def test_adjacent_pieces_of_a_text_are_shown_as_one() -> None:
     assert not waiting
 
 
-def test_joined_text_keeps_to_the_speed() -> None:
+def test_joined_text_keeps_to_the_configured_speed() -> None:
     """S4-28."""
     waiting, clock = backlog(10)
     for text in ("abcd", "efgh", "ijkl"):

@@ -7,7 +7,7 @@ from agent_cli.repl.live.bell import LONG_S, Bell
 
 
 @pytest.mark.parametrize(("took_s", "rings"), [(LONG_S, 0), (LONG_S + 0.1, 1)])
-def test_only_a_long_run_rings(took_s: float, rings: int) -> None:
+def test_bell_rings_only_after_a_long_run(took_s: float, rings: int) -> None:
     """Longer than ten seconds; each run counts separately."""
     rung: list[str] = []
     now_s = 0.0
@@ -23,8 +23,8 @@ def test_only_a_long_run_rings(took_s: float, rings: int) -> None:
     assert rung == ["agent-cli: the run has ended"] * rings
 
 
-def test_a_run_that_stops_to_ask_says_so() -> None:
-    """The notification must not claim its end: it waits for a decision."""
+def test_bell_of_a_run_that_stops_to_ask_says_that_a_question_waits() -> None:
+    """The notification must not claim that the run has ended: it waits for a decision."""
     rung: list[str] = []
     now_s = 0.0
     bell = Bell(rung.append, lambda: now_s)
@@ -36,7 +36,7 @@ def test_a_run_that_stops_to_ask_says_so() -> None:
     assert rung == ["agent-cli: a question waits"]
 
 
-def test_a_question_in_a_long_run_rings_and_one_while_nothing_runs_does_not() -> None:
+def test_bell_rings_for_a_question_in_a_long_run_but_not_at_an_idle_prompt() -> None:
     """A server asks during a call; at an idle prompt the user is present."""
     rung: list[str] = []
     now_s = 0.0

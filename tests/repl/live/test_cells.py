@@ -20,7 +20,7 @@ BOLD, OFF = "\x1b[1m", "\x1b[0m"
         ("漢字かな", 1, "…"),
     ],
 )
-def test_a_row_is_cut_between_characters_and_its_colours_end(
+def test_truncated_row_ends_between_characters_with_its_colours_reset(
     row: str, columns: int, expected: str
 ) -> None:
     """Otherwise the terminal would move the last character into the last column."""

@@ -32,7 +32,7 @@ async def session(
         app.launcher.close()
 
 
-async def test_lines_typed_before_there_is_a_session_are_all_done_in_order(tmp_path: Path) -> None:
+async def test_lines_typed_before_the_session_exists_are_handled_in_order(tmp_path: Path) -> None:
     """A command after a prompt waits for the end of its run; it used to be refused and lost."""
     async with session(tmp_path, "gated 1", "/clear", "hello\nyou") as it:
         await it.until(lambda: "piece 0" in it.rows)
@@ -54,7 +54,7 @@ async def test_lines_typed_before_there_is_a_session_are_all_done_in_order(tmp_p
         ]
 
 
-async def test_what_is_typed_behind_a_command_waits_and_a_stop_gives_it_back(
+async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
     tmp_path: Path,
 ) -> None:
     """After a stop, queued lines may be unwanted; otherwise each is shown when its turn comes."""
@@ -74,10 +74,10 @@ async def test_what_is_typed_behind_a_command_waits_and_a_stop_gives_it_back(
         assert not Path("prompts.jsonl").exists()
 
 
-async def test_a_picture_typed_during_a_run_steers_it_as_soon_as_it_is_small_enough(
+async def test_image_typed_during_a_run_is_sent_as_soon_as_it_is_shrunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S6: shrinking takes seconds, during which keys were not read."""
+    """S6: shrinking takes seconds, during which keys used not to be read."""
     small = threading.Event()
 
     def fitted(image: Image) -> Image:
@@ -107,8 +107,8 @@ async def test_a_picture_typed_during_a_run_steers_it_as_soon_as_it_is_small_eno
     ]
 
 
-async def test_the_output_of_a_command_keeps_its_own_lines(tmp_path: Path) -> None:
-    """As in a shell: wrapped only at the screen's edge, tabs to every eighth column."""
+async def test_shell_command_output_keeps_its_own_lines(tmp_path: Path) -> None:
+    """As in a shell: wrapped only at the screen's edge, with a tab stop at every eighth column."""
     async with session(tmp_path) as it:
         it.type(r"!printf 'a\tb\n%s' 'one  two three  four five six seven eight nine'; false")
         it.type("\r")
@@ -123,10 +123,10 @@ async def test_the_output_of_a_command_keeps_its_own_lines(tmp_path: Path) -> No
         ]
 
 
-async def test_a_triggered_run_can_be_stopped_after_a_command_ended_meanwhile(
+async def test_run_triggered_during_a_command_can_be_stopped_after_the_command(
     tmp_path: Path,
 ) -> None:
-    """A reminder began it during the command: Ctrl-C used to leave the session instead."""
+    """A reminder began the run; Ctrl-C used to leave the session instead."""
     app = Application()
     async with session(tmp_path, app=app) as it:
         it.type("!while [ ! -e go ]; do sleep 0.01; done; echo gone\r")
@@ -141,8 +141,8 @@ async def test_a_triggered_run_can_be_stopped_after_a_command_ended_meanwhile(
         assert reminded.result().stop_reason == "aborted"
 
 
-async def test_a_question_waits_until_a_list_is_closed(tmp_path: Path) -> None:
-    """A server asks during filtering: the letters would count as an answer."""
+async def test_question_waits_until_an_open_picker_is_closed(tmp_path: Path) -> None:
+    """If a server asks while the user filters a list, the letters would count as an answer."""
     async with session(tmp_path) as it:
         it.type("/resume\r")
         await it.until(lambda: "which session?" in it.rows)

@@ -21,7 +21,7 @@ def through(sequence: Sequence, *happened: Event) -> list[Event]:
     return [shown for event in happened for shown in sequence(event)]
 
 
-def test_live_text_passes_as_it_comes() -> None:
+def test_live_mode_passes_text_through_unchanged() -> None:
     """C2: the same object, unchanged."""
     piece = delta("Hel")
 
@@ -38,7 +38,7 @@ def test_live_text_passes_as_it_comes() -> None:
         ["naïve ", "漢字 ", "🙂"],
     ],
 )
-def test_sequential_mode_shows_nothing_while_the_stream_runs_and_then_word_by_word(
+def test_sequential_mode_shows_the_reply_word_by_word_once_it_is_complete(
     pieces: list[str],
 ) -> None:
     """S4-03, S4-20, C2: nothing before the reply is complete; then all of it, to the byte."""
@@ -53,7 +53,7 @@ def test_sequential_mode_shows_nothing_while_the_stream_runs_and_then_word_by_wo
     assert after[-1] is end
 
 
-def test_text_on_the_way_to_a_tool_comes_whole_before_the_tools() -> None:
+def test_sequential_mode_shows_text_before_a_tool_call_in_one_piece() -> None:
     """S4-22, C25: not dropped, not streamed, and in its place."""
     sequence = Sequence("sequential")
     end = events.MessageEnd(AssistantMessage((text_block("I look."), CALL)))
@@ -65,7 +65,7 @@ def test_text_on_the_way_to_a_tool_comes_whole_before_the_tools() -> None:
     assert shown == [end, planning, announced]
 
 
-def test_a_reply_that_broke_off_is_never_told() -> None:
+def test_sequential_mode_never_shows_a_broken_off_reply() -> None:
     """C16: the answer appears once, from the complete attempt."""
     sequence = Sequence("sequential")
     broken = events.MessageEnd(AssistantMessage((text_block("half"),), error="it broke"))

@@ -25,7 +25,7 @@ def rows_of(answer: str, before: Sequence[Exchange] = (), cut: Sequence[str] = (
     )
 
 
-def test_the_last_exchange_is_drawn_as_it_was() -> None:
+def test_recap_draws_the_last_exchange_as_it_was() -> None:
     """The widget as a widget, the answer as Markdown."""
     assert rows_of("- one\n- two") == [
         "2 prompts so far:",
@@ -36,14 +36,14 @@ def test_the_last_exchange_is_drawn_as_it_was() -> None:
     ]
 
 
-def test_calls_cut_off_stand_below_the_answer() -> None:
+def test_recap_lists_calls_that_were_cut_off_below_the_answer() -> None:
     """Without control characters, which a model may have put into a call."""
     assert rows_of("I run it.", cut=["cut off:", "  bash a\x1b[2Jb"])[-3:] == [
         *("I run it.", "cut off:", "  bash ab"),
     ]
 
 
-def test_older_exchanges_are_folded() -> None:
+def test_recap_folds_older_exchanges() -> None:
     """Each answer can be unfolded like a tool's output."""
     older = Exchange("Why?", 3, "\n\n".join(["One.", "Two.", "Three."]))
 
@@ -53,7 +53,7 @@ def test_older_exchanges_are_folded() -> None:
     ]
 
 
-def test_a_long_answer_is_shown_from_its_end() -> None:
+def test_recap_shows_only_the_end_of_a_long_answer() -> None:
     """Cut after drawing, so that a block that began earlier is drawn correctly."""
     drawn = rows_of("```\n" + "\n".join(map(str, range(50))) + "\n```")[3:]
 

@@ -37,10 +37,10 @@ class Waiting:
         return [message.text for message in self.agent.clear_all_queues()]
 
 
-async def test_what_was_typed_behind_a_picture_waits_for_it(
+async def test_messages_typed_after_an_image_wait_until_the_image_is_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In order, while the event loop runs: it is the one that releases the picture."""
+    """They keep their order, and the event loop runs on: it is what releases the image."""
     waiting = Waiting(monkeypatch)
     waiting.outbox.put(f"see {waiting.mark}", follow_up=False)
     first = asyncio.ensure_future(waiting.outbox.hand_over())
@@ -61,7 +61,7 @@ async def test_what_was_typed_behind_a_picture_waits_for_it(
     assert waiting.in_the_queues() == [f"see {waiting.mark}", "and\nthis", "later"]
 
 
-async def test_what_was_typed_last_is_taken_back_first_ready_or_not(
+async def test_last_queued_message_is_taken_back_first_even_if_not_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A message taken back is not sent when its picture is ready; the others stay in order."""
@@ -83,7 +83,7 @@ async def test_what_was_typed_last_is_taken_back_first_ready_or_not(
     assert waiting.outbox.take_back() is None  # already being sent
 
 
-async def test_a_text_whose_picture_is_damaged_is_given_back(
+async def test_message_with_a_damaged_image_returns_to_the_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Later messages can still be sent."""

@@ -18,8 +18,8 @@ def picking(it: Live, rows: list[str]) -> "asyncio.Future[int | None]":
     return asyncio.ensure_future(picker.pick(it.screen.app, "which?", rows))
 
 
-async def test_arrows_move_enter_takes_and_the_list_is_gone(tmp_path: Path) -> None:
-    """Never more rows than fit below half of the screen; scrolled rows come back."""
+async def test_picker_moves_with_arrows_and_closes_when_enter_chooses(tmp_path: Path) -> None:
+    """It never has more rows than half of the screen; rows scrolled past come back."""
     async with live(tmp_path) as it:
         it.screen.buffer.text = "a draft"
         taken = picking(it, NAMES)
@@ -33,7 +33,7 @@ async def test_arrows_move_enter_takes_and_the_list_is_gone(tmp_path: Path) -> N
         await it.until(lambda: it.rows == ["you> a draft"])
 
 
-async def test_typing_filters_by_words_in_any_order_and_case(tmp_path: Path) -> None:
+async def test_picker_filters_by_typed_words_in_any_order_and_case(tmp_path: Path) -> None:
     """The index refers to the whole list; Enter without a match chooses nothing."""
     async with live(tmp_path) as it:
         taken = picking(it, ["Fix the basket", "Basket tests", "Deploy"])
@@ -49,7 +49,9 @@ async def test_typing_filters_by_words_in_any_order_and_case(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("key", [ESCAPE, CTRL_C, CTRL_O])
-async def test_leaving_takes_nothing_and_stops_nothing(key: str, tmp_path: Path) -> None:
+async def test_leaving_the_picker_chooses_nothing_and_stops_nothing(
+    key: str, tmp_path: Path
+) -> None:
     """Esc closes the list, not the command around it; so does Ctrl-O, which may have opened it."""
     async with live(tmp_path) as it:
         it.person.is_busy = True
@@ -61,7 +63,7 @@ async def test_leaving_takes_nothing_and_stops_nothing(key: str, tmp_path: Path)
         await it.until(lambda: it.rows == ["you>"])
 
 
-async def test_the_ends_of_the_list_hold(tmp_path: Path) -> None:
+async def test_picker_selection_stops_at_both_ends_of_the_list(tmp_path: Path) -> None:
     """Neither a page key nor an arrow leaves it."""
     async with live(tmp_path) as it:
         for keys, expected in ((PAGE_DOWN * 5 + DOWN, 8), (UP * 3, 0)):
@@ -71,7 +73,7 @@ async def test_the_ends_of_the_list_hold(tmp_path: Path) -> None:
             assert await taken == expected
 
 
-async def test_pasted_text_filters(tmp_path: Path) -> None:
+async def test_picker_filters_by_pasted_text(tmp_path: Path) -> None:
     """It used to land in the hidden draft; only one line of it can match a row."""
     async with live(tmp_path) as it:
         taken = picking(it, ["Fix the basket", "Deploy"])

@@ -293,13 +293,13 @@ def editor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISUAL", "true")
 
 
-def test_twenty_seconds_of_random_input_lose_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_twenty_seconds_of_random_input_lose_no_text(caplog: pytest.LogCaptureFixture) -> None:
     """S6: a short sample of the campaign below."""
     assert run_at_random(7, 20, caplog)
 
 
 @pytest.mark.slow
-def test_ten_minutes_of_random_input_lose_nothing(
+def test_ten_minutes_of_random_input_lose_no_text(
     caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:
     """S6: no traceback, no lost text, and the prompt always comes back."""

@@ -10,7 +10,7 @@ from agent_cli.repl.live.results import Results, has_failed, outcome_of
 DIFF = "@@ -3,3 +3,4 @@\n same\n-old\n+new\n+\x1b[2Jmore\n same\n@@ -40 +41 @@\n-a\n+b"
 
 
-def test_an_edit_is_a_diff_with_the_numbers_of_its_lines() -> None:
+def test_edit_result_is_a_diff_with_line_numbers() -> None:
     """Old numbers for removed lines, new ones for added lines; gaps marked; sanitized."""
     result = ToolResult.of("edited", {"kind": "diff", "path": "a.py", "diff": DIFF})
 
@@ -28,7 +28,7 @@ def test_an_edit_is_a_diff_with_the_numbers_of_its_lines() -> None:
     ]
 
 
-def test_lines_of_a_diff_end_at_newlines_only() -> None:
+def test_diff_lines_end_only_at_newlines() -> None:
     """Other separators are part of a line; git's remark on a line has no number."""
     diff = "@@ -1,2 +1,2 @@\n-a\u2028b\n same\n-old\n\\ No newline at end of file\n+new\n"
 
@@ -54,7 +54,7 @@ def test_a_diff_is_coloured_line_by_line() -> None:
     ]
 
 
-def test_long_output_of_a_command_is_folded_to_its_end_and_kept_whole() -> None:
+def test_long_command_output_is_folded_to_its_end_and_kept_in_full() -> None:
     """`/output N` shows all of it; a build reports errors at its end."""
     results = Results(Paint(color=False), lambda: 80)
     text = "\n".join(str(number) for number in range(1, 31))
@@ -67,7 +67,7 @@ def test_long_output_of_a_command_is_folded_to_its_end_and_kept_whole() -> None:
     assert (results.output(1), results.output(None), results.output(2)) == (text, text, None)
 
 
-def test_what_the_model_reads_of_a_file_is_not_printed() -> None:
+def test_content_of_a_file_read_by_the_model_is_not_printed() -> None:
     """One row says that it was read."""
     result = ToolResult.of("1\n2\n3", {"kind": "read", "path": "a", "lines": 3, "total": 3})
 
@@ -91,13 +91,13 @@ def test_what_the_model_reads_of_a_file_is_not_printed() -> None:
         (["kind"], ""),
     ],
 )
-def test_a_call_says_in_a_word_or_two_what_it_came_to(details: Json, outcome: str) -> None:
+def test_outcome_of_a_call_is_summarized_in_a_few_words(details: Json, outcome: str) -> None:
     """Details of unknown shape are ignored; a failed command differs from a successful one."""
     assert outcome_of(details) == outcome
     assert has_failed(details) == (outcome == "exit 3")
 
 
-def test_the_exit_line_of_a_command_is_not_repeated() -> None:
+def test_exit_line_of_a_command_is_left_out_of_its_output() -> None:
     """The call's own row has the code and the seconds; `/output` keeps the full text."""
     results = Results(Paint(color=False), lambda: 80)
 
@@ -128,7 +128,7 @@ def test_the_exit_line_of_a_command_is_not_repeated() -> None:
         ("x" * 300 + "\nlast", ["  " + "x" * 300, "  last"]),
     ],
 )
-def test_long_lines_are_folded_by_the_rows_they_take(output: str, shown: list[str]) -> None:
+def test_long_output_lines_are_folded_by_the_rows_they_fill(output: str, shown: list[str]) -> None:
     """One line of 30 kB did not count as long output, and filled 300 rows."""
     result = ToolResult.of(output, {"kind": "command"})
 

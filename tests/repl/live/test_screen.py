@@ -106,8 +106,8 @@ async def live(tmp_path: Path, *, vi: bool = False) -> AsyncGenerator[Live]:
                 running.screen.leave()
 
 
-async def test_the_input_is_kept_until_it_is_read(tmp_path: Path) -> None:
-    """Typed text is never lost: after a refusal it stays in place."""
+async def test_input_stays_in_place_until_it_is_accepted(tmp_path: Path) -> None:
+    """Typed text is never lost: a refused line can be corrected."""
     async with live(tmp_path) as it:
         it.type("refused\r")
         await it.until(lambda: it.rows == ["you> refused"])
@@ -125,7 +125,7 @@ async def test_the_input_is_kept_until_it_is_read(tmp_path: Path) -> None:
         ("sh -c 'touch DONE'", "you> [paste #1: 11 lines]"),
     ],
 )
-async def test_the_draft_is_edited_whole_and_kept_when_the_editor_fails(
+async def test_editor_gets_the_whole_draft_and_a_failed_edit_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editor: str, row: str
 ) -> None:
     """S6: $VISUAL may have arguments; unchanged text keeps its marks."""
@@ -144,7 +144,7 @@ async def test_the_draft_is_edited_whole_and_kept_when_the_editor_fails(
         await it.until(lambda: f"{row}!" in it.rows)
 
 
-async def test_with_vi_keys_escape_ends_insert_mode_at_once_and_stops_nothing(
+async def test_escape_in_vi_mode_ends_insert_mode_at_once_and_stops_nothing(
     tmp_path: Path,
 ) -> None:
     """S6: Ctrl-C stops; Enter right after Escape is not Alt-Enter, which Ctrl-F replaces."""
@@ -163,10 +163,10 @@ async def test_with_vi_keys_escape_ends_insert_mode_at_once_and_stops_nothing(
         await it.until(lambda: it.rows == ["you> !"])
 
 
-async def test_enter_steers_and_alt_enter_queues_a_follow_up_while_something_runs(
+async def test_enter_steers_a_run_and_alt_enter_queues_a_follow_up(
     tmp_path: Path,
 ) -> None:
-    """S0-59, S0-60: and if nothing runs, Alt-Enter inserts a newline."""
+    """S0-59, S0-60: if nothing runs, Alt-Enter inserts a newline."""
     async with live(tmp_path) as it:
         it.person.is_busy = True
         it.type("now\r")
@@ -181,7 +181,7 @@ async def test_enter_steers_and_alt_enter_queues_a_follow_up_while_something_run
 
 
 async def test_arrow_up_takes_the_last_queued_message_back(tmp_path: Path) -> None:
-    """And with a draft in the input, Alt-Up puts it before the draft."""
+    """With a draft in the input, Alt-Up puts the message before the draft."""
     async with live(tmp_path) as it:
         it.person.queued = ["  next: taken back"]
         it.screen.refresh()
@@ -193,8 +193,8 @@ async def test_arrow_up_takes_the_last_queued_message_back(tmp_path: Path) -> No
         await it.until(lambda: it.screen.buffer.text == "taken back\ntaken back")
 
 
-async def test_a_queue_of_thousands_leaves_the_prompt_on_the_screen(tmp_path: Path) -> None:
-    """A paste without paste marks is one message a line."""
+async def test_prompt_stays_on_the_screen_with_thousands_of_queued_messages(tmp_path: Path) -> None:
+    """A paste without paste marks is one message per line."""
     async with live(tmp_path) as it:
         it.person.queued = [f"  next: {number}" for number in range(5_000)]
         it.screen.refresh()
@@ -203,8 +203,8 @@ async def test_a_queue_of_thousands_leaves_the_prompt_on_the_screen(tmp_path: Pa
         assert it.rows == ["  … 4,996 more", *it.person.queued[-4:], "you>"]
 
 
-async def test_the_help_of_choices_is_a_column_and_fits_a_low_terminal(tmp_path: Path) -> None:
-    """`/` on twelve rows: as many as fit, with the input above them."""
+async def test_completion_menu_aligns_the_help_and_fits_a_low_terminal(tmp_path: Path) -> None:
+    """With `/` on twelve rows: as many choices as fit below the input."""
     async with live(tmp_path) as it:
         words = ["/a", "/longer", "/b", "/c", "/d", "/e"]
         it.screen.buffer.completer = WordCompleter(words, meta_dict=dict.fromkeys(words, "help"))
@@ -220,8 +220,8 @@ async def test_the_help_of_choices_is_a_column_and_fits_a_low_terminal(tmp_path:
         ]
 
 
-async def test_the_status_line_is_faint_but_not_in_high_contrast(tmp_path: Path) -> None:
-    """That theme exists to avoid grey on black; effective as soon as it is chosen."""
+async def test_status_line_is_dimmed_except_in_the_high_contrast_theme(tmp_path: Path) -> None:
+    """That theme exists to avoid grey on black; it takes effect as soon as it is chosen."""
     async with live(tmp_path) as it:
         it.screen.status = lambda: "the status"
         it.screen.refresh()
@@ -235,7 +235,7 @@ async def test_the_status_line_is_faint_but_not_in_high_contrast(tmp_path: Path)
 
 
 @pytest.mark.parametrize("key", [CTRL_C, ESCAPE])
-async def test_esc_and_ctrl_c_stop_what_runs_and_keep_the_draft(key: str, tmp_path: Path) -> None:
+async def test_esc_and_ctrl_c_stop_the_run_and_keep_the_draft(key: str, tmp_path: Path) -> None:
     """C18: typed text is never lost to an interrupt."""
     async with live(tmp_path) as it:
         it.person.is_busy = True
@@ -247,7 +247,7 @@ async def test_esc_and_ctrl_c_stop_what_runs_and_keep_the_draft(key: str, tmp_pa
         assert it.screen.buffer.text == "a draft"
 
 
-async def test_a_draft_that_ctrl_c_cleared_comes_back_with_arrow_up(tmp_path: Path) -> None:
+async def test_arrow_up_restores_a_draft_that_ctrl_c_cleared(tmp_path: Path) -> None:
     """Typed text is never lost."""
     async with live(tmp_path) as it:
         it.type("a draft")
@@ -260,15 +260,15 @@ async def test_a_draft_that_ctrl_c_cleared_comes_back_with_arrow_up(tmp_path: Pa
         await it.until(lambda: it.rows == ["you> a draft"])
 
 
-async def test_ctrl_s_holds_the_display_and_ctrl_q_lets_it_go_on(tmp_path: Path) -> None:
+async def test_ctrl_s_pauses_the_display_and_ctrl_q_resumes(tmp_path: Path) -> None:
     """S4-29."""
     async with live(tmp_path) as it:
         it.type("\x13\x11")
         await it.until(lambda: it.person.paused == [True, False])
 
 
-async def test_ctrl_o_asks_for_what_was_folded_and_keeps_the_draft(tmp_path: Path) -> None:
-    """Like /output, at any time."""
+async def test_ctrl_o_runs_the_output_command_and_keeps_the_draft(tmp_path: Path) -> None:
+    """This works at any time."""
     async with live(tmp_path) as it:
         it.type("a draft\x0f")
         await it.until(lambda: it.person.got == [("/output", False)])
@@ -276,7 +276,7 @@ async def test_ctrl_o_asks_for_what_was_folded_and_keeps_the_draft(tmp_path: Pat
         assert it.screen.buffer.text == "a draft"
 
 
-async def test_a_question_opens_only_after_the_keyboard_was_silent_for_a_third_of_a_second(
+async def test_question_opens_only_after_a_moment_without_keystrokes(
     tmp_path: Path,
 ) -> None:
     """52 reports of accidental approvals elsewhere: keys meant as text stay text."""
@@ -297,7 +297,7 @@ async def test_a_question_opens_only_after_the_keyboard_was_silent_for_a_third_o
         await it.until(lambda: it.rows == ["allow? n", "you> ye"])
 
 
-async def test_a_key_inside_a_text_is_text_and_the_text_is_the_answer(tmp_path: Path) -> None:
+async def test_text_that_contains_answer_keys_is_one_answer(tmp_path: Path) -> None:
     """`use any name` holds y, n and a, and is one comment."""
     async with live(tmp_path) as it:
         asking = await it.asked("allow? ", "yna")
@@ -306,8 +306,8 @@ async def test_a_key_inside_a_text_is_text_and_the_text_is_the_answer(tmp_path: 
         assert await asking == "use any name"
 
 
-async def test_rows_appear_above_the_prompt_and_the_tail_between(tmp_path: Path) -> None:
-    """Finished rows scroll away for good; the tail is replaced, whatever their length."""
+async def test_finished_rows_then_the_tail_are_shown_above_the_prompt(tmp_path: Path) -> None:
+    """Finished rows stay in the scrollback; the tail is replaced, whatever their length."""
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])
@@ -321,8 +321,10 @@ async def test_rows_appear_above_the_prompt_and_the_tail_between(tmp_path: Path)
             assert it.rows == [*done, *fitting, "you> draft"]
 
 
-async def test_rows_above_an_unchanged_prompt_do_not_render_it_anew(tmp_path: Path) -> None:
-    """Rendering it was a fifth of the CPU time of a long answer; the screen is the same."""
+async def test_new_rows_above_an_unchanged_prompt_do_not_render_the_prompt_again(
+    tmp_path: Path,
+) -> None:
+    """That was a fifth of the CPU time of a long answer; the screen is the same."""
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"] and not it.screen.app.invalidated)
@@ -342,9 +344,7 @@ async def test_rows_above_an_unchanged_prompt_do_not_render_it_anew(tmp_path: Pa
 
 
 @pytest.mark.parametrize("how", ["noted", "asked", "printed"])
-async def test_a_prompt_that_may_have_changed_is_rendered_with_the_next_rows(
-    tmp_path: Path, how: str
-) -> None:
+async def test_outdated_prompt_is_rendered_with_the_next_rows(tmp_path: Path, how: str) -> None:
     """A badge or the to-do list changes with an event, in the same frame as the event's rows."""
     async with live(tmp_path) as it:
         it.screen.painter.show(["first"], ())
@@ -362,7 +362,7 @@ async def test_a_prompt_that_may_have_changed_is_rendered_with_the_next_rows(
         assert it.rows == ["first", "second", "todo", "you>"]
 
 
-async def test_a_frame_is_one_write(tmp_path: Path) -> None:
+async def test_each_frame_is_a_single_write(tmp_path: Path) -> None:
     """Otherwise a terminal shows half of it: the prompt flickers."""
     async with live(tmp_path) as it:
         writes: list[str] = []
@@ -375,8 +375,8 @@ async def test_a_frame_is_one_write(tmp_path: Path) -> None:
         assert writes[0].endswith("\x1b[?2026l")
 
 
-async def test_esc_twice_with_nothing_to_stop_offers_to_go_back(tmp_path: Path) -> None:
-    """One press is a slip, and so are two with a pause between; a draft does not matter."""
+async def test_esc_twice_at_an_idle_prompt_opens_rewind(tmp_path: Path) -> None:
+    """One press is a slip, and so are two with a pause between them."""
     async with live(tmp_path) as it:
         it.type(ESCAPE)
         await asyncio.sleep(0.3)  # keys right after Escape would combine with it
@@ -400,8 +400,8 @@ async def test_shift_tab_asks_for_the_next_mode_and_keeps_the_draft(tmp_path: Pa
         assert it.screen.buffer.text == "a draft"
 
 
-def test_a_question_ripens_from_when_it_is_on_the_screen() -> None:
-    """Not from the time it was asked: the screen may be busy."""
+def test_question_accepts_keys_only_some_time_after_it_was_shown() -> None:
+    """The time counts from when it is on the screen, not from when it was asked."""
     now_s = [0.0]
     question = OpenQuestion("allow? ", "yn", lambda: now_s[0])
     now_s[0] = 10

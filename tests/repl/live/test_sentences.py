@@ -24,14 +24,14 @@ ADDRESS = "https://example.com/" + "a" * 40
         ("", [""]),
     ],
 )
-def test_rows_end_between_words(text: str, rows: list[str]) -> None:
+def test_sentence_is_wrapped_between_words(text: str, rows: list[str]) -> None:
     """Cells are counted, not characters; a URL is left whole."""
     assert sentence_rows(text, 10) == rows
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 20])
-def test_each_row_has_the_colour_and_no_blank_is_doubled(columns: int) -> None:
-    """On any terminal; deep indentation must leave space in a row."""
+def test_each_wrapped_row_has_the_colour_and_fits_the_screen(columns: int) -> None:
+    """Even on a tiny terminal, deep indentation must leave space in a row."""
     rows = sentence_rows("        deep in it", columns, "\x1b[2m")
 
     assert all(row.startswith("\x1b[2m") and row.endswith("\x1b[0m") for row in rows)

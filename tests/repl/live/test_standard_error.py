@@ -1,4 +1,4 @@
-"""Output to stderr beside a live screen: nothing is written through the rows of the screen."""
+"""Output to stderr while a live screen is open: nothing is written through its rows."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
 
 
-def test_a_log_line_stands_above_the_prompt_and_leaves_no_row_behind() -> None:
+def test_stderr_line_is_shown_above_the_prompt_without_leftover_rows() -> None:
     """Rows like `⠼ thinking 2 s` and `you> error: ...` used to stay for good."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -26,7 +26,7 @@ def test_a_log_line_stands_above_the_prompt_and_leaves_no_row_behind() -> None:
         ]
 
 
-def test_warnings_are_in_a_stderr_that_is_a_file_too() -> None:
+def test_warnings_also_go_to_stderr_redirected_to_a_file() -> None:
     """`2>err.txt` used to stay empty; the user at the screen still sees them."""
     command = f"{sys.executable} {SCRIPTED} repl 2>err.txt"
     with NewTerminal("sh", "-c", command) as terminal:
@@ -46,7 +46,7 @@ def test_warnings_are_in_a_stderr_that_is_a_file_too() -> None:
     assert "the API is overloaded" in told[1]
 
 
-def test_what_was_going_on_stays_on_the_screen_when_the_session_is_left() -> None:
+def test_partial_answer_stays_on_the_screen_when_ctrl_d_ends_the_session() -> None:
     """Ctrl-D during a run used to drop the partial answer and the rows of running tools."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")

@@ -1,4 +1,4 @@
-"""The line below the prompt."""
+"""The status line below the prompt."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def used() -> Status:
     return status
 
 
-def test_everything_is_said_where_there_is_room() -> None:
+def test_wide_status_line_shows_every_part() -> None:
     """Model, mode, context in per cent and tokens, cost, sandbox, servers, cache share."""
     share = 4_500 / MODEL.context_window
 
@@ -33,7 +33,7 @@ def test_everything_is_said_where_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("columns", range(1, 100))
-def test_the_line_never_wraps_and_loses_what_matters_least_first(columns: int) -> None:
+def test_status_line_never_wraps_and_drops_the_least_important_parts_first(columns: int) -> None:
     """At 20 columns the permission mode and urgent items remain."""
     text = used().text(BADGES, urgent=["2 queued"], columns=columns)
 
@@ -46,14 +46,14 @@ def test_the_line_never_wraps_and_loses_what_matters_least_first(columns: int) -
     assert columns < 52 or "context 2%" in text
 
 
-def test_a_new_session_says_what_it_knows() -> None:
+def test_status_line_of_a_new_session_shows_only_known_values() -> None:
     """No zeros for unknown values."""
     agent, *_ = scripted_agent(says("hello"))
 
     assert Status(agent).text((), urgent=(), columns=80) == f"{MODEL.id} minimal"
 
 
-async def test_what_fills_another_conversation_is_known_at_once() -> None:
+async def test_status_line_updates_the_context_size_when_the_conversation_changes() -> None:
     """After /resume, /fork and /rewind the figure was missing, and after /uncompact wrong."""
     agent, *_ = scripted_agent(says("hello"))
     await agent.prompt("hi")
@@ -81,7 +81,7 @@ async def test_what_fills_another_conversation_is_known_at_once() -> None:
     assert "tokens" not in shown()
 
 
-def test_only_a_reply_of_the_conversation_says_how_full_the_window_is() -> None:
+def test_only_replies_of_the_conversation_change_the_shown_context_size() -> None:
     """Summaries and sampling have a cost, but do not describe the window."""
     status = used()
     before = status.text((), urgent=(), columns=200)

@@ -1,4 +1,4 @@
-"""The parts of prompt_toolkit we use although they are not public."""
+"""The private parts of prompt_toolkit that we use."""
 
 import inspect
 import io
@@ -13,8 +13,8 @@ from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.toolkit_app import LiveApplication
 
 
-def test_the_names_of_prompt_toolkit_we_lean_on_still_exist() -> None:
-    """They are private there; a release that renames one must fail here, not on a screen."""
+def test_private_prompt_toolkit_names_that_we_use_still_exist() -> None:
+    """A release that renames one must fail here, not on a user's screen."""
     output = FrameOutput(io.StringIO(), lambda: Size(rows=24, columns=80), term="xterm")
     with create_pipe_input() as keyboard:
         app = LiveApplication(input=keyboard, output=output)
@@ -28,7 +28,7 @@ def test_the_names_of_prompt_toolkit_we_lean_on_still_exist() -> None:
     assert "self._last_screen.height" in inspect.getsource(Renderer.render)
 
 
-def test_a_frame_is_held_until_it_is_whole_and_the_terminal_is_left_as_it_was() -> None:
+def test_frame_is_written_at_once_and_terminal_modes_are_restored_on_leaving() -> None:
     """One write inside the marks of a synchronised update, without a cursor query."""
     written = io.StringIO()
     output = FrameOutput(written, lambda: Size(rows=24, columns=80), term="xterm")

@@ -97,7 +97,7 @@ THINKING = events.StateChanged("idle", "thinking")
 RESPONDING = events.StateChanged("thinking", "responding")
 
 
-def test_the_whole_batch_is_listed_before_the_first_call_starts() -> None:
+def test_whole_batch_of_calls_is_listed_before_the_first_starts() -> None:
     """S4-18: in call order, none of them running."""
     screen = Screen()
 
@@ -106,7 +106,7 @@ def test_the_whole_batch_is_listed_before_the_first_call_starts() -> None:
     assert (screen.rows, screen.tail) == ([], ["· read a.py", "· read b.py"])
 
 
-def test_each_call_has_a_live_row_and_one_for_good_with_duration_and_outcome() -> None:
+def test_call_has_a_live_row_and_then_a_final_row_with_duration_and_outcome() -> None:
     """S4-19, S4-23: in call order, though the second ended first."""
     screen = Screen()
     screen(announced("a.py", "b.py"), start("1", "a.py"))
@@ -130,8 +130,8 @@ def test_each_call_has_a_live_row_and_one_for_good_with_duration_and_outcome() -
     assert screen.tail == []
 
 
-def test_the_row_of_a_call_breaks_between_words_and_keeps_its_colours() -> None:
-    """A long reason on a narrow terminal; the mark is alone on the left."""
+def test_long_row_of_a_call_wraps_between_words_below_its_mark() -> None:
+    """A long reason on a narrow terminal; the mark stays alone in its column."""
     screen = Screen()
     screen(start("1", "a.py"), end("1", ToolResult.error("there is no a.py here " * 3)))
 
@@ -141,8 +141,8 @@ def test_the_row_of_a_call_breaks_between_words_and_keeps_its_colours() -> None:
     ]
 
 
-def test_what_a_running_call_tells_is_shown_below_it_until_it_ends() -> None:
-    """tool_execution_update, live: its last lines, sanitized, removed with the result."""
+def test_progress_of_a_running_call_is_shown_below_its_row_until_the_end() -> None:
+    """A tool_execution_update shows its last lines, sanitized; the result removes them."""
     screen = Screen()
     screen(start("1", "a.py"))
     told = ToolResult.of("1\n2\n3\n\x1b[2J4 of 40\n")
@@ -155,7 +155,7 @@ def test_what_a_running_call_tells_is_shown_below_it_until_it_ends() -> None:
     assert screen.rows == ["✓ read a.py · 0.0 s"]
 
 
-def test_what_an_agent_does_stands_beside_its_call_on_one_row() -> None:
+def test_subagent_status_is_on_the_row_of_its_call() -> None:
     """One row per agent, however narrow the screen, with its latest action."""
     screen = Screen()
     screen(start("1", "a" * 70), start("2", "b.py"))
@@ -171,7 +171,7 @@ def test_what_an_agent_does_stands_beside_its_call_on_one_row() -> None:
     assert max(map(len, screen.tail)) <= COLUMNS
 
 
-def test_calls_that_never_started_leave_the_screen_with_the_run() -> None:
+def test_calls_that_never_started_disappear_when_the_run_ends() -> None:
     """They wait for an approval, or the run was stopped; finished calls stay."""
     screen = Screen()
 
@@ -180,7 +180,7 @@ def test_calls_that_never_started_leave_the_screen_with_the_run() -> None:
     assert (screen.rows, screen.tail) == ([], [])
 
 
-def test_the_wait_before_another_attempt_is_counted_down() -> None:
+def test_wait_before_a_retry_is_counted_down() -> None:
     """The model is idle meanwhile, and thinks again afterwards."""
     screen = Screen()
     screen(events.AgentStart(), THINKING, events.Retry(1, 5, 3.0, "overloaded", restarted=False))
@@ -193,7 +193,7 @@ def test_the_wait_before_another_attempt_is_counted_down() -> None:
     ]
 
 
-def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
+def test_thinking_is_shown_in_separate_rows_before_the_answer() -> None:
     """S4-16, S4-21: shown during the run, separate from the answer."""
     screen = Screen(show_thinking=True)
     screen(events.AgentStart(), THINKING, delta("first\nsec", ThinkingDelta))
@@ -205,8 +205,8 @@ def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
     assert screen.rows == ["first", "second", "", "The answer."]
 
 
-def test_thinking_goes_to_the_screen_character_by_character() -> None:
-    """S4-27: however it was split, so that a set speed can show it letter by letter."""
+def test_thinking_is_passed_to_the_screen_character_by_character() -> None:
+    """S4-27: however it was split, so that a configured speed can show it letter by letter."""
     thinking = Screen(show_thinking=True).thinking
 
     told = [*thinking(delta("why", ThinkingDelta)), *thinking(delta("é?", ThinkingDelta))]
@@ -214,8 +214,8 @@ def test_thinking_goes_to_the_screen_character_by_character() -> None:
     assert [text_of(item) for item in told] == ["w", "h", "y", "é", "?"]
 
 
-def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
-    """Also while it streams, from its beginning; and folded again."""
+def test_folded_thinking_is_one_line_and_ctrl_t_toggles_it() -> None:
+    """Ctrl-T shows the last thinking in full, also while it streams, and hides it again."""
     screen = Screen()
     screen(events.AgentStart(), THINKING, delta("one\n", ThinkingDelta))
     screen.now_s = 12.0
@@ -245,7 +245,7 @@ def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
     ]
 
 
-def test_thinking_with_nothing_folded_says_what_the_key_did() -> None:
+def test_ctrl_t_with_no_folded_thinking_says_what_it_did() -> None:
     """The key always has a visible effect; hidden thinking leaves no line."""
     screen = Screen()
     screen(THINKING, delta("", ThinkingDelta), events.MessageEnd(AssistantMessage(())))
@@ -254,8 +254,8 @@ def test_thinking_with_nothing_folded_says_what_the_key_did() -> None:
     assert screen.rows == ["thinking is shown from now on; Ctrl-T hides it"]
 
 
-def test_long_thinking_breaks_between_words_as_it_comes() -> None:
-    """Full rows for good, the last one in the tail."""
+def test_long_thinking_wraps_between_words_while_it_streams() -> None:
+    """Full rows are final, the last one is in the tail."""
     screen = Screen(show_thinking=True)
     screen(THINKING, delta("word " * 20, ThinkingDelta))
 
@@ -264,7 +264,7 @@ def test_long_thinking_breaks_between_words_as_it_comes() -> None:
 
 
 @pytest.mark.parametrize("phase", ["idle", "executing_tools", "responding", "done", "error"])
-def test_thinking_in_another_phase_is_a_bug(phase: str) -> None:
+def test_thinking_outside_the_thinking_phase_raises_assertion_error(phase: str) -> None:
     """S4-16: the renderer asserts its guard."""
     screen = Screen(show_thinking=True)
     screen(events.StateChanged("thinking", phase))
@@ -295,7 +295,7 @@ def test_sequential_mode_shows_thinking_then_tools_then_the_answer_once() -> Non
 
 
 def test_live_text_is_shown_while_it_streams() -> None:
-    """C2: finished lines for good, the rest in the tail."""
+    """C2: finished lines are final, the rest is in the tail."""
     screen = Screen()
     screen(events.AgentStart(), THINKING, delta("# Title\n\nand te"))
 
@@ -303,8 +303,8 @@ def test_live_text_is_shown_while_it_streams() -> None:
     assert "# Title" in screen.rows
 
 
-def test_what_belongs_together_stands_together_and_a_blank_row_is_around_it() -> None:
-    """User text, tools, the answer; a single blank row even if one is there already."""
+def test_blank_row_separates_prompt_tool_calls_and_answer() -> None:
+    """There is never more than one, even where a gap is requested twice."""
     screen = Screen()
     gap = Rows((), "gap")
     screen(gap, Rows(("you> hello",), "said"), events.AgentStart(), announced("a.py"))
@@ -327,8 +327,8 @@ def handed_over(call_id: str, widget: str, data: Json, fallback: str) -> Event:
     return events.PromptOutput("p", 1, output)
 
 
-def test_side_outputs_stand_below_their_call_however_parallel_calls_end() -> None:
-    """S2: in call order, after the call's own row; a file, and an unknown widget."""
+def test_side_outputs_are_below_their_call_whatever_the_order_of_ends() -> None:
+    """S2: in call order, below the call's own row; a file, and an unknown widget."""
     screen = Screen()
     screen(announced("a.py", "b.py"), start("1", "a.py"), start("2", "b.py"))
     screen(handed_over("2", "hologram", None, "text of \x1b[2Jtwo"))
@@ -346,7 +346,7 @@ def test_side_outputs_stand_below_their_call_however_parallel_calls_end() -> Non
     ]
 
 
-def test_progress_is_one_live_row_and_stays_as_it_ended() -> None:
+def test_progress_widget_is_one_live_row_and_keeps_its_last_state() -> None:
     """Each report of the same work replaces the previous one."""
     screen, during = Screen(), [""]
     screen(start("1", "a.py"))
@@ -361,7 +361,7 @@ def test_progress_is_one_live_row_and_stays_as_it_ended() -> None:
     assert screen.rows[1:] == ["  ████████████████████ 100% · 4 of 4 · files"]
 
 
-def test_the_seconds_of_a_call_are_seen_on_a_narrow_terminal() -> None:
+def test_seconds_of_a_call_stay_visible_on_a_narrow_terminal() -> None:
     """A live row is never wrapped, so its text is cut before its seconds."""
     screen = Screen()
     screen(start("1", "x" * 90))

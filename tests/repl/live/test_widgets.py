@@ -16,7 +16,7 @@ def drawn(widget: str, data: Json, fallback: str = "as text", columns: int = 60)
     return details.side_output(WidgetOutput("w", 0, "1", widget, data, fallback))
 
 
-def test_a_table_has_columns_with_numbers_to_the_right_and_is_cleaned() -> None:
+def test_table_widget_aligns_numbers_right_and_sanitizes_its_cells() -> None:
     """S2: a tool's data cannot draw on the screen by itself."""
     assert drawn("table", TABLE) == [
         "  name      | cents",
@@ -26,11 +26,11 @@ def test_a_table_has_columns_with_numbers_to_the_right_and_is_cleaned() -> None:
     ]
 
 
-def test_a_table_that_does_not_fit_stands_one_cell_under_the_other() -> None:
+def test_table_widget_that_does_not_fit_lists_one_cell_per_row() -> None:
     assert drawn("table", TABLE, columns=12)[:2] == ["  name:", "  apple red"]
 
 
-def test_a_long_table_is_folded() -> None:
+def test_long_table_widget_is_folded() -> None:
     """The full text is kept for `/output`."""
     rows = drawn("table", {"columns": ["n"], "rows": [[n] for n in range(100)]})
 
@@ -38,7 +38,7 @@ def test_a_long_table_is_folded() -> None:
     assert rows[-1] == "  … 82 more lines: Ctrl-O, /output 1"
 
 
-def test_a_diff_has_line_numbers() -> None:
+def test_diff_widget_has_line_numbers() -> None:
     assert drawn("diff", {"diff": "@@ -7 +7 @@\n-a\n+b"}) == ["     7 -a", "     7 +b"]
 
 
@@ -50,7 +50,7 @@ def test_a_diff_has_line_numbers() -> None:
         ({"done": 1_500, "label": "files"}, "files 1,500"),
     ],
 )
-def test_progress_is_a_bar_or_a_count(data: Json, row: str) -> None:
+def test_progress_widget_is_a_bar_or_a_count(data: Json, row: str) -> None:
     assert drawn("progress", data) == [f"  {row}"]
 
 
@@ -68,13 +68,13 @@ def test_progress_is_a_bar_or_a_count(data: Json, row: str) -> None:
         *[("progress", {"done": 1, "total": value}) for value in (0, -1, "4", float("nan"))],
     ],
 )
-def test_what_cannot_be_drawn_is_its_text(widget: str, data: Json) -> None:
+def test_widget_that_cannot_be_drawn_is_shown_as_its_fallback_text(widget: str, data: Json) -> None:
     """S2: an unknown widget, or data of another shape; never an exception."""
     assert drawn(widget, data) == ["  as text"]
 
 
-def test_cells_may_hold_anything() -> None:
-    """Any JSON value, on one line each."""
+def test_table_widget_cells_may_hold_any_json_value() -> None:
+    """Each is on one line; values that cannot be shown are an ellipsis."""
     row: list[Json] = [None, True, 10**5000, [1], float("nan"), "x" * 500]
     rows = drawn("table", {"columns": list("abcdef"), "rows": [row]}, columns=300)
 
@@ -82,5 +82,5 @@ def test_cells_may_hold_anything() -> None:
     assert rows[2].endswith("x…")
 
 
-def test_a_widget_without_words_has_a_name() -> None:
+def test_widget_without_fallback_text_is_shown_by_its_name() -> None:
     assert drawn("hologram", None, fallback="") == ["  [hologram]"]
