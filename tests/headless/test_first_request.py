@@ -1,4 +1,4 @@
-"""The imports of `-p` before its first request is sent: all others are made while it waits."""
+"""Imports of `-p` before its first request is sent; all others happen while it waits."""
 
 import subprocess
 import sys
@@ -79,7 +79,7 @@ LATER = {
 }
 
 
-def test_a_one_shot_imports_nothing_its_first_request_does_not_need(tmp_path: Path) -> None:
+def test_one_shot_run_imports_only_what_its_first_request_needs(tmp_path: Path) -> None:
     """C17: scripts call `-p` in a loop; each of these imports would cost up to 50 ms."""
     with serve_in_thread(reply("done")) as api:
         run = subprocess.run(

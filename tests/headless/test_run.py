@@ -51,12 +51,12 @@ def last_line(out: str) -> dict[str, Any]:  # Any: parsed JSON
     return shown
 
 
-def test_text_is_the_final_answer_and_nothing_else() -> None:
+def test_text_output_is_the_final_answer_only() -> None:
     """S1-05: text before a tool call is not the answer."""
     assert run("text", "notes good") == (0, "The tool said: noted\n", "")
 
 
-def test_what_is_piped_in_is_appended_to_the_prompt() -> None:
+def test_piped_input_is_appended_to_the_prompt() -> None:
     """`git diff | agent-cli -p review`, and `-p -` if all of it is piped."""
     _, appended, _ = run("text", "review", "the diff\n")
     _, alone, _ = run("text", "-", "  the whole prompt\n")
@@ -65,7 +65,7 @@ def test_what_is_piped_in_is_appended_to_the_prompt() -> None:
     assert alone == "You said 'the whole prompt' to model-1.\n"
 
 
-def test_a_prompt_that_is_nowhere_is_a_usage_error() -> None:
+def test_missing_prompt_is_a_usage_error() -> None:
     """Exit code 2, and the JSON formats still end with a result."""
     code, out, err = run("json", "-")
 
@@ -91,7 +91,9 @@ def test_a_terminal_on_stdin_is_not_read() -> None:
     assert warnings == []
 
 
-def test_a_pipe_that_stays_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_pipe_on_stdin_is_ignored_after_a_time_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Supervisors and CI leave stdin open and never write; the run must not wait for ever."""
     monkeypatch.setattr("agent_cli.headless.prompt._STDIN_LIMIT_S", 0.05)
     warnings: list[str] = []
@@ -104,7 +106,7 @@ def test_a_pipe_that_stays_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     assert warnings == ["stdin sent nothing within 0.05 s; it is ignored"]
 
 
-def test_json_is_one_object() -> None:
+def test_json_output_is_one_result_object() -> None:
     """All fields of `app.result`."""
     code, out, _ = run("json", "hello")
 
@@ -123,8 +125,8 @@ def test_json_is_one_object() -> None:
     )
 
 
-def test_stream_json_tells_every_event_and_ends_with_the_result() -> None:
-    """S4-25: the same events as for a renderer, one a line, `type` first, in run brackets."""
+def test_stream_json_prints_every_event_and_ends_with_the_result() -> None:
+    """S4-25: the same events as for a renderer, one a line, `type` first, between start and end."""
     code, out, _ = run("stream-json", "notes good")
 
     lines = out.splitlines()
@@ -167,7 +169,7 @@ def test_stream_json_is_flushed_line_by_line() -> None:
         ),
     ],
 )
-def test_the_exit_code_says_how_it_went(
+def test_exit_code_and_stop_reason_match_how_the_run_ended(
     prompt: str, environment: dict[str, str], code: int, stop_reason: str, told: str
 ) -> None:
     """S1-30: the table of interface.md; the result line comes in every case."""
@@ -185,7 +187,7 @@ def test_the_exit_code_says_how_it_went(
     assert told in said[0]["text"]
 
 
-def test_a_refused_call_is_an_answer_to_the_model_and_the_run_goes_on() -> None:
+def test_refused_tool_call_is_reported_to_the_model_and_the_run_continues() -> None:
     """S2-33: it can report the omission; the exit code tells the script."""
     code, out, _ = run("text", "bash touch made")
 
@@ -197,7 +199,7 @@ def test_a_refused_call_is_an_answer_to_the_model_and_the_run_goes_on() -> None:
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 @pytest.mark.parametrize("prompt", ["forever", "loading", "entering"])
-def test_a_signal_ends_the_run_with_its_result(
+def test_signal_ends_the_run_with_an_aborted_result(
     number: signal.Signals, code: int, prompt: str
 ) -> None:
     """C18: aborted, closed, last line written; also during loading."""
@@ -252,7 +254,7 @@ class Program:
         """Do nothing: there is nothing to close."""
 
 
-def test_a_full_disk_ends_the_run_and_is_told_once(
+def test_full_disk_on_stdout_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
@@ -271,7 +273,7 @@ def test_a_full_disk_ends_the_run_and_is_told_once(
     assert capsys.readouterr().err == ""
 
 
-def test_what_a_tool_hands_over_is_shown_beside_the_answer(
+def test_widgets_and_files_of_tools_are_printed_on_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Widgets as their text and files with their path: `-p` used to drop them."""
@@ -294,7 +296,7 @@ def test_what_a_tool_hands_over_is_shown_beside_the_answer(
     assert shown.err == "a\n1\nfile out.pdf: application/pdf · the report\n"
 
 
-def test_an_answer_that_was_cut_off_is_not_a_success(
+def test_answer_cut_off_by_max_tokens_exits_with_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """max_tokens is a limit like rounds and cost: exit code 4."""
@@ -308,7 +310,7 @@ def test_an_answer_that_was_cut_off_is_not_a_success(
     assert (code, capsys.readouterr().out) == (4, "Half an ans\n")
 
 
-def test_the_usage_is_that_of_this_run(
+def test_reported_usage_covers_this_run_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """S2-41: as with rounds; a sum over the runs of a session would count the first twice."""
@@ -332,7 +334,7 @@ def wait_for(path: Path) -> None:
         assert time.monotonic() < deadline_s, f"{path} never appeared"
 
 
-def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:
+def test_closed_stdout_ends_the_run_without_a_traceback() -> None:
     """`agent-cli -p … | head -1`: no traceback, and no work without a reader."""
     with started("stream-json", "gated 2") as process:
         process.stdin.close()

@@ -45,7 +45,7 @@ def no_snapshot() -> AssistantMessage:
     raise AssertionError("the whole message is not built for every piece of it")
 
 
-def test_a_growing_reply_is_written_piece_by_piece() -> None:
+def test_message_update_holds_only_the_new_piece_of_a_reply() -> None:
     """Repeating the whole text each time would be quadratic."""
     assert to_json(events.MessageUpdate(no_snapshot, TextDelta(0, "Hel"))) == {
         "type": "message_update",
@@ -114,7 +114,7 @@ def test_a_growing_reply_is_written_piece_by_piece() -> None:
     ],
     ids=lambda value: getattr(value, "type", ""),
 )
-def test_an_event_is_its_fields_with_the_type_first(
+def test_event_is_written_as_its_fields_with_the_type_first(
     event: events.Event, shown: dict[str, object]
 ) -> None:
     """Complete values; readers look at the first key to identify the event."""
@@ -164,8 +164,8 @@ def test_every_event_has_a_json_form(kind: type) -> None:
     assert json.loads(line)["type"] == kind.type  # type: ignore[attr-defined]  # all have one
 
 
-async def test_the_record_can_be_rebuilt_from_the_lines() -> None:
-    """S2-10, S2-45: success, error and question differ in JSON alone."""
+async def test_record_can_be_rebuilt_from_stream_json_lines() -> None:
+    """S2-10, S2-45: the JSON alone tells success, error and pending apart."""
     script = calls(*(tool_use(name, {}, f"t_{name}") for name in ("look", "missing", "write")))
     agent, _, told = scripted_agent(
         script,
@@ -191,8 +191,8 @@ async def test_the_record_can_be_rebuilt_from_the_lines() -> None:
     assert states == ["success", "error", "pending"]
 
 
-def test_a_line_stays_one_line_with_any_content() -> None:
-    """Some readers split at U+2028 or a carriage return, or fail on half a surrogate pair."""
+def test_event_with_any_content_stays_one_printable_line() -> None:
+    """Some readers split at U+2028 or a carriage return, or fail on a lone surrogate."""
     line = to_line(to_json(events.Notice("info", "a\nb\r\u2028\ud800\x1b\x7f é")))
 
     assert line.isascii()

@@ -18,13 +18,13 @@ FILE = Path(__file__).parents[2] / "docs" / "stream-json.schema.json"
 VALIDATOR = Draft202012Validator(schema())
 
 
-def test_the_file_is_made_from_the_types() -> None:
+def test_published_schema_file_matches_the_event_types() -> None:
     """`python -m docs.stream_json > docs/stream-json.schema.json` regenerates it."""
     assert json.loads(FILE.read_text(encoding="utf-8")) == schema()
     Draft202012Validator.check_schema(schema())
 
 
-async def test_every_line_of_a_run_fits() -> None:
+async def test_every_line_of_a_run_matches_the_schema() -> None:
     tools = [tool("look", returns("a tree")), tool("fail", raises(ToolError("no")))]
     agent, _, events = scripted_agent(
         calls(tool_use("look", {}, "t1"), tool_use("fail", {}, "t2")),
@@ -54,5 +54,5 @@ async def test_every_line_of_a_run_fits() -> None:
     "line",
     [{}, {"type": "unknown"}, {"type": "agent_end"}, {"type": "app.result", "text": "x"}],
 )
-def test_what_is_no_line_does_not_fit(line: dict[str, str]) -> None:
+def test_invalid_line_does_not_match_the_schema(line: dict[str, str]) -> None:
     assert not VALIDATOR.is_valid(line)
