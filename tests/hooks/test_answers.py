@@ -21,7 +21,7 @@ def specific(event: str, **fields: object) -> HookAnswer:
 @pytest.mark.parametrize(
     ("word", "decision"), [("allow", "allow"), ("deny", "deny"), ("ask", "ask"), ("defer", "ask")]
 )
-def test_a_guard_decides_in_json(word: str, decision: str) -> None:
+def test_json_output_of_a_guard_decides(word: str, decision: str) -> None:
     answer = specific("PreToolUse", permissionDecision=word, permissionDecisionReason="why")
 
     assert (answer.decision, answer.reason) == (decision, "why")
@@ -30,11 +30,11 @@ def test_a_guard_decides_in_json(word: str, decision: str) -> None:
 @pytest.mark.parametrize(
     "event", ["PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "PreCompact"]
 )
-def test_exit_code_2_says_no_with_stderr_as_the_reason(event: str) -> None:
+def test_exit_code_2_denies_with_stderr_as_the_reason(event: str) -> None:
     assert said(event, code=2, stderr="not here\n") == HookAnswer("deny", "not here")
 
 
-def test_exit_code_2_after_a_tool_tells_the_model() -> None:
+def test_exit_code_2_after_a_tool_passes_stderr_to_the_model() -> None:
     answer = said("PostToolUse", code=2, stderr="lint: 3 errors")
 
     assert (answer.decision, answer.contexts) == (None, ("lint: 3 errors",))
@@ -52,7 +52,7 @@ def test_exit_code_2_after_a_tool_tells_the_model() -> None:
         '{"a":' * 100_000,
     ],
 )
-def test_a_guard_that_answers_nonsense_says_no(printed: object) -> None:
+def test_invalid_output_of_a_guard_denies(printed: object) -> None:
     """A typing error in a decision must not allow the call."""
     answer = said("PreToolUse", printed)
 
@@ -60,7 +60,7 @@ def test_a_guard_that_answers_nonsense_says_no(printed: object) -> None:
     assert "correct what it prints" in answer.reason
 
 
-def test_nonsense_of_a_hook_that_only_watches_is_for_the_person() -> None:
+def test_bad_json_of_an_observing_hook_is_reported_to_the_user() -> None:
     answer = said("PostToolUse", "{nonsense")
 
     assert answer.decision is None
@@ -70,13 +70,13 @@ def test_nonsense_of_a_hook_that_only_watches_is_for_the_person() -> None:
 @pytest.mark.parametrize(
     ("event", "contexts"), [("UserPromptSubmit", ("on main",)), ("PreToolUse", ())]
 )
-def test_plain_text_is_context_where_claude_code_takes_it(
+def test_plain_text_output_is_context_for_prompt_hooks_only(
     event: str, contexts: tuple[str, ...]
 ) -> None:
     assert said(event, "on main\n") == HookAnswer(contexts=contexts)
 
 
-def test_a_permission_request_is_answered_by_behavior() -> None:
+def test_permission_request_hook_decides_by_behavior() -> None:
     answer = specific(
         "PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "ls"}}
     )
@@ -88,11 +88,11 @@ def test_continue_false_ends_the_run() -> None:
     assert said("PostToolUse", {"continue": False, "stopReason": "enough"}).stops == "enough"
 
 
-def test_a_block_after_a_tool_reaches_the_model() -> None:
+def test_block_reason_after_a_tool_reaches_the_model() -> None:
     assert said("PostToolUse", {"decision": "block", "reason": "bad"}).contexts == ("bad",)
 
 
-def test_the_strongest_decision_wins() -> None:
+def test_strictest_decision_of_several_hooks_wins() -> None:
     """Deny before ask before allow."""
     allow, ask, deny = HookAnswer("allow"), HookAnswer("ask", "sure?"), HookAnswer("deny", "no")
 
@@ -102,7 +102,7 @@ def test_the_strongest_decision_wins() -> None:
     assert merged([]) == HookAnswer()
 
 
-def test_two_different_rewrites_are_refused() -> None:
+def test_conflicting_input_rewrites_of_two_hooks_deny_the_call() -> None:
     """The result would depend on which hook is faster."""
     one, other = HookAnswer(updated={"command": "a"}), HookAnswer(updated={"command": "b"})
 

@@ -64,7 +64,7 @@ HERE = Path("/home/ann/project")
         ("mcp__a__b", {"path": "x"}, "mcp__a__b", {"path": "x"}),
     ],
 )
-def test_names_and_fields_go_there_and_back(
+def test_tool_names_and_fields_translate_to_claude_code_and_back(
     name: str, given: Json, theirs: str, claude: dict[str, Json]
 ) -> None:
     call = to_claude(name, given, HERE)
@@ -84,7 +84,7 @@ def test_paths_are_absolute_for_hooks(written: str, absolute: str) -> None:
     assert call.input["file_path"] == absolute
 
 
-def test_several_edits_are_guarded_by_those_who_guard_edits() -> None:
+def test_call_with_several_edits_matches_guards_of_edit_too() -> None:
     call = to_claude("edit", {"path": "a", "edits": []}, HERE)
 
     assert call.names == ("MultiEdit", "Edit")

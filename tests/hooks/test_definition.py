@@ -46,7 +46,7 @@ def test_a_hook_of_claude_code_is_read_with_all_its_fields() -> None:
 
 
 @pytest.mark.parametrize("key", ["onFailure", "on_failure"])
-def test_a_guard_opens_on_request_only(key: str) -> None:
+def test_guard_blocks_on_failure_unless_set_to_allow(key: str) -> None:
     [closed] = hooks_of(group(hooks=[{"command": "x"}]))
     [opened] = hooks_of(group(hooks=[{"command": "x", key: "allow"}]))
 
@@ -64,7 +64,7 @@ def test_a_guard_opens_on_request_only(key: str) -> None:
         "guard.sh",
     ],
 )
-def test_a_guard_that_cannot_be_used_is_kept_with_its_fault(hook: object) -> None:
+def test_unusable_guard_is_kept_and_blocks(hook: object) -> None:
     """A guard that is left out guards nothing."""
     hooks, problems = parse_hooks([group(hooks=[hook])])
 
@@ -81,14 +81,14 @@ def test_a_broken_group_of_guards_blocks(written: object) -> None:
     assert hook.matches(["Bash"])
 
 
-def test_a_broken_hook_that_only_watches_is_left_out_and_named() -> None:
+def test_broken_observing_hook_is_dropped_with_a_warning() -> None:
     hooks, problems = parse_hooks([group("PostToolUse", hooks=[{"type": "agent"}])])
 
     assert hooks == []
     assert "never runs" in problems[0]
 
 
-def test_unknown_events_and_keys_are_named_once() -> None:
+def test_unknown_hook_events_and_keys_are_reported_once() -> None:
     written = group(hooks=[{"command": "x", "asyncRewake": True}])
 
     hooks, problems = parse_hooks([group("FileChanged", hooks=[]), written, written])

@@ -15,7 +15,9 @@ from tests.messages_api import reply, serve_in_thread
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
 )
-def test_no_end_leaves_a_hook_running(number: signal.Signals, code: int, tmp_path: Path) -> None:
+def test_no_hook_process_survives_the_end_of_the_program(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     """A waiting guard dies with the program, and its call never runs."""
     mark = f"{tmp_path.name}-mark"
     hooks(PreToolUse=command(f"touch begun; sh -c 'sleep 600; : {mark}' & wait"))
@@ -30,7 +32,7 @@ def test_no_end_leaves_a_hook_running(number: signal.Signals, code: int, tmp_pat
     assert not (tmp_path / "ran").exists()
 
 
-def test_without_hooks_nothing_of_them_is_loaded() -> None:
+def test_hooks_package_is_not_imported_without_hooks() -> None:
     """One-shot start-up is unchanged."""
     code = (
         "import sys; from agent_cli.app.app import App;"

@@ -104,7 +104,7 @@ def test_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
     assert "not today" in sent(api)
 
 
-def test_the_line_of_the_run_says_what_a_hook_does(tmp_path: Path) -> None:
+def test_status_message_of_a_running_hook_is_shown(tmp_path: Path) -> None:
     """Its statusMessage, with escapes made visible, for as long as it runs."""
     guard = command(
         "until test -e go; do sleep 0.05; done", statusMessage="checking \x1b[31mthe call"
@@ -124,7 +124,7 @@ def test_the_line_of_the_run_says_what_a_hook_does(tmp_path: Path) -> None:
     assert (tmp_path / "ran").exists()
 
 
-def test_hooks_are_asked_before_and_told_after_a_compaction(tmp_path: Path) -> None:
+def test_compaction_runs_pre_compact_and_post_compact_hooks(tmp_path: Path) -> None:
     """By hand: the output of PreCompact goes into the summary; its denial keeps everything."""
     hooks(
         PreCompact=command("cat > before.json; test ! -e no || exit 2; echo keep the names"),

@@ -29,8 +29,8 @@ def lifecycle(folder: Path, *hooks: Hook, idle_after_s: float | None = None) -> 
     )
 
 
-async def test_stop_hooks_are_asked_only_where_the_run_would_end(tmp_path: Path) -> None:
-    """The program's own follow-ups keep the run going, and must not be lost beside a hook."""
+async def test_stop_hook_runs_only_if_no_follow_up_continues_the_run(tmp_path: Path) -> None:
+    """The program's own follow-ups keep the run going and must not be lost."""
     hook = Hook(event="Stop", command="touch asked; echo more >&2; exit 2")
     queue = [[UserMessage.of("job 1 has ended")], None]
     take = lifecycle(tmp_path, hook).follow_ups_beside(lambda: queue.pop(0))
@@ -43,7 +43,9 @@ async def test_stop_hooks_are_asked_only_where_the_run_would_end(tmp_path: Path)
     assert "more" in sent_back.text
 
 
-async def test_hooks_are_told_once_that_the_person_is_waited_for(tmp_path: Path) -> None:
+async def test_idle_notification_hook_runs_once_while_the_user_is_waited_for(
+    tmp_path: Path,
+) -> None:
     """Not during a run, and not at a question, which has its own notification."""
     hook = Hook(event="Notification", matcher="idle_prompt", command="cat >> told.json; echo >> n")
     told = tmp_path / "told.json"

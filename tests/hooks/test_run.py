@@ -30,7 +30,7 @@ async def ran(workspace: Path, command: str, **more: Any) -> HookOutcome:
     return await run_hook(hook, PAYLOAD, HookEnvironment(workspace, os.environ))
 
 
-async def test_a_hook_reads_json_and_knows_the_project(tmp_path: Path) -> None:
+async def test_hook_gets_json_on_stdin_and_the_project_directory(tmp_path: Path) -> None:
     found = await ran(tmp_path, 'cat; echo "$CLAUDE_PROJECT_DIR $PWD" >&2; exit 2')
 
     assert json.loads(found.stdout) == PAYLOAD
@@ -38,7 +38,7 @@ async def test_a_hook_reads_json_and_knows_the_project(tmp_path: Path) -> None:
     assert (found.code, found.fault) == (2, "")
 
 
-async def test_the_exec_form_takes_words_as_they_are(tmp_path: Path) -> None:
+async def test_exec_form_passes_arguments_without_shell_expansion(tmp_path: Path) -> None:
     script(tmp_path / "show", '#!/bin/sh\nprintf "%s|" "$@"\n')
 
     found = await ran(tmp_path, "${CLAUDE_PROJECT_DIR}/show", args=("a b", "$HOME; ls"))
@@ -57,14 +57,16 @@ async def test_the_exec_form_takes_words_as_they_are(tmp_path: Path) -> None:
         ("yes", "more than 1 MB"),
     ],
 )
-async def test_what_cannot_run_says_why(tmp_path: Path, command: str, named: str) -> None:
+async def test_hook_that_cannot_run_reports_the_cause(
+    tmp_path: Path, command: str, named: str
+) -> None:
     """One sentence with the cause and the remedy."""
     script(tmp_path / "guard.sh", "#!/bin/sh\n", mode=0o644)
 
     assert named in (await ran(tmp_path, command)).fault
 
 
-async def test_a_hook_that_takes_too_long_is_killed_with_all_it_started(tmp_path: Path) -> None:
+async def test_hook_over_its_time_limit_is_killed_with_its_children(tmp_path: Path) -> None:
     command = "sleep 3600 & echo $! > pid; wait"
 
     found = await ran(tmp_path, command, timeout_s=1.0)
@@ -122,7 +124,9 @@ def address() -> Iterator[str]:
         server.shutdown()
 
 
-async def test_an_address_is_sent_the_same_json(tmp_path: Path, address: str) -> None:
+async def test_http_hook_gets_the_payload_and_only_allowed_variables(
+    tmp_path: Path, address: str
+) -> None:
     hook = Hook(
         event="PreToolUse",
         url=f"{address}/200",
@@ -138,7 +142,7 @@ async def test_an_address_is_sent_the_same_json(tmp_path: Path, address: str) ->
 
 
 @pytest.mark.parametrize("status", [302, 500])
-async def test_an_address_that_fails_or_leads_elsewhere_is_a_fault(
+async def test_error_status_or_redirect_of_an_http_hook_is_a_fault(
     tmp_path: Path, address: str, status: int
 ) -> None:
     """A redirect would send the call to an address that was not approved."""
@@ -150,7 +154,7 @@ async def test_an_address_that_fails_or_leads_elsewhere_is_a_fault(
     assert len(_Server.asked) == 1
 
 
-async def test_an_address_without_a_listener_is_a_fault(tmp_path: Path) -> None:
+async def test_http_hook_without_a_listener_is_a_fault(tmp_path: Path) -> None:
     hook = Hook(event="PreToolUse", url="http://127.0.0.1:9/x")
 
     found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {}))
@@ -159,10 +163,8 @@ async def test_an_address_without_a_listener_is_a_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "10.1.2.3", "[fe80::1]", "[::ffff:a00:1]"])
-async def test_a_file_of_a_workspace_names_nothing_inside_the_network(
-    tmp_path: Path, host: str
-) -> None:
-    """Its author would have the session sent to a service of the user's own network."""
+async def test_project_hook_may_not_address_the_internal_network(tmp_path: Path, host: str) -> None:
+    """Its author could have the session sent to a service in the user's own network."""
     hook = Hook(event="PreToolUse", url=f"http://{host}:9/x", is_project=True)
 
     outcome = await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))
@@ -173,7 +175,7 @@ async def test_a_file_of_a_workspace_names_nothing_inside_the_network(
     )
 
 
-async def test_a_file_of_a_workspace_may_name_a_server_of_this_machine(
+async def test_project_hook_may_address_a_server_on_this_machine(
     tmp_path: Path, address: str
 ) -> None:
     hook = Hook(event="PreToolUse", url=f"{address}/200", is_project=True)
@@ -181,7 +183,7 @@ async def test_a_file_of_a_workspace_may_name_a_server_of_this_machine(
     assert (await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))).fault == ""
 
 
-async def test_what_is_no_address_is_a_fault(tmp_path: Path) -> None:
+async def test_invalid_url_of_an_http_hook_is_a_fault(tmp_path: Path) -> None:
     hook = Hook(event="PreToolUse", url="http://[::1/x")
 
     assert (

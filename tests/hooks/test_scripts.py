@@ -67,7 +67,7 @@ GUARD = """
 """
 
 
-def test_a_blocking_guard(tmp_path: Path) -> None:
+def test_blocking_guard_stops_the_command_and_tells_the_model_why(tmp_path: Path) -> None:
     """Exit code 2; the model reads stderr, and the command never ran."""
     hooks(PreToolUse=command(script("guard.py", GUARD), "Bash"))
 
@@ -79,8 +79,8 @@ def test_a_blocking_guard(tmp_path: Path) -> None:
     assert run.code == 0
 
 
-def test_a_guard_of_protected_files(tmp_path: Path) -> None:
-    """It compares absolute paths, which our tools do not need."""
+def test_guard_of_protected_files_blocks_a_relative_path(tmp_path: Path) -> None:
+    """It compares absolute paths; our tools accept relative ones, too."""
     hooks(
         PreToolUse=command(
             'python3 -c "import json, sys; data=json.load(sys.stdin);'
@@ -98,7 +98,7 @@ def test_a_guard_of_protected_files(tmp_path: Path) -> None:
     assert not (tmp_path / "package-lock.json").exists()
 
 
-def test_a_rewritten_input(tmp_path: Path) -> None:
+def test_updated_input_of_a_hook_replaces_the_models_input(tmp_path: Path) -> None:
     """The `updatedInput` runs in place of the model's, and the model is told."""
     rewrite = """
         #!/usr/bin/env python3
@@ -117,7 +117,7 @@ def test_a_rewritten_input(tmp_path: Path) -> None:
     assert "echo safe > out" in result_of(requests)
 
 
-def test_a_formatter_after_an_edit(tmp_path: Path) -> None:
+def test_post_tool_use_hook_formats_a_written_file(tmp_path: Path) -> None:
     with_python = (
         "python3 -c \"import json,sys; print(json.load(sys.stdin)['tool_input']['file_path'])\""
         " | xargs sed -i 's/  */ /g'"
@@ -129,7 +129,7 @@ def test_a_formatter_after_an_edit(tmp_path: Path) -> None:
     assert (tmp_path / "a.py").read_text() == "a = 1\n"
 
 
-def test_what_a_hook_says_after_a_tool_reaches_the_model() -> None:
+def test_reason_of_a_post_tool_use_hook_reaches_the_model() -> None:
     hooks(PostToolUse=command('echo \'{"decision": "block", "reason": "run the tests"}\'', "Bash"))
 
     _, requests = printed(reply(bash("ls")))
@@ -137,7 +137,7 @@ def test_what_a_hook_says_after_a_tool_reaches_the_model() -> None:
     assert "run the tests" in result_of(requests)
 
 
-def test_a_log_of_all_commands(tmp_path: Path) -> None:
+def test_post_tool_use_hook_logs_commands(tmp_path: Path) -> None:
     log = """
         #!/usr/bin/env python3
         import json, os, sys
@@ -152,7 +152,7 @@ def test_a_log_of_all_commands(tmp_path: Path) -> None:
     assert (tmp_path / "log.txt").read_text() == "false PostToolUse\n"
 
 
-def test_what_failed_is_told_as_a_failure(tmp_path: Path) -> None:
+def test_failed_call_runs_the_post_tool_use_failure_hook(tmp_path: Path) -> None:
     hooks(PostToolUseFailure=command("cat > failed.json", "Read"))
 
     printed(reply(tool_use("read", {"path": "gone.txt"})))
@@ -162,7 +162,7 @@ def test_what_failed_is_told_as_a_failure(tmp_path: Path) -> None:
     assert "gone.txt" in failed["error"]
 
 
-def test_context_for_a_prompt() -> None:
+def test_output_of_a_user_prompt_submit_hook_is_added_as_context() -> None:
     """Plain text is enough."""
     hooks(UserPromptSubmit=command("echo 'The ticket is T-7.'"))
 
@@ -171,7 +171,7 @@ def test_context_for_a_prompt() -> None:
     assert "The ticket is T-7." in json.dumps(requests[0]["messages"])
 
 
-def test_a_prompt_with_a_secret_is_never_sent() -> None:
+def test_prompt_blocked_by_a_hook_is_never_sent() -> None:
     """Blocked, and left out of the request."""
     secrets = """
         #!/usr/bin/env python3
@@ -188,7 +188,7 @@ def test_a_prompt_with_a_secret_is_never_sent() -> None:
     assert (run.code, "no passwords" in run.stderr) == (1, True)
 
 
-def test_context_at_the_start_of_a_session() -> None:
+def test_session_start_hook_adds_context() -> None:
     start = """
         #!/bin/bash
         read -r input
@@ -202,8 +202,8 @@ def test_context_at_the_start_of_a_session() -> None:
     assert "branch: main" in json.dumps(requests[0]["messages"])
 
 
-def test_a_stop_hook_sends_the_model_back(tmp_path: Path) -> None:
-    """Until its condition is met; `stop_hook_active` tells it so."""
+def test_stop_hook_makes_the_model_continue(tmp_path: Path) -> None:
+    """Until the hook's condition is met."""
     stop = """
         #!/usr/bin/env python3
         import json, os, sys
@@ -222,7 +222,7 @@ def test_a_stop_hook_sends_the_model_back(tmp_path: Path) -> None:
     assert len(requests) == 3
 
 
-def test_a_stop_hook_that_is_never_content_is_heard_three_times() -> None:
+def test_stop_hook_continues_the_run_at_most_three_times() -> None:
     """The run must end."""
     hooks(Stop=command("echo never >&2; exit 2"))
 
@@ -232,7 +232,7 @@ def test_a_stop_hook_that_is_never_content_is_heard_three_times() -> None:
     assert "3 times" in run.stderr
 
 
-def test_a_notification_when_the_user_must_decide(tmp_path: Path) -> None:
+def test_permission_question_runs_the_notification_hook(tmp_path: Path) -> None:
     hooks(Notification=command("cat > note.json", "permission_prompt"))
 
     printed(reply(bash("touch a")), arguments=())
@@ -248,8 +248,8 @@ def test_a_session_end_hook_runs_at_the_end(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "end.json").read_text())["reason"] == "other"
 
 
-def test_a_permission_request_is_answered_in_a_persons_place(tmp_path: Path) -> None:
-    """It decides questions of the mode, but never those of a rule."""
+def test_permission_request_hook_answers_for_the_user(tmp_path: Path) -> None:
+    """It answers questions of the mode and never overrides a rule."""
     allow = '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'
     hooks(PermissionRequest=command(f"echo '{allow}'", "Bash"))
 
@@ -263,7 +263,7 @@ def test_a_permission_request_is_answered_in_a_persons_place(tmp_path: Path) -> 
     assert run.code == 0
 
 
-def test_a_guard_that_allows_does_not_beat_a_rule_that_asks(tmp_path: Path) -> None:
+def test_allow_of_a_guard_does_not_override_an_ask_rule(tmp_path: Path) -> None:
     allow = '{"hookSpecificOutput": {"permissionDecision": "allow"}}'
     hooks(PreToolUse=command(f"echo '{allow}'"))
     settings = tmp_path / "more.toml"
@@ -275,7 +275,7 @@ def test_a_guard_that_allows_does_not_beat_a_rule_that_asks(tmp_path: Path) -> N
     assert run.code == 3
 
 
-def test_plan_mode_refuses_what_a_guard_allows(tmp_path: Path) -> None:
+def test_plan_mode_overrides_the_allow_of_a_guard(tmp_path: Path) -> None:
     allow = '{"hookSpecificOutput": {"permissionDecision": "allow"}}'
     hooks(PreToolUse=command(f"echo '{allow}'"))
 
@@ -297,7 +297,7 @@ BROKEN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_guard_blocks(name: str, tmp_path: Path) -> None:
+def test_broken_guard_blocks_unless_it_may_fail_open(name: str, tmp_path: Path) -> None:
     """Fail closed, with the reason; on request, open."""
     Path(script("plain.sh", "#!/bin/sh\n")).chmod(0o644)
     guard = {"type": "command", **BROKEN[name]}
@@ -340,7 +340,7 @@ def test_hooks_of_a_trusted_workspace_run_until_their_script_changes(tmp_path: P
     assert "guard.sh" in run.stderr
 
 
-def test_the_agent_may_not_change_a_script_of_a_hook_unasked(tmp_path: Path) -> None:
+def test_agent_may_not_change_a_hook_script_without_approval(tmp_path: Path) -> None:
     script("guard.sh", "#!/bin/sh\n", folder=tmp_path)
     hooks(tmp_path, PreToolUse=command("./guard.sh"))
 
@@ -353,7 +353,7 @@ def test_the_agent_may_not_change_a_script_of_a_hook_unasked(tmp_path: Path) -> 
     assert run.code == 3
 
 
-def test_runs_of_hooks_are_in_the_record() -> None:
+def test_hook_run_is_recorded_with_event_and_exit_code() -> None:
     hooks(PreToolUse=command("true", "Bash"))
 
     run, _ = printed(reply(bash("ls")), arguments=(*YOLO, "--output-format", "stream-json"))

@@ -55,7 +55,7 @@ def test_hooks_of_each_event_are_read_under_both_names(name: str, event: str) ->
         assert problems == []
 
 
-def test_hooks_of_all_layers_add_up_and_are_counted(tmp_path: Path) -> None:
+def test_hooks_of_all_settings_layers_are_combined_and_counted(tmp_path: Path) -> None:
     """A project cannot remove a guard of the user."""
     user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "mine" }]\n')
     (tmp_path / "appsettings.toml").write_text(
@@ -74,7 +74,7 @@ def test_hooks_of_all_layers_add_up_and_are_counted(tmp_path: Path) -> None:
     assert "claude_files cannot be set by a project" in startup.notices[0]
 
 
-def test_a_file_of_hooks_that_cannot_be_read_ends_the_start() -> None:
+def test_unreadable_hook_settings_prevent_the_start() -> None:
     """A guard in it would have no effect."""
     file = Path.home() / ".claude" / "settings.json"
     file.parent.mkdir()
@@ -100,7 +100,7 @@ def test_the_trust_question_lists_the_effects_of_hooks(tmp_path: Path) -> None:
     assert "abcdefghijklmnop" not in effect
 
 
-def test_settings_of_claude_code_without_hooks_do_not_act(tmp_path: Path) -> None:
+def test_claude_code_settings_without_hooks_need_no_trust(tmp_path: Path) -> None:
     """There is no question about files that change nothing."""
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "settings.json").write_text('{"model": "x"}')
@@ -120,7 +120,7 @@ def test_settings_of_claude_code_without_hooks_do_not_act(tmp_path: Path) -> Non
         ("not a rule (", "ls", True),
     ],
 )
-def test_an_if_is_a_permission_rule_that_covers_in_doubt(
+def test_if_of_a_hook_is_a_permission_rule_that_matches_when_in_doubt(
     rule: str,
     command: str,
     expected: bool,
@@ -130,7 +130,7 @@ def test_an_if_is_a_permission_rule_that_covers_in_doubt(
     assert covers(call, rule, place(started())) is expected
 
 
-def test_an_if_about_files_means_paths() -> None:
+def test_if_of_a_hook_with_a_file_pattern_matches_paths() -> None:
     call = ToolCall("t1", "write", {"path": "src/a.py", "content": ""})
 
     here = place(started())
