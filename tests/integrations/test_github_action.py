@@ -89,7 +89,7 @@ def action() -> Any:  # Any: YAML
     return yaml.safe_load((ACTION / "action.yml").read_text())
 
 
-def test_the_description_is_one_that_github_reads() -> None:
+def test_action_description_is_valid_and_its_inputs_are_documented() -> None:
     """Inputs reach commands as variables only: inside a command, an issue's text would run."""
     described = action()
 
@@ -162,7 +162,7 @@ def run(api: FakeMessagesApi | None, **variables: str) -> tuple[int, str, str]:
     return ran.returncode, ran.stdout + ran.stderr, output.read_text()
 
 
-def test_the_answer_is_handed_on_and_posted() -> None:
+def test_action_outputs_the_answer_and_posts_it_as_a_comment() -> None:
     """The prompt is passed outside the shell, and no secret goes to a wrong place."""
     prompt = "Look; $(touch pwned) `touch pwned` \"'\n::set-output name=x::y"
     env = tool_use("bash", {"command": "env; cat /proc/$PPID/cmdline"})
@@ -210,7 +210,7 @@ def test_the_answer_is_handed_on_and_posted() -> None:
         ),
     ],
 )
-def test_what_would_be_unsafe_or_senseless_is_refused(variables: dict[str, str], told: str) -> None:
+def test_unsafe_or_invalid_action_inputs_are_refused(variables: dict[str, str], told: str) -> None:
     """Before any request."""
     code, log, outputs = run(None, **variables)
 
