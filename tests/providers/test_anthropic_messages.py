@@ -47,8 +47,8 @@ from tests.records import captured_records
 CALL = tool_use("read", {"path": "a"}, id="t1")
 
 
-async def test_a_reply_arrives_piece_by_piece_and_then_whole() -> None:
-    """S1-17: the message, and its tool calls as an ordered part of it."""
+async def test_reply_is_streamed_as_deltas_and_then_returned_complete() -> None:
+    """S1-17: tool calls are an ordered part of the message."""
     figures = {"input_tokens": 10, "cache_read_input_tokens": 100, "output_tokens": 7}
     said = reply(thinking("hm", "s"), "see:", CALL, usage=figures, chunk_chars=8)
     async with FakeMessagesApi(said) as api, asker(api) as it:
@@ -102,7 +102,7 @@ async def test_unknown_events_and_deltas_are_skipped() -> None:
     assert asked.retries == []
 
 
-async def test_a_refusal_is_a_reply_with_its_details() -> None:
+async def test_refusal_is_a_reply_with_stop_details() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "no"}
     async with (
         FakeMessagesApi(reply("I", stop_reason="refusal", stop_details=details)) as api,
@@ -128,7 +128,7 @@ async def test_a_refusal_is_a_reply_with_its_details() -> None:
         ("stall", "the reply stopped: nothing for 0.2 s"),
     ],
 )
-async def test_a_reply_that_breaks_is_asked_for_again_from_scratch(fault: str, reason: str) -> None:
+async def test_broken_reply_is_requested_again_from_the_start(fault: str, reason: str) -> None:
     """S1-22, C16: the text shown is void, marked as such, and no incomplete block is kept."""
     half = broken(reply("half of it", chunk_chars=4), fault, after=4)
     # More replies than needed: on a busy machine a good one may look stalled, too.
@@ -145,7 +145,7 @@ async def test_a_reply_that_breaks_is_asked_for_again_from_scratch(fault: str, r
     assert asked.reply.content == (text("whole"),)
 
 
-async def test_a_break_before_the_first_piece_restarts_nothing() -> None:
+async def test_retry_before_the_first_delta_is_not_marked_as_a_restart() -> None:
     """Nothing was shown, so nothing must be revoked."""
     early = broken(reply("never"), "drop", after=1)
     async with FakeMessagesApi(early, reply("whole")) as api, asker(api) as it:
@@ -173,7 +173,7 @@ async def test_a_reply_without_a_stop_reason_is_not_complete() -> None:
     assert len(asked.retries) == 1
 
 
-async def test_a_server_that_never_answers_is_given_up_on_and_asked_again() -> None:
+async def test_request_without_any_response_times_out_and_is_retried() -> None:
     """Silence before the headers counts like silence in the reply."""
     silent = reply("late", gate=Gate(), hold_at=0)
     async with (
@@ -232,7 +232,7 @@ BEGUN = b'data: {"type": "message_start", "message": {"id": "m", "model": "m", "
     ],
     ids=["pings", "pings in a reply", "unknown events", "comments", "headers", "an error's body"],
 )
-async def test_a_server_that_only_shows_signs_of_life_is_not_waited_for_without_end(
+async def test_server_that_sends_only_pings_or_noise_hits_the_stall_timeout(
     first: bytes, piece: bytes
 ) -> None:
     """The read timeout never fires, because each piece arrives before it."""
@@ -247,10 +247,10 @@ async def test_a_server_that_only_shows_signs_of_life_is_not_waited_for_without_
     assert str(asked.error).startswith(f"{place} sent no piece of the reply for 0.3 s")
 
 
-async def test_a_client_is_loaded_though_no_thread_can_be_started(
+async def test_client_is_loaded_even_if_no_thread_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The client used to be awaited without end."""
+    """The request used to wait for the client without end."""
 
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -264,8 +264,8 @@ async def test_a_client_is_loaded_though_no_thread_can_be_started(
     assert asked.text == "whole"
 
 
-async def test_a_refused_connection_is_tried_again() -> None:
-    """C15: the port is closed at first; the table of other failures starts at one second."""
+async def test_refused_connection_is_retried() -> None:
+    """C15: with the waits for failures other than rate limits, which start at one second."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     async with asker(base_url=f"http://127.0.0.1:{port}", api_key="k") as it:
@@ -275,7 +275,7 @@ async def test_a_refused_connection_is_tried_again() -> None:
     assert str(asked.error).startswith(f"cannot reach http://127.0.0.1:{port}")
 
 
-async def test_a_failure_of_tls_is_named() -> None:
+async def test_tls_failure_is_reported_with_its_cause() -> None:
     """It read "cannot be reached ()": the message must come from the underlying error."""
 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -301,7 +301,7 @@ async def test_a_failure_of_tls_is_named() -> None:
     ],
     ids=["html", "json", "empty", "html called a stream"],
 )
-async def test_a_page_instead_of_a_stream_names_the_base_url(answer: Answer) -> None:
+async def test_web_page_instead_of_a_stream_names_the_base_url(answer: Answer) -> None:
     """Retrying does not correct a wrong address."""
     async with FakeMessagesApi(answer) as api, asker(api) as it:
         asked = await it.ask()
@@ -311,7 +311,7 @@ async def test_a_page_instead_of_a_stream_names_the_base_url(answer: Answer) -> 
     assert len(api.requests) == 1
 
 
-async def test_a_stream_without_event_lines_is_read_all_the_same() -> None:
+async def test_stream_without_event_lines_is_accepted() -> None:
     """Some compatible servers send only data lines."""
     async with FakeMessagesApi(reply("hi", event_lines=False)) as api, asker(api) as it:
         asked = await it.ask()
@@ -319,8 +319,8 @@ async def test_a_stream_without_event_lines_is_read_all_the_same() -> None:
     assert asked.text == "hi"
 
 
-async def test_invalid_arguments_of_a_tool_reach_the_caller_as_text() -> None:
-    """The turn must continue: validation answers, and the model corrects itself."""
+async def test_invalid_json_in_tool_arguments_reaches_the_caller_as_text() -> None:
+    """The turn must continue: validation reports them, and the model corrects itself."""
     call = tool_use("read", id="t1", raw='{"path": "a"')
     async with FakeMessagesApi(reply(call)) as api, asker(api) as it:
         asked = await it.ask()
@@ -339,7 +339,7 @@ async def test_a_base_url_may_end_in_v1() -> None:
     assert [got.path for got in api.requests] == ["/v1/messages"]
 
 
-async def test_the_base_url_of_the_environment_may_end_in_v1(
+async def test_base_url_from_the_environment_may_end_in_v1(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with FakeMessagesApi(reply("hi")) as api:
@@ -376,7 +376,7 @@ async def test_closing_the_stream_closes_the_connection() -> None:
         assert await asyncio.to_thread(api.requests[0].disconnected.wait, 60)
 
 
-async def test_cancelling_while_the_sdk_loads_does_no_harm() -> None:
+async def test_request_works_after_one_cancelled_while_the_client_loads() -> None:
     """The thread continues, and the next request uses the modules it loaded."""
     async with FakeMessagesApi(reply("hi")) as api, asker(api) as it:
         first = asyncio.create_task(it.ask())
@@ -390,12 +390,12 @@ async def test_cancelling_while_the_sdk_loads_does_no_harm() -> None:
     assert len(api.requests) == 1
 
 
-async def test_a_provider_that_was_never_asked_has_nothing_to_close() -> None:
+async def test_closing_an_unused_provider_does_nothing() -> None:
     """Leaving at once must not wait for an import."""
     await AnthropicMessages().aclose()
 
 
-async def test_a_wait_can_be_cancelled() -> None:
+async def test_wait_before_a_retry_can_be_cancelled() -> None:
     """Ctrl-C during `waiting 10 s` does not wait ten seconds."""
     seen: list[object] = []
     waiting = asyncio.Event()
@@ -421,7 +421,7 @@ async def test_a_wait_can_be_cancelled() -> None:
     assert [type(event) for event in seen] == [Retrying]
 
 
-async def test_the_connection_serves_the_next_request_too() -> None:
+async def test_connection_is_reused_for_the_next_request() -> None:
     """No new handshake per turn: the end of the body is read."""
     async with FakeMessagesApi(reply("one"), reply("two")) as api, asker(api) as it:
         await it.ask()
@@ -479,7 +479,7 @@ async def test_the_connection_serves_the_next_request_too() -> None:
     ],
     ids=["400", "401", "402", "403", "404", "413", "spend", "own spend", "credit", "no JSON"],
 )
-async def test_what_cannot_pass_is_said_at_once_in_one_sentence(
+async def test_permanent_failure_is_reported_at_once_in_one_sentence(
     answer: Answer, sentence: str
 ) -> None:
     """S1-20, S1-46: never retried; the cause, the next step, and the request's id."""
@@ -492,7 +492,7 @@ async def test_what_cannot_pass_is_said_at_once_in_one_sentence(
     assert (len(api.requests), it.waits_s) == (1, [])
 
 
-async def test_a_prompt_that_is_too_long_is_an_error_of_its_own() -> None:
+async def test_too_long_prompt_raises_context_overflow() -> None:
     """S1-46: the loop compacts on this error."""
     async with FakeMessagesApi(context_window=10) as api, asker(api) as it:
         asked = await it.ask()
@@ -500,7 +500,7 @@ async def test_a_prompt_that_is_too_long_is_an_error_of_its_own() -> None:
     assert isinstance(asked.error, ContextOverflow)
 
 
-async def test_without_a_key_the_error_says_what_to_set() -> None:
+async def test_missing_api_key_error_names_the_variable_to_set() -> None:
     """S1-46: before any connection attempt."""
     async with asker(base_url="http://127.0.0.1:1") as it:
         asked = await it.ask()
@@ -509,8 +509,10 @@ async def test_without_a_key_the_error_says_what_to_set() -> None:
     assert asked.retries == []
 
 
-async def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S1-46: a damaged installation, with the remedy."""
+async def test_error_about_a_missing_package_names_the_package_and_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S1-46: the installation is damaged."""
 
     def load(_module: str) -> None:
         raise ImportError("No module named 'httpx2'")
@@ -524,7 +526,9 @@ async def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatc
     )
 
 
-async def test_missing_certificates_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_about_missing_certificates_names_the_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It used to be a traceback, with a sentence that named no remedy."""
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
 
@@ -537,8 +541,10 @@ async def test_missing_certificates_are_named(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-async def test_a_socks_proxy_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It used to be called a damaged installation."""
+async def test_socks_proxy_error_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It used to be reported as a damaged installation."""
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "socksio", None)
 
@@ -551,8 +557,8 @@ async def test_a_socks_proxy_says_what_it_needs(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("key", ["secret-1\nkey", "secret-\u043a"])
-async def test_a_key_that_no_header_can_hold_is_not_shown(key: str) -> None:
-    """The HTTP library would print it."""
+async def test_api_key_invalid_in_a_header_is_refused_without_showing_the_key(key: str) -> None:
+    """The HTTP library would print the key."""
     async with asker(base_url="http://127.0.0.1:1", api_key=key) as it:
         asked = await it.ask()
 
@@ -567,7 +573,7 @@ async def test_a_key_that_no_header_can_hold_is_not_shown(key: str) -> None:
         ("http://127.0.0.1:65536", "has a port above 65535"),
     ],
 )
-async def test_a_base_url_that_is_none_is_not_tried_again(base_url: str, fault: str) -> None:
+async def test_invalid_base_url_is_an_error_without_retries(base_url: str, fault: str) -> None:
     async with asker(base_url=base_url, api_key="k") as it:
         asked = await it.ask()
 
@@ -575,13 +581,13 @@ async def test_a_base_url_that_is_none_is_not_tried_again(base_url: str, fault: 
     assert it.waits_s == []
 
 
-def test_an_empty_base_url_means_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_base_url_means_the_default_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """`ANTHROPIC_BASE_URL=` in a file unsets it; the SDK would use the empty address."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "")
     assert base_url(Connection(base_url="", api_key="k")) == "https://api.anthropic.com"
 
 
-async def test_a_page_of_a_proxy_becomes_one_short_line() -> None:
+async def test_error_page_of_a_proxy_is_shortened_to_one_line() -> None:
     """S1-46: one line, whatever the server sends."""
     page = raw(403, b"<html>\n" + b"<p>blocked</p>\n" * 500, content_type="text/html")
     async with FakeMessagesApi(page) as api, asker(api) as it:
@@ -591,8 +597,8 @@ async def test_a_page_of_a_proxy_becomes_one_short_line() -> None:
     assert len(str(asked.error)) < 500
 
 
-async def test_the_log_says_whose_request_it_was() -> None:
-    """S0-27: the session's id is beside the request's."""
+async def test_log_record_of_a_request_has_session_and_request_id() -> None:
+    """S0-27: both in one line."""
     async with FakeMessagesApi(reply("a")) as api, asker(api) as it:
         with captured_records() as lines:
             await it.ask(request(session_id="s1"))
@@ -600,8 +606,8 @@ async def test_the_log_says_whose_request_it_was() -> None:
     assert [(line["session_id"], line["request_id"]) for line in lines] == [("s1", "req_000001")]
 
 
-async def test_a_long_reply_costs_one_event_a_piece() -> None:
-    """No event grows with the length so far: one event per delta, the text joined once."""
+async def test_long_reply_has_one_event_per_delta() -> None:
+    """No event grows with the length so far, and the text is joined once."""
     long = "0123456789" * 20_000
     with serve_in_thread(reply(long, chunk_chars=20)) as api:
         async with asker(api) as it:
@@ -611,8 +617,8 @@ async def test_a_long_reply_costs_one_event_a_piece() -> None:
     assert len(asked.events) == len(long) // 20 + 3
 
 
-async def test_the_key_of_the_request_wins() -> None:
-    """S0-25: a key that changes while the program runs."""
+async def test_api_key_of_the_request_overrides_that_of_the_connection() -> None:
+    """S0-25: for a key that changes while the program runs."""
     async with FakeMessagesApi(reply("a"), reply("b"), reply("c")) as api, asker(api) as it:
         await it.ask(request(api_key="fresh"))
         await it.ask()
@@ -623,7 +629,7 @@ async def test_the_key_of_the_request_wins() -> None:
     assert keys == ["Bearer fresh", "Bearer secret-key", "Bearer token"]
 
 
-async def test_one_policy_retries_and_requests_say_who_is_asking() -> None:
+async def test_sdk_does_not_retry_and_requests_carry_our_user_agent() -> None:
     """S1-19: the SDK's retries would multiply with ours."""
     async with (
         FakeMessagesApi(answer=lambda _got: error(529, "overloaded_error", "busy")) as api,
@@ -635,7 +641,7 @@ async def test_one_policy_retries_and_requests_say_who_is_asking() -> None:
     assert {got.headers["user-agent"].split("/")[0] for got in api.requests} == {"agent-cli"}
 
 
-async def test_a_compatible_server_gets_only_the_core_of_the_api() -> None:
+async def test_compatible_server_gets_only_the_core_fields() -> None:
     """No betas, no cache markers, no thinking, no metadata; any key is accepted."""
     async with (
         FakeMessagesApi(reply("a")) as api,
@@ -657,7 +663,7 @@ async def test_a_compatible_server_gets_only_the_core_of_the_api() -> None:
         ("temperature", {"temperature": 0.5, "model": "local-model"}),
     ],
 )
-async def test_a_field_that_a_compatible_server_refuses_is_left_out_from_then_on(
+async def test_field_refused_by_a_compatible_server_is_not_sent_again(
     field: str, options: dict[str, Any]
 ) -> None:
     """Its 400 names the field; one is enough, and the other fields are still sent."""
@@ -676,22 +682,22 @@ async def test_a_field_that_a_compatible_server_refuses_is_left_out_from_then_on
     assert all(field not in body for body in later)
 
 
-async def test_figures_missing_from_a_reply_count_nothing() -> None:
+async def test_usage_figures_missing_from_a_reply_count_as_zero() -> None:
     async with FakeMessagesApi(reply("a", usage={})) as api, asker(api) as it:
         asked = await it.ask(request(model="local-model"))
 
     assert asked.reply.usage == Usage(cost_microdollars=None)
 
 
-async def test_events_end_with_exactly_one_reply_end() -> None:
+async def test_stream_has_exactly_one_reply_end() -> None:
     async with FakeMessagesApi(reply("a")) as api, asker(api) as it:
         asked = await it.ask()
 
     assert [type(event) for event in asked.events].count(ReplyEnd) == 1
 
 
-def test_the_sdk_is_not_imported_before_it_is_asked_for() -> None:
-    """It costs over a second, and the prompt must not wait."""
+def test_creating_the_provider_does_not_import_the_sdk() -> None:
+    """The import takes over a second, and the prompt must not wait."""
     code = (
         "import sys, agent_cli.providers.anthropic_messages as m; m.AnthropicMessages();"
         "print(sorted({'anthropic', 'httpx2', 'mcp'} & set(sys.modules)))"

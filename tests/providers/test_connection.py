@@ -27,7 +27,7 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
         ("https://x/api/", "https://x/api"),
     ],
 )
-def test_the_address_is_that_of_the_server_however_it_is_written(given: str, address: str) -> None:
+def test_base_url_is_normalized_to_the_server_address(given: str, address: str) -> None:
     """C15: other clients expect `/v1`, and users copy it from there."""
     assert base_url(Connection(base_url=given)) == address
 
@@ -40,7 +40,7 @@ def test_the_address_is_that_of_the_server_however_it_is_written(given: str, add
         ("https://host/~me@home", "https://host/~me@home"),
     ],
 )
-def test_a_password_is_masked_and_a_path_is_not(address: str, shown: str) -> None:
+def test_password_in_an_address_is_masked_and_the_path_is_not(address: str, shown: str) -> None:
     """Threat 9: addresses are shown in messages and logs."""
     assert without_password(address) == shown
 
@@ -59,7 +59,7 @@ def test_a_password_is_masked_and_a_path_is_not(address: str, shown: str) -> Non
         ({"replay": Path("tape")}, ("", "env token"), "none"),
     ],
 )
-def test_the_credential_is_the_first_there_is(
+def test_first_available_credential_is_used(
     options: dict[str, Any],
     environment: tuple[str, str],
     credential: str | None,
@@ -72,8 +72,8 @@ def test_the_credential_is_the_first_there_is(
     assert known_credential(Connection(**options)) == credential
 
 
-def test_a_key_that_a_header_can_hold_is_left_as_it_is() -> None:
-    """An invalid one is refused without being shown."""
+def test_api_key_is_checked_to_be_valid_in_a_header() -> None:
+    """An invalid key is refused without being shown."""
     assert checked_key("sk-1 2") == "sk-1 2"
     for key in ("CANARY\n", "CANARY\u043a"):
         with pytest.raises(CallFailed, match="holds a line break or a character") as refused:
@@ -82,7 +82,9 @@ def test_a_key_that_a_header_can_hold_is_left_as_it_is() -> None:
         assert "CANARY" not in str(refused.value)
 
 
-def test_headers_of_the_environment_are_one_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_headers_are_read_from_the_environment_one_per_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """C15: as the SDK reads them; an invalid line is skipped."""
     monkeypatch.delenv("ANTHROPIC_CUSTOM_HEADERS", raising=False)
     assert custom_headers() == {}
@@ -92,7 +94,7 @@ def test_headers_of_the_environment_are_one_a_line(monkeypatch: pytest.MonkeyPat
     assert custom_headers() == {"X-Team": "tools", "X-At": "10:30"}
 
 
-def test_a_connection_that_is_printed_shows_no_credential() -> None:
+def test_repr_of_a_connection_shows_no_credential() -> None:
     """Threat 9: it appears in tracebacks; unset options do nothing."""
     connection = Connection(api_key="CANARY", auth_token="CANARY")
 

@@ -1,4 +1,4 @@
-"""Each error answer, as the sentence for the user and the facts the retries need."""
+"""Each error answer becomes a sentence for the user, with the facts that retries need."""
 
 from dataclasses import dataclass
 
@@ -77,7 +77,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.answer.status} {row.sentence[:30]}")
-def test_each_answer_is_one_sentence_and_says_whether_it_passes(row: Row) -> None:
+def test_each_error_answer_becomes_one_sentence_and_is_classified(row: Row) -> None:
     """S1-20, S1-46, C15: the cause, the next step, and whether a retry can help."""
     failed = refused(row.answer, asked_delay_s=3.0)
 
@@ -90,7 +90,7 @@ def test_each_answer_is_one_sentence_and_says_whether_it_passes(row: Row) -> Non
 
 
 @pytest.mark.parametrize("code", ["enforced_spend_limit_reached", "contract_spend_limit_reached"])
-def test_a_spent_limit_is_not_waited_for(code: str) -> None:
+def test_spending_limit_is_not_retryable(code: str) -> None:
     """S1-20: also if the status is that of a rate limit."""
     failed = refused(Refusal(status=429, message="no more", code=code))
 
@@ -99,10 +99,8 @@ def test_a_spent_limit_is_not_waited_for(code: str) -> None:
 
 
 @pytest.mark.parametrize(("status", "said"), [(413, "big"), (400, "prompt is too long: 9 > 8")])
-def test_a_conversation_that_does_not_fit_is_one_that_can_be_shortened(
-    status: int, said: str
-) -> None:
-    """S1-39: the code that compacts catches this one."""
+def test_too_large_conversation_becomes_context_overflow(status: int, said: str) -> None:
+    """S1-39: compaction handles this error."""
     failed = refused(Refusal(status=status, message=said, request_id="req_1"))
 
     assert isinstance(failed.error, ContextOverflow)
@@ -110,7 +108,7 @@ def test_a_conversation_that_does_not_fit_is_one_that_can_be_shortened(
     assert (failed.error.request_id, failed.retryable) == ("req_1", False)
 
 
-def test_a_page_is_told_in_one_line() -> None:
+def test_html_error_page_is_shortened_to_one_line() -> None:
     """S1-46: a proxy's page is too long to show."""
     failed = refused(answer(502, "<p>no\n" * 500))
 
@@ -119,14 +117,14 @@ def test_a_page_is_told_in_one_line() -> None:
     assert len(failed.reason) <= MAX_SAID_CHARS + len("API error (502: )")
 
 
-def test_a_failure_without_a_reason_of_its_own_is_its_error() -> None:
+def test_failure_without_a_reason_uses_the_text_of_its_error() -> None:
     failed = CallFailed(ModelError("it broke"), retryable=True)
 
     assert (failed.reason, failed.kind, failed.asked_delay_s) == ("it broke", None, None)
 
 
-def test_a_connection_that_broke_may_have_cost_once_the_request_was_sent() -> None:
-    """S1-46: and it is a transient failure."""
+def test_broken_connection_may_have_cost_only_if_the_request_was_sent() -> None:
+    """S1-46: either way the failure is transient."""
     sent, unsent = broken_off("lost", "req_1"), broken_off("lost", is_sent=False)
 
     assert str(sent) == "lost; check the network and ask again (request req_1)"
@@ -135,7 +133,7 @@ def test_a_connection_that_broke_may_have_cost_once_the_request_was_sent() -> No
     assert (sent.error.may_have_cost, unsent.error.may_have_cost) == (True, False)
 
 
-def test_a_page_in_place_of_a_stream_names_the_base_url() -> None:
+def test_web_page_in_place_of_a_stream_names_the_base_url() -> None:
     """C15: a retry brings the same page."""
     failed = not_the_api("https://x", "a web page")
 

@@ -13,21 +13,21 @@ def pauses(waited_s: list[float]) -> list[float]:
     return [gulps.pause_s(each) for each in waited_s]
 
 
-def test_a_short_reply_is_read_as_it_comes() -> None:
+def test_short_reply_is_read_without_pauses() -> None:
     """A turn that calls a tool waits for the last piece of its reply."""
     assert not any(pauses([0.002] * AFTER_PIECES))
 
 
-def test_a_long_reply_in_small_pieces_is_read_in_gulps() -> None:
+def test_long_reply_in_small_pieces_is_read_with_pauses() -> None:
     assert pauses([0.002] * (AFTER_PIECES + 2))[-2:] == [PAUSE_S, PAUSE_S]
 
 
 @pytest.mark.parametrize("waited_s", [0.0, 0.0001, PAUSE_S, 1.0])
-def test_nothing_gathers_that_is_there_already_or_comes_rarely(waited_s: float) -> None:
+def test_pieces_that_arrive_at_once_or_rarely_are_read_without_pauses(waited_s: float) -> None:
     assert not any(pauses([waited_s] * (AFTER_PIECES + 2)))
 
 
-async def test_a_long_reply_is_the_same_in_gulps() -> None:
+async def test_pauses_do_not_change_the_text_of_a_long_reply() -> None:
     text = "".join(f"{number} " for number in range(3 * AFTER_PIECES))
 
     async with FakeMessagesApi(reply(text, chunk_chars=2)) as api, asker(api) as it:

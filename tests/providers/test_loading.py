@@ -30,11 +30,11 @@ def run(then: str) -> str:
     return done.stdout
 
 
-def test_loading_does_not_hold_up_the_caller_and_leaves_the_collector_on() -> None:
+def test_preload_does_not_block_and_leaves_the_garbage_collector_on() -> None:
     """`preload` returns while the thread imports; a second call does nothing more."""
     assert run("provider._loaded()") == "False\nTrue True True\n"
 
 
-def test_the_program_can_end_while_the_client_loads() -> None:
+def test_program_can_exit_while_the_client_loads() -> None:
     """The thread is a daemon, and closing does not wait for it."""
     assert run("provider.aclose()").startswith("False\n")

@@ -37,8 +37,8 @@ def offers(api: FakeMessagesApi) -> None:
     ]
 
 
-def test_models_are_listed_with_aliases_and_when_they_retire() -> None:
-    """A line each on a pipe, everything as JSON; the key is needed."""
+def test_models_command_lists_models_with_aliases_and_retirement_dates() -> None:
+    """One line each on a pipe, all fields as JSON; the key is needed."""
     with serve_in_thread() as api:
         offers(api)
         shown = agent_cli("models", api=api)
@@ -54,8 +54,8 @@ def test_models_are_listed_with_aliases_and_when_they_retire() -> None:
     assert without.code == 2
 
 
-async def test_doctor_warns_of_a_model_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the models in use; a dated id stands for the id without date."""
+async def test_doctor_warns_of_a_model_that_retires_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only of models in use; a dated id counts as the id without the date."""
     with serve_in_thread() as api:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
@@ -78,15 +78,15 @@ async def test_doctor_warns_of_a_model_that_ends(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("answer", ["<html>", '{"data": 1}', '{"models": []}'])
-async def test_what_is_no_list_is_told_so(answer: str) -> None:
-    """Other makers' servers give all kinds of answers."""
+async def test_invalid_answer_instead_of_a_model_list_is_an_error(answer: str) -> None:
+    """Servers of other makers give all kinds of answers."""
     with serve_in_thread() as api:
         api.model_list = answer
         with pytest.raises(ModelError, match="something that is not a list of models"):
             await offered_models(Connection(base_url=api.base_url, api_key="k"))
 
 
-async def test_the_sdk_lists_the_same() -> None:
+async def test_sdk_client_lists_the_same_models() -> None:
     """For credentials that only the SDK finds."""
     with serve_in_thread() as api:
         offers(api)
@@ -98,8 +98,8 @@ async def test_the_sdk_lists_the_same() -> None:
         assert listed == [each.id for each in await offered_models(connection)]
 
 
-async def test_a_recording_is_neither_asked_nor_written_to(tmp_path: Path) -> None:
-    """It holds replies of the model."""
+async def test_model_list_neither_reads_nor_writes_a_recording(tmp_path: Path) -> None:
+    """A recording holds replies of the model only."""
     with serve_in_thread() as api:
         offers(api)
         connection = Connection(base_url=api.base_url, api_key="k", record=tmp_path / "said")
@@ -110,15 +110,15 @@ async def test_a_recording_is_neither_asked_nor_written_to(tmp_path: Path) -> No
     assert not (tmp_path / "said").exists()
 
 
-async def test_a_server_without_a_list_or_out_of_reach_is_told_so() -> None:
-    """404 from a server that has only messages; no server listens on port 9."""
+async def test_server_without_a_model_list_or_unreachable_is_an_error() -> None:
+    """404 from a server that only answers messages; no server listens on port 9."""
     with serve_in_thread() as api, pytest.raises(ModelError, match="status 404"):
         await offered_models(Connection(base_url=f"{api.base_url}/elsewhere", api_key="k"))
     with pytest.raises(ModelError, match="cannot reach"):
         await offered_models(Connection(base_url="http://127.0.0.1:9", api_key="k"))
 
 
-def test_slash_model_offers_what_the_server_offers(tmp_path: Path) -> None:
+def test_slash_model_offers_the_models_of_the_server(tmp_path: Path) -> None:
     """After the aliases, with their retirement dates."""
     with (
         serve_in_thread() as api,

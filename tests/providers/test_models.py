@@ -1,4 +1,4 @@
-"""Facts and prices, computed by hand."""
+"""Facts about models and their prices, with costs computed by hand."""
 
 import re
 
@@ -41,22 +41,22 @@ MILLION = 1_000_000
         ("somebody-elses", Usage(input_tokens=1), None),
     ],
 )
-def test_a_reply_costs_what_the_price_list_says(
+def test_cost_of_a_reply_follows_the_price_list(
     model: str, usage: Usage, microdollars: int | None
 ) -> None:
     """In whole micro-dollars; an unknown price is None, not zero."""
     assert cost_microdollars(model, usage) == microdollars
 
 
-def test_prices_carry_their_date() -> None:
+def test_price_list_has_a_date() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", prices_as_of())
 
 
-def test_an_unknown_model_gets_careful_defaults() -> None:
+def test_unknown_model_gets_conservative_defaults() -> None:
     assert model_by_id("somebody-elses") == Model("somebody-elses")
 
 
-def test_what_is_known_of_a_model() -> None:
+def test_known_model_has_the_facts_of_the_table() -> None:
     assert model_by_id("claude-sonnet-5-5") == Model(
         "claude-sonnet-5-5",
         context_window=MILLION,
@@ -68,14 +68,14 @@ def test_what_is_known_of_a_model() -> None:
     )
 
 
-def test_every_list_of_prices_ends_with_one_for_any_length() -> None:
+def test_last_price_tier_of_every_model_has_no_length_limit() -> None:
     for name, facts in model_table().models.items():
         assert all(tier.up_to_prompt_tokens for tier in facts.prices[:-1]), name
         assert not any(tier.up_to_prompt_tokens for tier in facts.prices[-1:]), name
 
 
-def test_an_unknown_model_is_doubted_and_the_nearest_one_named() -> None:
-    """It may still be used: the API knows models this table does not."""
+def test_unknown_model_id_gives_a_warning_with_the_nearest_known_id() -> None:
+    """It may still be used: the API may know models that this table does not."""
     assert doubt_about("claude-opus-5-5") == doubt_about("claude-haiku-4-5-20251001") == ""
     assert doubt_about("claude-opuss").startswith(
         "claude-opuss is not among the models known here (did you mean claude-opus"
@@ -84,19 +84,19 @@ def test_an_unknown_model_is_doubted_and_the_nearest_one_named() -> None:
 
 
 @pytest.mark.parametrize("id", ["claude-sonnet-5-5", "claude-haiku-4-5-20251001", "of-tomorrow"])
-def test_a_model_is_found_with_and_without_its_provider(id: str) -> None:
+def test_get_model_works_with_and_without_the_provider_name(id: str) -> None:
     """S3-01: as in the document's quick start; an unknown id works too."""
     assert get_model("anthropic", id) == get_model(id) == model_by_id(id)
 
 
-def test_an_unknown_provider_is_named() -> None:
-    """S0-05, C21: with the known ones."""
+def test_error_about_an_unknown_provider_lists_the_known_ones() -> None:
+    """S0-05, C21: and names the unknown one."""
     with pytest.raises(ProviderNotFound, match=r"^no provider 'openai'; there is: anthropic$"):
         get_model("openai", "gpt")
 
 
 @pytest.mark.parametrize("id", ["claude-haiku-4-5", "claude-opus-5-5", "of-tomorrow"])
-def test_a_model_made_of_its_id_gets_the_facts_that_decide_what_is_sent(id: str) -> None:
+def test_model_created_from_its_id_gets_thinking_facts_from_the_table(id: str) -> None:
     """S3-09: `Model("claude-haiku-4-5")` used to get adaptive thinking, which it refuses."""
     found, table = with_known_facts(Model(id, context_window=7)), model_by_id(id)
 
@@ -104,8 +104,8 @@ def test_a_model_made_of_its_id_gets_the_facts_that_decide_what_is_sent(id: str)
     assert (found.binds_thinking, found.context_window) == (table.binds_thinking, 7)
 
 
-def test_facts_that_were_given_are_kept() -> None:
-    """A caller's facts about a model take precedence over the table."""
+def test_model_facts_given_by_the_caller_override_the_table() -> None:
+    """The table is used only for a model created from its id alone."""
     own = Model("claude-haiku-4-5", thinking=frozenset({"adaptive"}), efforts=frozenset({"low"}))
 
     assert with_known_facts(own) == own

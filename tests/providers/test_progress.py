@@ -1,4 +1,4 @@
-"""The limit of a reply that makes no progress, with a clock the test sets."""
+"""The time limit for a reply that makes no progress, with a clock set by the test."""
 
 import asyncio
 
@@ -25,17 +25,17 @@ async def wait_after(steps: list[tuple[float, dict[str, str]]]) -> None:
         limit.note(event)
 
 
-async def test_a_long_reply_has_no_limit_as_a_whole() -> None:
+async def test_progress_limit_does_not_bound_the_whole_reply() -> None:
     """Each piece restarts the limit: an answer may take an hour."""
     await wait_after([(LIMIT_S - 1, DELTA)] * 6)
 
 
-async def test_pings_do_not_prolong_the_limit() -> None:
+async def test_pings_do_not_extend_the_progress_limit() -> None:
     with pytest.raises(CallFailed, match="the server sent no piece of the reply for 600 s"):
         await wait_after([(LIMIT_S - 1, DELTA), (LIMIT_S - 1, PING), (2, PING)])
 
 
-async def test_a_wait_ends_at_the_limit_that_the_last_piece_restarted() -> None:
+async def test_progress_limit_counts_from_the_last_piece() -> None:
     """One timer serves all waits; it was set for the first of them."""
     loop = asyncio.get_running_loop()
     limit = ProgressLimit(0.1, "the server")
@@ -50,8 +50,8 @@ async def test_a_wait_ends_at_the_limit_that_the_last_piece_restarted() -> None:
     assert loop.time() - noted_s >= 0.1
 
 
-async def test_a_wait_that_is_cancelled_stays_cancelled() -> None:
-    """Ctrl-C is no failure of the server, whether before the limit or with it."""
+async def test_cancelled_wait_raises_cancelled_error_and_not_a_timeout() -> None:
+    """Ctrl-C is no failure of the server, whether before the limit or at the same time."""
 
     async def wait(limit_s: float) -> None:
         with ProgressLimit(limit_s, "the server"):
@@ -64,8 +64,8 @@ async def test_a_wait_that_is_cancelled_stays_cancelled() -> None:
             await task
 
 
-async def test_time_between_two_waits_cancels_nothing() -> None:
-    """A reader that is slow with a piece is not cancelled while it handles it."""
+async def test_time_between_two_waits_does_not_count_as_silence() -> None:
+    """A reader that handles a piece slowly is not cancelled meanwhile."""
     limit = ProgressLimit(0.01, "the server")
     with limit:
         pass

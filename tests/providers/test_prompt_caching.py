@@ -60,8 +60,8 @@ def prompt(body: Payload) -> str:
 
 
 @pytest.mark.parametrize("calls", [1, 3, 25], ids=["one call", "three calls", "25 calls"])
-async def test_what_was_sent_in_a_turn_is_read_from_the_cache_in_the_next(calls: int) -> None:
-    """At least 95 % of it, also if one turn adds more blocks than a marker looks back."""
+async def test_next_turn_reads_the_last_request_from_the_prompt_cache(calls: int) -> None:
+    """At least 95 %, also if one turn adds more blocks than a marker looks back."""
     script = [turn(number, calls) for number in range(TURNS)]
     async with FakeMessagesApi(*script) as api:
         replies = await session(api)
@@ -73,7 +73,7 @@ async def test_what_was_sent_in_a_turn_is_read_from_the_cache_in_the_next(calls:
     assert replies[0].usage.cache_write_1h_tokens > 300
 
 
-async def test_a_request_begins_with_the_bytes_of_the_one_before() -> None:
+async def test_each_request_begins_with_the_bytes_of_the_previous_one() -> None:
     """The serialised prompt of turn n is a prefix of that of turn n+1, minus cache markers."""
     async with FakeMessagesApi(*[turn(number, 2) for number in range(TURNS)]) as api:
         await session(api)
@@ -86,7 +86,7 @@ async def test_a_request_begins_with_the_bytes_of_the_one_before() -> None:
 
 
 async def test_roles_alternate_in_every_request() -> None:
-    """S1-31: user first and last, whatever the turns add; steering is added to the results."""
+    """S1-31: user first and last, whatever the turns add; steering joins the tool results."""
     history: list[LlmMessage] = [UserMessage.of("one"), UserMessage.of("two")]
     async with FakeMessagesApi(turn(0, 2), reply("done")) as api, asker(api) as it:
         asked = await it.ask(request(*history))
@@ -109,7 +109,7 @@ async def test_thinking_is_replayed_exactly_as_received() -> None:
     assert sent == [list(said.content) for said in replies[:-1]]
 
 
-def test_never_more_than_four_markers_and_none_on_thinking() -> None:
+def test_at_most_four_cache_markers_are_sent_and_none_on_thinking() -> None:
     """The API refuses a fifth marker, and any on a thinking block."""
     history: list[LlmMessage] = [UserMessage.of("hi")]
     for number in range(TURNS):

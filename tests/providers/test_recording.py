@@ -33,8 +33,8 @@ async def recorded(path: Path) -> list[Asked]:
         return [await it.ask() for _ in range(3)]
 
 
-async def test_a_recording_plays_the_same_events_offline(tmp_path: Path) -> None:
-    """No key, and an address without a server."""
+async def test_recording_replays_the_same_events_offline(tmp_path: Path) -> None:
+    """Without a key, and with an address that has no server."""
     tape = tmp_path / "tape.jsonl"
     live = await recorded(tape)
 
@@ -51,7 +51,7 @@ def _comparable(asked: Asked) -> list[object]:
     return [type(event) if id(event) in retries else event for event in asked.events]
 
 
-async def test_a_recording_holds_nothing_of_the_requests(tmp_path: Path) -> None:
+async def test_recording_contains_nothing_of_the_requests(tmp_path: Path) -> None:
     """Neither key nor prompt; of the response only the relevant headers."""
     tape = tmp_path / "tape.jsonl"
     await recorded(tape)
@@ -68,7 +68,7 @@ async def test_a_recording_holds_nothing_of_the_requests(tmp_path: Path) -> None
     assert min(times) >= 0
 
 
-async def test_a_recording_is_the_users_alone(tmp_path: Path) -> None:
+async def test_recording_file_is_readable_by_the_user_only(tmp_path: Path) -> None:
     """It holds the model's side of the conversation; the umask is ignored."""
     before = os.umask(0)
     try:
@@ -79,7 +79,7 @@ async def test_a_recording_is_the_users_alone(tmp_path: Path) -> None:
     assert (tmp_path / "tape.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-async def test_bytes_that_are_no_text_are_recorded_too(tmp_path: Path) -> None:
+async def test_invalid_utf8_bytes_are_recorded_and_replayed(tmp_path: Path) -> None:
     """A chunk may end inside a character."""
     tape = tmp_path / "tape.jsonl"
     bad = broken(reply("x"), "bad_utf8", after=1)
@@ -94,7 +94,7 @@ async def test_bytes_that_are_no_text_are_recorded_too(tmp_path: Path) -> None:
     assert len(played.retries) == 1
 
 
-async def test_a_compressed_reply_is_recorded_as_it_came(tmp_path: Path) -> None:
+async def test_compressed_reply_is_recorded_and_replayed(tmp_path: Path) -> None:
     """Some proxies compress; the recording keeps the encoding header."""
     tape = tmp_path / "tape.jsonl"
     body = gzip.compress(
@@ -112,14 +112,14 @@ async def test_a_compressed_reply_is_recorded_as_it_came(tmp_path: Path) -> None
     assert played.reply.stop_reason == live.reply.stop_reason == "end_turn"
 
 
-async def test_a_recording_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+async def test_recording_to_an_unwritable_path_is_an_error(tmp_path: Path) -> None:
     async with asker(api_key="k", record=tmp_path / "missing" / "tape.jsonl") as it:
         asked = await it.ask()
 
     assert str(asked.error).endswith("tape.jsonl cannot be written: No such file or directory")
 
 
-async def test_a_disk_that_fills_up_ends_the_call_with_its_name() -> None:
+async def test_full_disk_while_recording_ends_the_call_and_names_the_file() -> None:
     """It used to be reported as a bug, and retried five times on a full disk."""
     full = Path("/dev/full")
     async with FakeMessagesApi(reply("hi")) as api, asker(api, record=full) as it:
@@ -129,8 +129,8 @@ async def test_a_disk_that_fills_up_ends_the_call_with_its_name() -> None:
     assert asked.retries == []
 
 
-async def test_a_recording_that_is_used_up_says_so(tmp_path: Path) -> None:
-    """At once, without retries, naming the file and the count."""
+async def test_exhausted_recording_is_an_error_without_retries(tmp_path: Path) -> None:
+    """It names the file and the number of replies."""
     tape = tmp_path / "tape.jsonl"
     async with FakeMessagesApi(reply("one")) as api, asker(api, record=tape) as it:
         await it.ask()
@@ -143,7 +143,7 @@ async def test_a_recording_that_is_used_up_says_so(tmp_path: Path) -> None:
     assert again.retries == []
 
 
-async def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
+async def test_file_that_is_not_a_recording_is_refused(tmp_path: Path) -> None:
     """At the start of the run, not in the middle of it."""
     other = tmp_path / "notes.txt"
     other.write_text("hello\n")
@@ -179,10 +179,10 @@ async def answer_of(transport: httpx2.AsyncBaseTransport) -> list[bytes]:
     return [piece async for piece in response.stream]
 
 
-async def test_a_recording_is_played_with_its_pauses_times_the_pace(
+async def test_replay_pauses_are_scaled_by_the_pace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The demo plays with pauses; a pace of 0 has none."""
+    """The demo plays with pauses; at a pace of 0 there are none."""
     lines: list[Mapping[str, object]] = [
         START,
         chunk(0.5, "a"),
@@ -204,8 +204,8 @@ async def test_a_recording_is_played_with_its_pauses_times_the_pace(
     assert waits_s == [1.0, 0.5, 0.0, 0.0, 0.0, 0.0]
 
 
-async def test_a_recording_that_breaks_off_is_played_to_there(tmp_path: Path) -> None:
-    """A recorded break is replayed; after a kill the recording just ends."""
+async def test_truncated_or_broken_recording_replays_up_to_the_break(tmp_path: Path) -> None:
+    """A recorded break is raised again; after a kill the recording just ends."""
     killed = ReplayTransport(
         tape_of(tmp_path / "killed.jsonl", START, chunk(0, "a"), START, chunk(0, "b"))
     )
@@ -225,7 +225,7 @@ async def test_a_recording_that_breaks_off_is_played_to_there(tmp_path: Path) ->
         ({"type": "request"}, "does not match any of the expected tags"),
     ],
 )
-def test_a_line_that_no_recording_holds_is_refused(
+def test_recording_with_an_invalid_line_is_refused(
     line: dict[str, object], fault: str, tmp_path: Path
 ) -> None:
     """A recording of another version is not replayed in part."""
@@ -266,10 +266,10 @@ class Served(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
         self.closed += 1
 
 
-async def test_what_passes_is_written_as_it_comes(
+async def test_recording_contains_chunks_with_times_and_relevant_headers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bytes, times and relevant headers; no secret, and nothing from before."""
+    """No secret, and nothing of an older recording in the file."""
     clock = iter([10.0, 10.25, 10.333333])
     monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     tape = tmp_path / "tape.jsonl"
@@ -297,7 +297,7 @@ async def test_what_passes_is_written_as_it_comes(
     ]
 
 
-async def test_a_connection_that_breaks_is_recorded_and_raised(tmp_path: Path) -> None:
+async def test_broken_connection_is_recorded_and_raised(tmp_path: Path) -> None:
     """It is replayed as a break, not as an end."""
     tape = tmp_path / "tape.jsonl"
     transport = RecordTransport(Served(b"a", httpx2.ReadTimeout("late")), tape)

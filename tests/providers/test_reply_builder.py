@@ -1,4 +1,4 @@
-"""Blocks and figures from raw events, and the conditions of a broken reply."""
+"""Raw events become blocks and usage figures; which events make a reply broken."""
 
 import json
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ def tool_input(*pieces: str, given: Json = None) -> Json:
         (('{"a": "\\ud83d', '\\ude00"}'), {"a": "😀"}),
     ],
 )
-def test_arguments_are_parsed_when_their_block_ends(
+def test_tool_arguments_are_parsed_at_the_end_of_their_block(
     pieces: tuple[str, ...], arguments: Json
 ) -> None:
     """Anything but a serializable JSON object is kept as text for the model."""
@@ -64,7 +64,7 @@ def test_arguments_are_parsed_when_their_block_ends(
 
 
 @pytest.mark.parametrize("depth", [100, 700, 3_000])
-def test_brackets_without_end_are_text_for_the_model(depth: int) -> None:
+def test_deeply_nested_tool_arguments_are_kept_as_text(depth: int) -> None:
     """Parsing, recording and sending a repetitive model's output recurse into the nesting."""
     deep = f'{{"a": {"[" * depth}{"]" * depth}}}'
     deepest = f'{{"a": {"[" * 99}{"]" * 99}}}'
@@ -74,12 +74,12 @@ def test_brackets_without_end_are_text_for_the_model(depth: int) -> None:
     assert tool_input(deepest) == json.loads(deepest)
 
 
-def test_arguments_that_came_with_the_start_are_kept() -> None:
+def test_tool_arguments_in_the_block_start_are_kept() -> None:
     assert tool_input(given={"a": 1}) == {"a": 1}
 
 
-def test_a_call_without_an_id_gets_one() -> None:
-    """Some servers leave it empty, and the result must refer to an id."""
+def test_tool_call_without_an_id_gets_a_generated_id() -> None:
+    """Some servers leave the id empty, and the result must refer to one."""
     builder = built(START)
     block: Payload = {"type": "tool_use", "id": "", "name": "n", "input": {}}
     (event,) = builder.feed({"type": "content_block_start", "index": 0, "content_block": block})
@@ -88,7 +88,7 @@ def test_a_call_without_an_id_gets_one() -> None:
     assert event.id.startswith("toolu_")
 
 
-def test_citations_and_compactions_are_collected() -> None:
+def test_citation_and_compaction_deltas_are_collected() -> None:
     cited = reply_of(
         {"type": "text", "text": "", "citations": None},
         [
@@ -108,8 +108,8 @@ def test_citations_and_compactions_are_collected() -> None:
     )
 
 
-def test_figures_of_the_end_replace_those_of_the_start() -> None:
-    """They are cumulative; null means unchanged. Cache writes are split by lifetime."""
+def test_usage_at_the_end_replaces_usage_at_the_start() -> None:
+    """The figures are cumulative; null means unchanged. Cache writes are split by lifetime."""
     usage: Payload = {
         "input_tokens": None,
         "output_tokens": 50,
@@ -127,7 +127,7 @@ def test_figures_of_the_end_replace_those_of_the_start() -> None:
     assert (found.usage.cache_write_5m_tokens, found.usage.cache_write_1h_tokens) == (20, 10)
 
 
-def test_cache_writes_without_a_split_are_of_the_usual_lifetime() -> None:
+def test_cache_writes_without_a_split_count_as_five_minute_writes() -> None:
     """Older and compatible servers give one figure."""
     usage: Payload = {"cache_creation_input_tokens": 30}
 
@@ -150,8 +150,8 @@ def test_blocks_are_ordered_by_index() -> None:
     assert [block["text"] for block in builder.reply().content] == ["0", "1"]
 
 
-def test_a_block_whose_end_is_missing_ends_with_the_reply() -> None:
-    """Some servers never send its end."""
+def test_block_without_an_end_event_ends_with_the_reply() -> None:
+    """Some servers never send this event."""
     block: Payload = {"type": "text", "text": "said"}
     start = {"type": "content_block_start", "index": 0, "content_block": block}
 
@@ -159,7 +159,7 @@ def test_a_block_whose_end_is_missing_ends_with_the_reply() -> None:
 
 
 @pytest.mark.parametrize("end", [(), (END,), (STOP,)])
-def test_complete_means_a_stop_reason_and_message_stop(end: tuple[Payload, ...]) -> None:
+def test_reply_is_complete_with_a_stop_reason_and_message_stop(end: tuple[Payload, ...]) -> None:
     assert not built(START, *end).complete
     assert built(START, END, STOP).complete
 
@@ -175,6 +175,6 @@ def test_complete_means_a_stop_reason_and_message_stop(end: tuple[Payload, ...])
         {"type": "message_start", "message": None},
     ],
 )
-def test_an_event_that_does_not_fit_breaks_the_reply(event: Payload) -> None:
+def test_inconsistent_event_raises_broken_reply(event: Payload) -> None:
     with pytest.raises(BrokenReply):
         built(START, event)

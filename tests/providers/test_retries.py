@@ -1,4 +1,4 @@
-"""Retries over a real connection with recorded waits: the table, server headers, the limits."""
+"""Retries over a real connection with recorded waits: wait table, server headers, limits."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from tests.providers.asking import asker, request
 RATE_LIMIT = error(429, "rate_limit_error", "Slow down")
 
 
-async def test_a_rate_limit_is_waited_out_by_the_table() -> None:
+async def test_rate_limit_is_retried_with_doubling_waits() -> None:
     """S1-19: 10, 20, 40, 80, 160, together 310 s; the sixth failure is the last."""
     async with FakeMessagesApi(*[RATE_LIMIT] * 7) as api, asker(api) as it:
         asked = await it.ask()
@@ -30,8 +30,8 @@ async def test_a_rate_limit_is_waited_out_by_the_table() -> None:
     assert asked.error.status == 429
 
 
-async def test_each_wait_is_announced_before_it_begins() -> None:
-    """S1-21: attempt and wait, once per retry, before the wait."""
+async def test_each_retry_is_announced_before_its_wait() -> None:
+    """S1-21: attempt and wait, once per retry."""
     waits_at_announcement: list[int] = []
     async with FakeMessagesApi(RATE_LIMIT, RATE_LIMIT, reply("hi")) as api, asker(api) as it:
         announced: list[Retrying] = []
@@ -46,8 +46,8 @@ async def test_each_wait_is_announced_before_it_begins() -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 504, 529])
-async def test_other_passing_failures_start_at_one_second(status: int) -> None:
-    """S1-20, C15: the wider table."""
+async def test_waits_for_other_transient_failures_start_at_one_second(status: int) -> None:
+    """S1-20, C15: for all transient statuses."""
     busy = error(status, "overloaded_error", "busy")
     async with FakeMessagesApi(busy, busy, reply("hi")) as api, asker(api) as it:
         asked = await it.ask()
@@ -56,8 +56,8 @@ async def test_other_passing_failures_start_at_one_second(status: int) -> None:
     assert it.waits_s == [1, 2]
 
 
-async def test_a_rate_limit_in_the_middle_of_a_reply_restarts_it() -> None:
-    """S1-22: the table of 429, and the text so far is void."""
+async def test_rate_limit_during_a_reply_restarts_the_reply() -> None:
+    """S1-22: with the waits of status 429; the text so far is void."""
     half = broken(reply("half of it"), "rate_limit")
     async with FakeMessagesApi(half, reply("whole")) as api, asker(api) as it:
         asked = await it.ask()
@@ -69,7 +69,7 @@ async def test_a_rate_limit_in_the_middle_of_a_reply_restarts_it() -> None:
 @pytest.mark.parametrize(
     "kind", ["overloaded_error", "api_error", "timeout_error", "rate_limit_error"]
 )
-async def test_an_error_that_passes_restarts_a_reply_that_had_begun(kind: str) -> None:
+async def test_transient_error_event_in_a_stream_restarts_the_reply(kind: str) -> None:
     """S1-22, C15: the status was 200, so only the kind of the error shows that it is transient."""
     failed = {"type": "error", "error": {"type": kind, "message": "not now"}}
     lines = b'event: message_start\ndata: {"type": "ping"}\n\n'
@@ -92,8 +92,10 @@ async def test_an_error_that_passes_restarts_a_reply_that_had_begun(kind: str) -
         ({"retry-after": "-1"}, 10),
     ],
 )
-async def test_the_wait_the_server_asks_for_wins(headers: dict[str, str], wait_s: float) -> None:
-    """S0-29, C15: milliseconds before seconds before the table."""
+async def test_retry_after_header_overrides_the_wait_table(
+    headers: dict[str, str], wait_s: float
+) -> None:
+    """S0-29, C15: milliseconds have precedence over seconds; invalid values are ignored."""
     slow = error(429, "rate_limit_error", "Slow down", headers=headers)
     async with FakeMessagesApi(slow, reply("hi")) as api, asker(api) as it:
         await it.ask()
@@ -101,7 +103,7 @@ async def test_the_wait_the_server_asks_for_wins(headers: dict[str, str], wait_s
     assert it.waits_s == [wait_s]
 
 
-def test_the_wait_may_be_given_as_a_date() -> None:
+def test_retry_after_header_may_be_a_date() -> None:
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
     later = format_datetime(now + timedelta(seconds=42), usegmt=True)
 
@@ -111,8 +113,10 @@ def test_the_wait_may_be_given_as_a_date() -> None:
 
 
 @pytest.mark.parametrize(("asked_s", "waits_s"), [("60", [60]), ("61", [])])
-async def test_a_wait_above_the_limit_is_not_slept(asked_s: str, waits_s: list[float]) -> None:
-    """S0-29: a typed error has the requested delay."""
+async def test_requested_wait_above_the_limit_is_an_error(
+    asked_s: str, waits_s: list[float]
+) -> None:
+    """S0-29: a typed error that names the delay."""
     slow = error(429, "rate_limit_error", "Slow down", headers={"retry-after": asked_s})
     async with FakeMessagesApi(slow, reply("hi")) as api, asker(api) as it:
         asked = await it.ask()
@@ -127,7 +131,7 @@ async def test_a_wait_above_the_limit_is_not_slept(asked_s: str, waits_s: list[f
 @pytest.mark.parametrize(
     ("allowed_ms", "asked_s", "waits_s"), [(2_000, "3", []), (90_000, "61", [61])]
 )
-async def test_a_request_may_name_the_longest_wait_itself(
+async def test_request_may_set_its_own_maximum_retry_delay(
     allowed_ms: int, asked_s: str, waits_s: list[float]
 ) -> None:
     """S0-29, S0-54: an agent's max_retry_delay_ms counts, shorter or longer than the policy's."""
@@ -140,7 +144,7 @@ async def test_a_request_may_name_the_longest_wait_itself(
 
 
 @pytest.mark.parametrize("code", sorted(SPEND_LIMITS))
-async def test_a_spend_limit_is_never_waited_out(code: str) -> None:
+async def test_spend_limit_is_never_retried(code: str) -> None:
     """It does not end by itself, whatever the headers say."""
     spent = error(429, "rate_limit_error", "x", code=code, headers={"x-should-retry": "true"})
     async with FakeMessagesApi(spent) as api, asker(api) as it:
@@ -150,7 +154,9 @@ async def test_a_spend_limit_is_never_waited_out(code: str) -> None:
 
 
 @pytest.mark.parametrize(("status", "said", "requests"), [(400, "true", 2), (529, "false", 1)])
-async def test_the_server_may_say_whether_to_retry(status: int, said: str, requests: int) -> None:
+async def test_should_retry_header_decides_whether_to_retry(
+    status: int, said: str, requests: int
+) -> None:
     answer = error(status, "api_error", "x", headers={"x-should-retry": said})
     async with FakeMessagesApi(answer, reply("hi")) as api, asker(api) as it:
         await it.ask()
@@ -158,8 +164,8 @@ async def test_the_server_may_say_whether_to_retry(status: int, said: str, reque
     assert len(api.requests) == requests
 
 
-async def test_jitter_draws_each_wait_between_nothing_and_the_table() -> None:
-    """S1-23, C15: off is the exact table, full stays within its band."""
+async def test_full_jitter_draws_each_wait_between_zero_and_the_table() -> None:
+    """S1-23, C15: without jitter the waits are exactly those of the table."""
     policy = RetryPolicy(jitter="full")
     async with FakeMessagesApi(*[RATE_LIMIT] * 6) as api, asker(api, retry=policy) as it:
         await it.ask()
@@ -171,8 +177,8 @@ async def test_jitter_draws_each_wait_between_nothing_and_the_table() -> None:
     assert policy.wait_s(2, rate_limited=True, random_share=0.5) == 10
 
 
-async def test_the_numbers_of_the_table_are_settings() -> None:
-    """C15: max, first wait, factor."""
+async def test_retry_count_first_wait_and_factor_are_configurable() -> None:
+    """C15: `max`, `base_s` and `factor`."""
     policy = RetryPolicy(max=2, base_s=3, factor=3)
     async with FakeMessagesApi(*[RATE_LIMIT] * 3) as api, asker(api, retry=policy) as it:
         asked = await it.ask()
@@ -181,7 +187,7 @@ async def test_the_numbers_of_the_table_are_settings() -> None:
     assert [retry.max_attempts for retry in asked.retries] == [2, 2]
 
 
-async def test_no_retries_means_none() -> None:
+async def test_retry_max_of_zero_disables_retries() -> None:
     async with FakeMessagesApi(RATE_LIMIT) as api, asker(api, retry=RetryPolicy(max=0)) as it:
         asked = await it.ask()
 
@@ -190,7 +196,7 @@ async def test_no_retries_means_none() -> None:
     assert asked.error.status == 429
 
 
-async def test_retries_count_through_different_failures() -> None:
+async def test_retries_are_counted_across_different_failures() -> None:
     """One budget for the call; each wait uses the base of its own failure."""
     busy = error(529, "overloaded_error", "busy")
     answers = (busy, RATE_LIMIT, broken(reply("x"), "drop"), reply("hi"))
@@ -212,8 +218,10 @@ async def test_retries_count_through_different_failures() -> None:
         (error(408, "timeout_error", "late"), "connection"),
     ],
 )
-async def test_only_the_failures_named_are_waited_out(answer: Answer, kind: FailureKind) -> None:
-    """C15: each of the four words alone, and all except it."""
+async def test_only_configured_kinds_of_failures_are_retried(
+    answer: Answer, kind: FailureKind
+) -> None:
+    """C15: each of the four kinds alone, and all the others without it."""
     others: tuple[FailureKind, ...] = tuple(
         other for other in get_args(FailureKind) if other != kind
     )
@@ -228,7 +236,7 @@ async def test_only_the_failures_named_are_waited_out(answer: Answer, kind: Fail
 
 
 @pytest.mark.parametrize("asked_s", ["5", "900"])
-async def test_a_server_whose_word_does_not_count_is_asked_again_by_the_table(asked_s: str) -> None:
+async def test_retry_after_is_ignored_when_respect_retry_after_is_off(asked_s: str) -> None:
     """C15: neither a shorter wait nor the limit of longer ones applies."""
     busy = error(429, "rate_limit_error", "slow", headers={"retry-after": asked_s})
     policy = RetryPolicy(respect_retry_after=False)

@@ -1,4 +1,4 @@
-"""The event stream format."""
+"""The event stream format (server-sent events)."""
 
 import pytest
 
@@ -15,7 +15,7 @@ STREAM = (
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
-def test_events_do_not_depend_on_where_the_network_cuts(size: int) -> None:
+def test_events_are_parsed_wherever_the_network_splits_the_stream(size: int) -> None:
     """Inside a character, a line ending, a name; an incomplete event is dropped."""
     decoder = EventDecoder()
     pieces = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]

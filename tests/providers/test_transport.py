@@ -1,4 +1,4 @@
-"""The HTTP layer of both clients: its limits, its sockets, and its failures as sentences."""
+"""The HTTP layer of both clients: its limits, its sockets, and the wording of its failures."""
 
 import asyncio
 import errno
@@ -94,10 +94,10 @@ AGAIN = "; check the network and ask again"
         ),
     ],
 )
-def test_a_call_without_a_reply_says_why_and_is_tried_again(
+def test_connection_failure_names_its_cause_and_is_retryable(
     error: Exception, sentence: str, *, may_have_cost: bool
 ) -> None:
-    """S1-46, C15: the most informative words, and whether the server may have the request."""
+    """S1-46, C15: in the most informative words, and whether the server may have the request."""
     failed = connection_failure(error, "https://x")
 
     assert str(failed) == sentence
@@ -105,7 +105,7 @@ def test_a_call_without_a_reply_says_why_and_is_tried_again(
     assert failed.error.may_have_cost is may_have_cost
 
 
-def test_errors_that_name_each_other_as_their_cause_have_an_end() -> None:
+def test_circular_exception_causes_are_handled() -> None:
     """Libraries may raise an error from one that it caused."""
     one, other = httpx2.ConnectError(""), ValueError("twisted")
     one.__cause__, other.__context__ = other, one
@@ -114,7 +114,7 @@ def test_errors_that_name_each_other_as_their_cause_have_an_end() -> None:
 
 
 def test_an_untrusted_certificate_is_not_retried() -> None:
-    """Waiting does not help; the message says where to look."""
+    """Waiting does not help; the message says what to check."""
     distrust = ssl.SSLCertVerificationError(1, "certificate verify failed")
     distrust.verify_message = "self-signed certificate"
 
@@ -127,8 +127,8 @@ def test_an_untrusted_certificate_is_not_retried() -> None:
     assert not failed.retryable
 
 
-def test_an_error_with_a_sentence_of_its_own_keeps_it() -> None:
-    """A used-up recording is no network fault."""
+def test_model_error_in_the_transport_is_kept_unchanged() -> None:
+    """For example, an exhausted recording is no network fault."""
     error = ModelError("the recording holds no more")
 
     failed = connection_failure(error, "https://x")
@@ -145,15 +145,15 @@ def test_an_error_with_a_sentence_of_its_own_keeps_it() -> None:
         (httpx2.ReadError(""), "the connection broke in the reply (ReadError)"),
     ],
 )
-def test_a_reply_that_breaks_says_how(error: httpx2.RequestError, reason: str) -> None:
-    """C15: an error without words is named by its type; the request's id is included."""
+def test_failure_during_a_reply_names_its_cause(error: httpx2.RequestError, reason: str) -> None:
+    """C15: an error without a message is named by its type; the request's id is included."""
     failed = broken_reply(error, Connection(read_timeout_s=7.5), "req_1")
 
     assert (failed.reason, failed.retryable) == (reason, True)
     assert (failed.error.request_id, failed.error.may_have_cost) == ("req_1", True)
 
 
-async def test_only_the_silence_of_a_reply_is_the_users_to_limit() -> None:
+async def test_read_timeout_is_configurable_and_connect_timeout_is_short() -> None:
     """C15: an absent server is noticed in seconds, a slow model is waited for."""
     async with http_client(Connection(read_timeout_s=700)) as client:
         limits = client.timeout
@@ -164,7 +164,7 @@ async def test_only_the_silence_of_a_reply_is_the_users_to_limit() -> None:
     assert limits.write == limits.pool == 60
 
 
-async def test_a_body_whose_end_is_held_back_is_not_waited_for() -> None:
+async def test_finishing_a_reply_does_not_wait_for_the_end_of_the_body() -> None:
     """C15: the reply is complete with its last event; the connection is dropped instead."""
 
     async def chunks() -> AsyncGenerator[bytes]:
@@ -189,8 +189,8 @@ async def server(heard: list[bytes]) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
 
 
-async def test_a_connection_that_a_router_forgot_is_noticed_within_six_minutes() -> None:
-    """C15: not at the next prompt; systems without the option leave it out."""
+async def test_tcp_keepalive_detects_a_dead_connection_within_six_minutes() -> None:
+    """C15: not only at the next prompt; systems without the option leave it out."""
     async with (
         server([]) as address,
         http_client(Connection()) as client,
@@ -207,7 +207,7 @@ async def test_a_connection_that_a_router_forgot_is_noticed_within_six_minutes()
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
-async def test_a_proxy_of_the_environment_is_used(
+async def test_proxy_from_the_environment_is_used(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C15: a custom transport would bypass it."""

@@ -32,7 +32,7 @@ async def sent(*messages: Any, **options: Any) -> ReceivedRequest:
     return api.requests[0]
 
 
-async def test_a_request_carries_system_history_and_tools_and_streams() -> None:
+async def test_request_body_has_system_history_and_tools_and_streams() -> None:
     """S1-18, S1-45: always streaming; the whole body, so that nothing is added unnoticed."""
     got = await sent(
         UserMessage.of("hi"),
@@ -72,14 +72,14 @@ async def test_a_request_carries_system_history_and_tools_and_streams() -> None:
     assert got.headers["anthropic-beta"] == BINDING_BETA
 
 
-async def test_what_is_not_set_is_not_sent() -> None:
+async def test_options_that_are_not_set_are_not_sent() -> None:
     """S0-25, C20: no temperature, no session, no empty field."""
     got = await sent()
 
     assert not {"temperature", "metadata", "system", "tools", "output_config"} & set(got.body)
 
 
-async def test_a_temperature_that_is_set_is_sent() -> None:
+async def test_temperature_is_sent_if_set() -> None:
     """S0-25, C20: the SDK no longer has a parameter for it, but compatible servers do."""
     async with FakeMessagesApi() as api, asker(api) as it:
         await it.ask(request(temperature=0.5))
@@ -87,20 +87,20 @@ async def test_a_temperature_that_is_set_is_sent() -> None:
     assert api.requests[0].body["temperature"] == 0.5
 
 
-async def test_more_tokens_than_the_model_can_write_are_not_asked_for() -> None:
+async def test_max_tokens_is_limited_to_what_the_model_can_write() -> None:
     """The API would answer 400."""
     got = await sent(max_tokens=1_000_000, model="claude-haiku-4-5")
 
     assert got.body["max_tokens"] == 64_000
 
 
-async def test_the_hour_marker_is_on_the_tools_when_there_is_no_system_prompt() -> None:
+async def test_one_hour_cache_marker_is_on_the_tools_without_a_system_prompt() -> None:
     got = await sent(tools=(READ,))
 
     assert got.body["tools"][0]["cache_control"] == HOUR
 
 
-async def test_the_session_id_is_the_same_through_retries() -> None:
+async def test_session_id_is_the_same_in_all_retries() -> None:
     """S0-27: each attempt names its session."""
     async with FakeMessagesApi(answer=_always_overloaded) as api, asker(api) as it:
         await it.ask(request(session_id="s1"))
@@ -144,7 +144,7 @@ LEVELS: list[tuple[str, ThinkingLevel | None, dict[str, Any] | str]] = [
 async def test_each_thinking_level_is_sent_or_refused(
     model: str, level: ThinkingLevel | None, expected: dict[str, Any] | str
 ) -> None:
-    """S3-09: six levels; each is a fragment of the request or a clear `the model cannot`."""
+    """S3-09: all six levels; each becomes request fields or a clear "the model cannot"."""
     async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
         asked = await it.ask(request(model=model, thinking_level=level))
 
@@ -160,7 +160,9 @@ async def test_each_thinking_level_is_sent_or_refused(
 @pytest.mark.filterwarnings("ignore:The model 'claude-sonnet-4-5' is deprecated")
 @pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh", None])
 @pytest.mark.parametrize("model", sorted(model_table().models))
-async def test_no_level_makes_an_invalid_request(model: str, level: ThinkingLevel | None) -> None:
+async def test_no_thinking_level_makes_an_invalid_request(
+    model: str, level: ThinkingLevel | None
+) -> None:
     """S3-09: whatever we know of a model, the API accepts it or we refuse first."""
     async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
         asked = await it.ask(request(model=model, thinking_level=level))
@@ -169,7 +171,7 @@ async def test_no_level_makes_an_invalid_request(model: str, level: ThinkingLeve
     assert len(api.requests) == (0 if asked.error else 1)
 
 
-async def test_budgets_per_level_can_be_set() -> None:
+async def test_thinking_budget_of_each_level_is_configurable() -> None:
     """S0-28: for models with a thinking budget."""
     budgets = {"low": 3000, "high": 10}
     low = await sent(model="claude-haiku-4-5", thinking_level="low", thinking_budgets=budgets)
@@ -179,7 +181,7 @@ async def test_budgets_per_level_can_be_set() -> None:
     assert high.body["thinking"]["budget_tokens"] == 1024
 
 
-def test_a_limit_without_room_to_think_is_refused() -> None:
+def test_max_tokens_too_small_for_thinking_is_an_error() -> None:
     """The budget must be at least 1,024 and below max_tokens."""
     asked = request(model="claude-haiku-4-5", thinking_level="low", max_tokens=1000)
 
@@ -187,7 +189,7 @@ def test_a_limit_without_room_to_think_is_refused() -> None:
         thinking_parameters(asked, compat=False)
 
 
-def test_compatible_servers_think_only_when_asked_to() -> None:
+def test_compatible_servers_get_thinking_only_if_a_level_is_set() -> None:
     unknown = request(model="local", thinking_level="low")
 
     assert thinking_parameters(request(), compat=True) == {}
@@ -196,14 +198,14 @@ def test_compatible_servers_think_only_when_asked_to() -> None:
     }
 
 
-def test_a_dated_id_is_the_same_model() -> None:
+def test_dated_model_id_has_the_facts_of_the_undated_one() -> None:
     dated = model_by_id("claude-haiku-4-5-20251001")
 
     assert dated.id == "claude-haiku-4-5-20251001"
     assert dated.thinking == model_by_id("claude-haiku-4-5").thinking
 
 
-async def test_keys_keep_their_order_on_the_wire() -> None:
+async def test_json_keys_keep_their_order_in_the_request() -> None:
     """A cached prefix is compared byte by byte."""
     arguments: dict[str, Json] = {"z": 1, "a": {"y": 1.0, "b": "é"}}
     call: dict[str, Json] = {**CALL, "input": arguments}
@@ -214,7 +216,7 @@ async def test_keys_keep_their_order_on_the_wire() -> None:
     assert written.encode() in got.raw
 
 
-def test_a_model_made_of_its_id_alone_is_sent_what_it_accepts() -> None:
+def test_model_created_from_its_id_is_sent_supported_thinking_only() -> None:
     """S3-09: this one refuses adaptive thinking and effort."""
     asked = replace(request(thinking_level="low"), model=Model("claude-haiku-4-5"))
 
@@ -223,8 +225,8 @@ def test_a_model_made_of_its_id_alone_is_sent_what_it_accepts() -> None:
     }
 
 
-async def test_a_task_budget_is_sent_to_models_that_take_one() -> None:
-    """Beside the effort, with its beta; a budget below the API's minimum is not sent."""
+async def test_task_budget_is_sent_to_models_that_support_task_budgets() -> None:
+    """Next to the effort, with its beta; a budget below the API's minimum is not sent."""
     with_effort = await sent(UserMessage.of("hi"), task_budget=50_000, thinking_level="low")
     too_small = await sent(UserMessage.of("hi"), task_budget=19_999)
     without = await sent(UserMessage.of("hi"), task_budget=50_000, model="claude-sonnet-5")

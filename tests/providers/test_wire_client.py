@@ -83,7 +83,7 @@ async def test_both_clients_send_the_same_request(
     assert that_matter(ours.headers) == that_matter(theirs.headers)
 
 
-async def test_a_key_for_one_request_is_sent_by_both_clients() -> None:
+async def test_both_clients_use_the_api_key_of_a_request_once() -> None:
     """S0-25: the next request uses the connection's key again."""
     sent = parameters(request(), compat=False)
     async with FakeMessagesApi(*[reply("a")] * 4) as api:
@@ -111,7 +111,7 @@ REFUSALS: list[tuple[int, str, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("status", "body", "headers"), REFUSALS)
-async def test_both_clients_tell_a_refusal_with_the_same_facts(
+async def test_both_clients_report_a_refusal_with_the_same_facts(
     status: int, body: str, headers: dict[str, str]
 ) -> None:
     """S1-46, C15: the facts shown, logged, and used by retries; no secret among them."""
@@ -157,8 +157,8 @@ def facts_of(failed: CallFailed) -> dict[str, object]:
         (b'{"error": {"message": "odd", "details": {"error_code": 7}}}', "odd"),
     ],
 )
-async def test_a_refusal_in_another_form_is_told_with_what_there_is(body: bytes, said: str) -> None:
-    """C15: servers of other makers have their own forms."""
+async def test_refusal_in_an_unknown_format_is_shown_as_received(body: bytes, said: str) -> None:
+    """C15: servers of other makers have their own formats."""
     async with FakeMessagesApi(raw(400, body)) as api, asker(api) as it:
         asked = await it.ask()
 
@@ -168,7 +168,7 @@ async def test_a_refusal_in_another_form_is_told_with_what_there_is(body: bytes,
 
 
 @pytest.mark.parametrize("is_small", [True, False])
-async def test_a_request_that_never_left_cannot_have_cost(*, is_small: bool) -> None:
+async def test_request_that_was_never_sent_cannot_have_cost(*, is_small: bool) -> None:
     """S1-46: both clients name the address, without the SDK's own words."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         connection = Connection(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}", api_key="k")
@@ -184,7 +184,7 @@ async def test_a_request_that_never_left_cannot_have_cost(*, is_small: bool) -> 
 
 
 @pytest.mark.parametrize("environment", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
-async def test_a_credential_of_the_environment_needs_no_sdk(
+async def test_credential_from_the_environment_is_used_without_the_sdk(
     environment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(environment, "from-outside")
@@ -218,8 +218,8 @@ async def test_a_password_in_the_address_is_not_shown(
     assert "CANARY" not in str(asked.error)
 
 
-async def test_both_clients_name_the_server_in_the_same_way() -> None:
-    """Messages show it: without a password and without the clients' suffixes."""
+async def test_both_clients_show_the_same_server_address() -> None:
+    """Messages show it, without a password and without the clients' suffixes."""
     connection = Connection(base_url="http://me:CANARY@x/v1/", api_key="k")
     clients: list[Client] = [WireClient(connection, "k"), SdkClient(connection)]
 
@@ -230,7 +230,7 @@ async def test_both_clients_name_the_server_in_the_same_way() -> None:
 
 @pytest.mark.parametrize("is_small", [True, False])
 @pytest.mark.parametrize("content_type", ["text/event-stream; charset=utf-8", "text/html"])
-async def test_both_clients_say_what_kind_of_answer_it_is(
+async def test_both_clients_report_the_content_type_of_the_answer(
     content_type: str, *, is_small: bool
 ) -> None:
     """C15: this identifies a page in place of a stream."""

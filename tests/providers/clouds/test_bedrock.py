@@ -1,4 +1,4 @@
-"""Amazon Bedrock: signed as AWS checks it, with its own names, and with AWS's own remedies."""
+"""Amazon Bedrock: signatures that AWS accepts, Bedrock's model names, and AWS's remedies."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def _no_machine_role(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("token", [None, "a-session-token/+=="])
-async def test_a_request_is_signed_as_aws_checks_it(
+async def test_bedrock_request_has_a_valid_aws_signature(
     token: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key for Anthropic's own API must not be sent."""
@@ -61,8 +61,8 @@ async def test_a_request_is_signed_as_aws_checks_it(
     assert FOREIGN not in str(api.requests[0].headers)
 
 
-async def test_a_secret_that_is_wrong_is_refused() -> None:
-    """Guards the test above: its door can tell signatures apart."""
+async def test_bedrock_request_signed_with_a_wrong_secret_is_refused() -> None:
+    """Guards the test above: the test server can tell signatures apart."""
     async with FakeMessagesApi(door=bedrock(AwsKeys(secret_key="another"))) as api:
         asked = await asked_of(api)
 
@@ -70,8 +70,8 @@ async def test_a_secret_that_is_wrong_is_refused() -> None:
     assert len(api.requests) == 1
 
 
-async def test_a_bedrock_key_is_sent_as_bearer() -> None:
-    """It comes before the AWS keys, as in AWS's own tools."""
+async def test_bedrock_key_is_sent_as_a_bearer_token() -> None:
+    """It has precedence over AWS keys, as in AWS's own tools."""
     given = {**ENVIRONMENT, "AWS_BEARER_TOKEN_BEDROCK": "bedrock-key"}
     async with FakeMessagesApi(reply("hi"), door=bedrock(bearer="bedrock-key")) as api:
         asked = await asked_of(api, given)
@@ -79,7 +79,7 @@ async def test_a_bedrock_key_is_sent_as_bearer() -> None:
     assert asked.text == "hi"
 
 
-async def test_the_hosts_key_of_a_request_replaces_the_credentials() -> None:
+async def test_api_key_of_a_request_replaces_the_bedrock_credentials() -> None:
     async with (
         FakeMessagesApi(reply("hi"), door=bedrock(bearer="of-the-host")) as api,
         asker(platform=BEDROCK, variables=variables(api)) as it,
@@ -89,8 +89,8 @@ async def test_the_hosts_key_of_a_request_replaces_the_credentials() -> None:
     assert asked.text == "hi"
 
 
-async def test_what_bedrock_lacks_is_left_out_and_the_cache_used_all_the_same() -> None:
-    """No cache marker for the whole request; the last block has one instead."""
+async def test_bedrock_request_marks_the_last_block_for_caching() -> None:
+    """Bedrock refuses a cache marker for the whole request."""
     said = AssistantMessage(content=({"type": "text", "text": "hello"},))
     history = (UserMessage.of("hi"), said, UserMessage.of("go on"))
     async with (
@@ -110,10 +110,10 @@ async def test_what_bedrock_lacks_is_left_out_and_the_cache_used_all_the_same() 
     ]
 
 
-async def test_keys_and_region_come_from_a_profile_and_are_renewed(
+async def test_aws_keys_and_region_come_from_a_profile_and_are_renewed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A program whose keys last a minute is run again for the next request."""
+    """A credential program whose keys last a minute runs again for the next request."""
     ends = datetime.now(UTC) + timedelta(minutes=1)
     given = {
         "Version": 1,
@@ -169,7 +169,7 @@ sso_start_url = https://example.com/start
     ],
     ids=["sign-in expired", "no profile", "nothing", "no region"],
 )
-async def test_what_is_missing_is_said_with_awss_own_remedy(
+async def test_error_about_missing_aws_credentials_or_region_names_the_remedy(
     config: str, given: dict[str, str], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(config, monkeypatch)
@@ -190,7 +190,9 @@ async def test_what_is_missing_is_said_with_awss_own_remedy(
         (401, "Invalid bearer token", "renew the AWS keys or AWS_BEARER_TOKEN_BEDROCK"),
     ],
 )
-async def test_a_refusal_of_awss_names_its_way_out(status: int, message: str, advice: str) -> None:
+async def test_error_from_aws_is_shown_with_the_remedy(
+    status: int, message: str, advice: str
+) -> None:
     """AWS's errors have their own form and request id."""
     answer = raw(
         status,
@@ -209,10 +211,10 @@ async def test_a_refusal_of_awss_names_its_way_out(status: int, message: str, ad
     assert "ANTHROPIC_API_KEY" not in str(asked.error)
 
 
-async def test_a_sign_in_that_hangs_ends_and_can_be_interrupted(
+async def test_aws_sign_in_that_hangs_times_out_and_can_be_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A program that waits for a code no one types."""
+    """For example a credential program that waits for a code no one types."""
     released = threading.Event()
     hanging = AwsAccount(BEDROCK, {"AWS_REGION": "x"})
     monkeypatch.setattr(hanging, "credentials", released.wait)
@@ -229,7 +231,9 @@ async def test_a_sign_in_that_hangs_ends_and_can_be_interrupted(
     released.set()
 
 
-async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_about_missing_boto3_names_the_remedies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "botocore", None)
     monkeypatch.setitem(sys.modules, "botocore.session", None)
     async with asker(platform=BEDROCK, variables={"AWS_REGION": "x"}) as it:
@@ -239,8 +243,8 @@ async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert "or set AWS_BEARER_TOKEN_BEDROCK" in str(asked.error)
 
 
-async def test_a_recording_plays_without_an_account(tmp_path: Path) -> None:
-    """Recorded on a cloud, or for it; replaying needs no sign-in."""
+async def test_replaying_a_bedrock_recording_needs_no_account(tmp_path: Path) -> None:
+    """Neither credentials nor a region."""
     tape = tmp_path / "tape.jsonl"
     async with (
         FakeMessagesApi(reply("hi"), door=bedrock(KEYS)) as api,
@@ -254,7 +258,7 @@ async def test_a_recording_plays_without_an_account(tmp_path: Path) -> None:
     assert KEYS.secret_key not in tape.read_text()
 
 
-def test_no_credential_shows_in_a_repr() -> None:
+def test_repr_of_connection_and_credentials_shows_no_secret() -> None:
     connection = Connection(platform=BEDROCK, variables={"AWS_SECRET_ACCESS_KEY": "CANARY"})
     credentials = CloudCredentials(key="CANARY", token="CANARY", secret_key="CANARY")
 

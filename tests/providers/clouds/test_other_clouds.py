@@ -1,4 +1,4 @@
-"""Vertex AI, Microsoft Foundry and Claude Platform on AWS, behind doors that check as they do."""
+"""Vertex AI, Microsoft Foundry and Claude Platform on AWS, simulated with their own checks."""
 
 import json
 import threading
@@ -53,7 +53,7 @@ def metadata(path: str) -> Any:
     return "my-project" if "project-id" in path else "googleapis.com"
 
 
-def test_a_run_on_vertex_with_the_token_of_the_machines_metadata_server() -> None:
+def test_run_on_vertex_uses_the_token_of_the_metadata_server() -> None:
     """The whole program: library, project and token come from the machine."""
     door = vertex("google-token", project="my-project", region="europe-west1")
     with token_server(metadata) as host, serve_in_thread(reply("done"), door=door) as api:
@@ -69,7 +69,7 @@ def test_a_run_on_vertex_with_the_token_of_the_machines_metadata_server() -> Non
     assert (run.code, run.stdout, api.refusals) == (0, "done\n", [])
 
 
-async def test_a_dated_model_is_named_as_vertex_does() -> None:
+async def test_dated_model_id_is_written_in_vertex_form() -> None:
     variables = {**PLACE, "ANTHROPIC_VERTEX_PROJECT_ID": "p"}
     door = vertex("of-the-host", project="p", region="europe-west1")
     async with FakeMessagesApi(reply("hi"), door=door) as api:
@@ -82,7 +82,7 @@ async def test_a_dated_model_is_named_as_vertex_does() -> None:
     assert "cache_control" not in api.requests[0].body
 
 
-async def test_a_google_sign_in_that_is_missing_names_the_command(
+async def test_missing_google_sign_in_names_the_gcloud_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("NO_GCE_CHECK", "true")
@@ -92,7 +92,7 @@ async def test_a_google_sign_in_that_is_missing_names_the_command(
     assert "run: gcloud auth application-default login" in str(asked.error)
 
 
-async def test_googles_form_of_an_error_is_read() -> None:
+async def test_error_in_googles_format_is_shown_with_the_remedy() -> None:
     said = "Publisher Model `claude-x` was not found or your project does not have access to it."
     body = [{"error": {"code": 404, "message": said, "status": "NOT_FOUND"}}]
     answer = raw(404, json.dumps(body).encode(), content_type="application/json")
@@ -109,7 +109,9 @@ async def test_googles_form_of_an_error_is_read() -> None:
     assert "enabled in Model Garden" in str(asked.error)
 
 
-async def test_foundry_gets_its_key_and_not_anthropics(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_foundry_request_carries_the_foundry_key_and_not_anthropics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", FOREIGN)
     async with FakeMessagesApi(reply("hi"), door=foundry(key="azure-key")) as api:
         variables = {
@@ -124,10 +126,10 @@ async def test_foundry_gets_its_key_and_not_anthropics(monkeypatch: pytest.Monke
     assert "cache_control" not in api.requests[0].body
 
 
-async def test_foundry_gets_a_token_of_the_machines_identity(
+async def test_foundry_without_a_key_uses_the_managed_identity_of_the_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No key: the library asks the identity endpoint of an Azure machine."""
+    """The library asks the identity endpoint of an Azure machine."""
     monkeypatch.setenv("IDENTITY_HEADER", "h")
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "ManagedIdentityCredential")
 
@@ -145,10 +147,10 @@ async def test_foundry_gets_a_token_of_the_machines_identity(
     assert (asked.text, api.refusals, str(asked.error)) == ("hi", [], "None")
 
 
-async def test_claude_platform_on_aws_is_signed_and_never_gets_anthropics_key(
+async def test_claude_platform_on_aws_gets_signed_requests_without_anthropics_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two requests, as the SDK's copy of its client would send ANTHROPIC_API_KEY as bearer."""
+    """Two requests: the SDK's copy of its client would send ANTHROPIC_API_KEY as a bearer token."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", FOREIGN)
     keys = AwsKeys()
     door = claude_platform(keys, workspace="wrkspc_1")
@@ -178,6 +180,8 @@ async def test_claude_platform_on_aws_is_signed_and_never_gets_anthropics_key(
         (AWS, "us.anthropic.claude-opus-5-5", "claude-opus-5-5"),
     ],
 )
-def test_a_clouds_name_of_a_model_has_its_facts(platform: Platform, named: str, known: str) -> None:
+def test_cloud_specific_model_ids_map_to_the_plain_model_id(
+    platform: Platform, named: str, known: str
+) -> None:
     assert platform.model_id(named) == named
     assert plain_model_id(named) == known
