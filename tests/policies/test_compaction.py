@@ -49,8 +49,8 @@ def compaction(strategy: FixedStrategy | None, *, threshold: int = 1, tail: int 
     return Compaction(strategy, threshold_tokens=threshold, protected_tail_messages=tail)
 
 
-async def test_above_the_threshold_one_summary_is_written_and_at_it_none() -> None:
-    """S1-39: just below none, just above exactly one."""
+async def test_compaction_starts_only_above_the_threshold() -> None:
+    """S1-39: no summary at the threshold, exactly one just above."""
     conversation = conversation_with(CHAT)
     tokens = estimate_tokens(conversation.context())
     strategy = FixedStrategy()
@@ -62,8 +62,8 @@ async def test_above_the_threshold_one_summary_is_written_and_at_it_none() -> No
     assert len(strategy.asked) == 1
 
 
-async def test_without_a_threshold_it_is_80_percent_of_the_window() -> None:
-    """S1-39: it depends on the model."""
+async def test_default_threshold_is_80_percent_of_the_models_window() -> None:
+    """S1-39: the default depends on the model."""
     conversation = conversation_with(CHAT)
     tokens = estimate_tokens(conversation.context())
     strategy = FixedStrategy()
@@ -77,7 +77,7 @@ async def test_without_a_threshold_it_is_80_percent_of_the_window() -> None:
     assert len(strategy.asked) == 1
 
 
-async def test_the_first_message_and_the_last_ones_stay_and_the_middle_is_summarized() -> None:
+async def test_compaction_keeps_the_first_and_last_messages_and_summarizes_the_rest() -> None:
     """S1-40, S1c-5: both byte-identical, a bracketed summary between them, roles alternate."""
     conversation = conversation_with(CHAT)
     before = conversation.context()
@@ -97,8 +97,8 @@ async def test_the_first_message_and_the_last_ones_stay_and_the_middle_is_summar
     assert told.tokens_after < told.tokens_before == estimate_tokens(before)
 
 
-async def test_nothing_is_lost_for_good() -> None:
-    """S1-40: the omitted messages are in the timeline and come back if the cut is undone."""
+async def test_compacted_messages_can_be_restored() -> None:
+    """S1-40: they stay in the timeline and come back if the cut is undone."""
     conversation = conversation_with(CHAT)
     before = conversation.context()
     await compaction(FixedStrategy(), threshold=60)(turn_of(conversation))
@@ -109,7 +109,7 @@ async def test_nothing_is_lost_for_good() -> None:
     assert conversation.context() == conversation.messages() == before
 
 
-async def test_the_next_summary_takes_in_the_one_before() -> None:
+async def test_next_summary_includes_the_previous_one() -> None:
     """S1-41: otherwise each compaction would forget the last summary."""
     conversation = conversation_with(CHAT)
     strategy = FixedStrategy()
@@ -121,8 +121,8 @@ async def test_the_next_summary_takes_in_the_one_before() -> None:
     assert sum("[Summary" in message.text for message in llm(conversation.context())) == 1
 
 
-async def test_facts_of_the_middle_are_known_after_it_is_gone() -> None:
-    """S1-41: the model reads planted facts in the summary, and the summarizer got them all."""
+async def test_facts_in_summarized_messages_reach_the_summarizer_and_the_model() -> None:
+    """S1-41: the summarizer gets all planted facts, and the model reads them in the summary."""
     facts = "we chose port 8443, see https://example.org/a?b=1, score 0.87"
     conversation = conversation_with(["user", 0], last=f"Remember: {facts}")
     conversation.add_reply(says("noted", usage=Usage()))
@@ -139,7 +139,7 @@ async def test_facts_of_the_middle_are_known_after_it_is_gone() -> None:
 
 
 @pytest.mark.parametrize("strategy", [None, FixedStrategy("mine")])
-async def test_the_given_strategy_compacts_and_without_one_nothing_does(
+async def test_compaction_needs_a_strategy(
     strategy: FixedStrategy | None,
 ) -> None:
     """S1-38: an interface, with two named strategies in the settings."""
@@ -152,7 +152,9 @@ async def test_the_given_strategy_compacts_and_without_one_nothing_does(
 
 
 @pytest.mark.parametrize(("happened", "asked"), [(["user", 0], 0), (["user", 0, 0], 1)])
-async def test_a_middle_of_one_message_is_not_summarized(happened: list[Step], asked: int) -> None:
+async def test_single_message_between_first_and_last_ones_is_not_summarized(
+    happened: list[Step], asked: int
+) -> None:
     """S1c-3: at least two messages."""
     conversation = conversation_with(happened, last="x" * 20)
     strategy = FixedStrategy()
@@ -162,7 +164,7 @@ async def test_a_middle_of_one_message_is_not_summarized(happened: list[Step], a
     assert len(strategy.asked) == asked
 
 
-async def test_the_boundary_moves_so_that_no_pair_is_split() -> None:
+async def test_compaction_never_splits_a_call_from_its_results() -> None:
     """S1c-3: the protected end grows to the beginning of the reply it cuts into."""
     conversation = conversation_with(["user", 0, "user", 3], last=None)
     before = conversation.context()
@@ -173,7 +175,7 @@ async def test_the_boundary_moves_so_that_no_pair_is_split() -> None:
 
 
 @pytest.mark.parametrize(("system", "first"), [("s" * 400, "go"), ("", "f" * 400)])
-async def test_nothing_is_compacted_when_the_fixed_part_alone_is_too_large(
+async def test_no_compaction_if_system_prompt_or_first_message_alone_is_too_large(
     system: str, first: str
 ) -> None:
     """S1c-3: no summary could help, and each turn would write one."""
@@ -185,7 +187,7 @@ async def test_nothing_is_compacted_when_the_fixed_part_alone_is_too_large(
     assert strategy.asked == []
 
 
-async def test_an_overflow_of_the_fixed_part_is_a_clear_error() -> None:
+async def test_overflow_of_the_fixed_part_is_a_clear_error() -> None:
     """S1c-3: the user must shorten something; the message says what."""
     turn = turn_of(conversation_with(CHAT), model=TINY, system="s" * 400, overflow=True)
 
@@ -193,7 +195,7 @@ async def test_an_overflow_of_the_fixed_part_is_a_clear_error() -> None:
         await compaction(FixedStrategy())(turn)
 
 
-async def test_a_middle_too_small_to_matter_waits_until_it_has_grown() -> None:
+async def test_messages_too_few_to_matter_are_not_summarized_yet() -> None:
     """S1-39: the protected end fills the window; a summary each turn would not help."""
     conversation = conversation_with(["user", 0, 0], last="x" * 4_000)
     strategy = FixedStrategy()
@@ -203,7 +205,7 @@ async def test_a_middle_too_small_to_matter_waits_until_it_has_grown() -> None:
     assert strategy.asked == []
 
 
-async def test_an_overflow_forces_a_compaction_below_the_threshold() -> None:
+async def test_overflow_forces_a_compaction_below_the_threshold() -> None:
     """S1-39: the server's count is more reliable than any estimate."""
     conversation = conversation_with(CHAT)
     strategy = FixedStrategy()
@@ -214,7 +216,9 @@ async def test_an_overflow_forces_a_compaction_below_the_threshold() -> None:
 
 
 @pytest.mark.parametrize("overflow", [False, True])
-async def test_the_protected_end_is_kept_whole_while_there_is_a_middle(overflow: bool) -> None:
+async def test_protected_messages_are_kept_while_older_ones_can_be_compacted(
+    overflow: bool,
+) -> None:
     """S1-40: even an overflow compacts old messages first."""
     conversation = conversation_with(CHAT)
     before = conversation.context()
@@ -226,7 +230,7 @@ async def test_the_protected_end_is_kept_whole_while_there_is_a_middle(overflow:
     assert conversation.context()[2:] == before[-5:]
 
 
-async def test_below_the_window_the_protected_end_is_never_given_up() -> None:
+async def test_protected_messages_are_never_compacted_below_the_window() -> None:
     """S1-40: if there is nothing else, nothing is compacted, however low the threshold."""
     strategy = FixedStrategy()
 
@@ -235,7 +239,7 @@ async def test_below_the_window_the_protected_end_is_never_given_up() -> None:
     assert strategy.asked == []
 
 
-async def test_an_overflow_of_the_protected_end_protects_less_of_it() -> None:
+async def test_overflow_of_the_protected_messages_compacts_some_of_them() -> None:
     """S1-40: a conversation that can never be sent again would be worse."""
     conversation = conversation_with(["user", 0, 1, 1], last=None)
     strategy = FixedStrategy()
@@ -249,10 +253,10 @@ async def test_an_overflow_of_the_protected_end_protects_less_of_it() -> None:
 @pytest.mark.parametrize(
     "make", [partial(FixedStrategy, failures=1), partial(FixedStrategy, text=""), lambda: None]
 )
-async def test_without_a_summary_whole_rounds_are_trimmed(
+async def test_without_a_summary_the_oldest_rounds_are_dropped(
     make: Callable[[], FixedStrategy | None],
 ) -> None:
-    """S1c-6: a warning, and the turn continues; the first message and the end stay."""
+    """S1c-6: with a warning, and the turn continues; the first message and the end stay."""
     strategy = make()
     conversation = conversation_with(CHAT)
     before = conversation.context()
@@ -289,7 +293,7 @@ async def test_compaction_stops_after_three_failures_in_a_row() -> None:
     assert len(strategy.asked) == 4
 
 
-async def test_a_success_closes_the_circuit() -> None:
+async def test_successful_compaction_resets_the_failure_count() -> None:
     """S1c-6: only consecutive failures count; /compact can be tried at any time."""
     strategy = FixedStrategy(failures=2)
     policy = compaction(strategy, threshold=60)
@@ -311,8 +315,8 @@ async def test_a_success_closes_the_circuit() -> None:
     assert len(strategy.asked) == 8
 
 
-async def test_by_hand_a_small_conversation_is_compacted_too() -> None:
-    """S1-38: the same code as in a run, below any threshold, with the user's instructions."""
+async def test_compact_now_compacts_below_the_threshold_with_instructions() -> None:
+    """S1-38: the same code as in a run."""
     conversation = conversation_with(CHAT)
     strategy = FixedStrategy()
     policy = compaction(strategy, threshold=99_999)
@@ -324,7 +328,7 @@ async def test_by_hand_a_small_conversation_is_compacted_too() -> None:
     assert len(llm(conversation.context())) == 4
 
 
-async def test_by_hand_failures_are_the_callers_and_leave_everything_as_it_was() -> None:
+async def test_failure_of_compact_now_is_raised_and_changes_nothing() -> None:
     """S1c-6: the user who typed the command reads the reason."""
     conversation = conversation_with(CHAT)
     before = conversation.context()
@@ -418,7 +422,7 @@ async def test_a_turn_appends_compacts_trims_and_streams_in_that_order(
     assert turns[turn].split() == ["compact", "trim"]
 
 
-async def test_a_huge_result_is_followed_by_a_compaction_before_the_next_request() -> None:
+async def test_huge_tool_result_is_compacted_before_the_next_request() -> None:
     """S1-10: otherwise the next request would not fit."""
     strategy = FixedStrategy()
     policy = Compaction(strategy, threshold_tokens=250, protected_tail_messages=1)
@@ -437,8 +441,8 @@ async def test_a_huge_result_is_followed_by_a_compaction_before_the_next_request
     assert "what was" in str(model.sent())
 
 
-async def test_a_run_that_overflows_is_compacted_and_asked_again() -> None:
-    """S1-39: the loop reports it once, and the compaction makes room."""
+async def test_overflowing_request_is_compacted_and_sent_again() -> None:
+    """S1-39: the loop reports the overflow once, and the compaction makes room."""
     strategy = FixedStrategy()
     agent, model, _ = scripted_agent(
         ContextOverflow("too long"),

@@ -37,7 +37,7 @@ def test_an_estimate_is_a_quarter_of_the_characters_that_are_sent() -> None:
     assert estimate_tokens(history) == characters // 4
 
 
-def test_thinking_counts_and_an_image_costs_what_a_large_one_does() -> None:
+def test_estimate_counts_thinking_and_a_fixed_size_for_each_image() -> None:
     """S1c-2: thinking is sent back; an image's base64 text says nothing about its tokens."""
     thinking: Block = {"type": "thinking", "thinking": "t" * 400, "signature": "s" * 999}
 
@@ -45,7 +45,7 @@ def test_thinking_counts_and_an_image_costs_what_a_large_one_does() -> None:
     assert estimate_tokens([UserMessage.of("u" * 40, [IMAGE])]) == 10 + 1_600
 
 
-def test_nothing_is_nothing() -> None:
+def test_estimate_of_an_empty_conversation_is_zero() -> None:
     assert estimate_tokens([]) == estimate_fixed([], []) == 0
 
 
@@ -57,7 +57,7 @@ def test_the_fixed_part_is_the_system_prompt_and_the_tools() -> None:
     assert estimate_fixed(["s" * 40, "c" * 40], [spec]) == (80 + len(definition)) // 4
 
 
-def test_a_request_is_shown_by_what_it_is_made_of() -> None:
+def test_estimate_is_split_by_the_parts_of_a_request() -> None:
     """The parts shown by `/context`."""
     history: list[Message] = [
         UserMessage.of("u" * 40),
@@ -72,8 +72,8 @@ def test_a_request_is_shown_by_what_it_is_made_of() -> None:
     }
 
 
-def test_the_count_of_the_last_reply_replaces_the_estimate_of_all_before_it() -> None:
-    """S1c-2: prompt (with cached parts) and reply as counted; later text by four."""
+def test_last_replys_token_count_replaces_the_estimate_up_to_the_reply() -> None:
+    """S1c-2: prompt (with cached parts) and reply as counted; later text is estimated."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("u" * 9_000))
     reply = calls(tool_use("look"))
@@ -85,7 +85,7 @@ def test_the_count_of_the_last_reply_replaces_the_estimate_of_all_before_it() ->
     assert measured_tokens(conversation) == 100 + 20 + 3_000 + 400 + 100 + 10
 
 
-def test_there_is_no_count_before_a_reply_or_from_a_server_that_counts_nothing() -> None:
+def test_no_measured_count_before_a_reply_or_without_server_usage() -> None:
     """S1c-2: then the estimate is used."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("hi"))
@@ -96,8 +96,8 @@ def test_there_is_no_count_before_a_reply_or_from_a_server_that_counts_nothing()
     assert measured_tokens(conversation) is None
 
 
-def test_a_count_from_before_a_cut_is_void() -> None:
-    """S1c-2: it would trigger the next compaction at once, and so on for ever."""
+def test_trimming_discards_the_measured_count() -> None:
+    """S1c-2: an old count would trigger the next compaction at once, and so on for ever."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("hi"))
     conversation.add_reply(says("hello", usage=Usage(90_000, 5)))

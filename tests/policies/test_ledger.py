@@ -1,4 +1,4 @@
-"""The cost limit: reservations before a call, their settlement, and whose limit counts."""
+"""The cost limit: the reservation before each call, its settlement, and whose limit applies."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -88,8 +88,8 @@ async def ask(ledger: Ledger, request: ModelRequest = REQUEST) -> Reply | None:
     return reply
 
 
-async def test_the_worst_case_is_held_until_the_usage_is_known() -> None:
-    """The record counts it too, and never less than was spent."""
+async def test_worst_case_cost_is_reserved_until_the_usage_is_known() -> None:
+    """The record counts the reservation too, and never less than was spent."""
     gate = Gate()
     book = Book([gate, *pieces(priced(300))])
 
@@ -104,8 +104,8 @@ async def test_the_worst_case_is_held_until_the_usage_is_known() -> None:
     assert book.held == [WORST_CASE, 300, 0]
 
 
-async def test_calls_beside_each_other_cannot_exceed_the_limit_together() -> None:
-    """Of two calls that may exceed it together, the second waits for the remainder."""
+async def test_concurrent_calls_cannot_exceed_the_limit_together() -> None:
+    """Of two calls that may exceed the limit together, the second waits for the remainder."""
     gate = Gate()
     book = Book([gate, *pieces(priced(9_000))], priced(5), limit=WORST_CASE + 5_000)
 
@@ -123,8 +123,8 @@ async def test_calls_beside_each_other_cannot_exceed_the_limit_together() -> Non
     assert [each.max_tokens for each in book.model.requests] == [10_000, 6_000]
 
 
-async def test_a_call_is_refused_that_pays_for_no_useful_reply() -> None:
-    """S0-26: the sentence names its possible cost, before anything is sent."""
+async def test_call_is_refused_if_the_remainder_pays_for_no_useful_reply() -> None:
+    """S0-26: the message names its possible cost, before anything is sent."""
     book = Book(priced(8_500), limit=WORST_CASE)
     await book.ask()
 
@@ -138,7 +138,7 @@ async def test_a_call_is_refused_that_pays_for_no_useful_reply() -> None:
     assert book.figures() == (8_500, 0, 0)
 
 
-async def test_what_the_server_refuses_costs_nothing() -> None:
+async def test_request_refused_by_the_server_costs_nothing() -> None:
     book = Book(ModelError("overloaded", status=529))
 
     with pytest.raises(ModelError):
@@ -148,8 +148,8 @@ async def test_what_the_server_refuses_costs_nothing() -> None:
     assert book.held == [WORST_CASE, 0]
 
 
-async def test_what_breaks_off_may_have_cost_all_of_it() -> None:
-    """It counts as spent, and the message at the limit says so."""
+async def test_reply_that_breaks_off_counts_as_its_worst_case_cost() -> None:
+    """The message at the limit says so."""
     broken = ModelError("the connection broke", may_have_cost=True)
     book = Book(broken, limit=WORST_CASE + 1_000)
 
@@ -162,7 +162,7 @@ async def test_what_breaks_off_may_have_cost_all_of_it() -> None:
     assert book.conversation.usage.held_microdollars == WORST_CASE
 
 
-async def test_a_call_that_is_cancelled_may_have_cost_all_of_it() -> None:
+async def test_cancelled_call_counts_as_its_worst_case_cost() -> None:
     gate = Gate()
     book = Book([gate])
 
@@ -175,8 +175,10 @@ async def test_a_call_that_is_cancelled_may_have_cost_all_of_it() -> None:
 
 
 @pytest.mark.parametrize(("may_have_cost", "lost"), [(False, 0), (True, WORST_CASE)])
-async def test_each_attempt_of_a_call_is_paid_for(may_have_cost: bool, lost: int) -> None:
-    """A refused attempt hands its reservation on."""
+async def test_retried_call_pays_only_for_attempts_that_may_have_cost(
+    may_have_cost: bool, lost: int
+) -> None:
+    """A refused attempt passes its reservation on to the next one."""
     again = Retrying(1, 5, 0.0, "busy", may_have_cost=may_have_cost)
     book = Book([again, *pieces(priced(7))])
 
@@ -185,7 +187,7 @@ async def test_each_attempt_of_a_call_is_paid_for(may_have_cost: bool, lost: int
     assert book.figures() == (7, 0, lost)
 
 
-async def test_there_is_no_attempt_that_the_limit_does_not_pay_for() -> None:
+async def test_retry_that_would_exceed_the_limit_is_refused() -> None:
     again = Retrying(1, 5, 0.0, "cut", restarted=True, may_have_cost=True)
     book = Book([TextDelta(0, "so"), again, *pieces(priced(7))], limit=2 * WORST_CASE - 1)
 
@@ -196,7 +198,7 @@ async def test_there_is_no_attempt_that_the_limit_does_not_pay_for() -> None:
     assert book.model.closed == 1
 
 
-async def test_a_model_without_a_known_price_is_not_asked() -> None:
+async def test_model_without_a_known_price_is_not_called() -> None:
     """A limit that silently does not hold is worse than none."""
     book = Book(priced(7))
     stranger = replace(REQUEST, model=Model("stranger"))
@@ -217,7 +219,7 @@ async def test_without_a_limit_nothing_is_reserved() -> None:
     assert book.held == []
 
 
-async def test_a_share_is_a_part_of_the_limit_above() -> None:
+async def test_childs_share_is_part_of_its_parents_limit() -> None:
     """A child's cost counts at once for its ancestors."""
     book = Book(priced(4_000), priced(4_000), priced(4_000), limit=100_000)
     own = Conversation()
@@ -235,8 +237,8 @@ async def test_a_share_is_a_part_of_the_limit_above() -> None:
     assert own.usage.held_microdollars == 0
 
 
-async def test_a_child_cannot_spend_what_its_parent_does_not_have() -> None:
-    """However large its own share: the message names the limiting account."""
+async def test_child_agent_cannot_spend_more_than_its_parent_has_left() -> None:
+    """However large its own share: the message names the account that limits it."""
     book = Book(priced(8_500), limit=WORST_CASE)
     child = book.ledger.child(Conversation, limit_usd=5)
     await ask(child)
@@ -247,7 +249,7 @@ async def test_a_child_cannot_spend_what_its_parent_does_not_have() -> None:
     assert (child.account.spent, book.ledger.account.spent) == (8_500, 8_500)
 
 
-async def test_a_prompt_that_goes_on_counts_what_it_has_cost() -> None:
+async def test_resumed_prompt_counts_its_cost_so_far() -> None:
     """After a decision, or in another process: the record has the spent and reserved cost."""
     book = Book()
     book.conversation.add_usage(Usage(cost_microdollars=4_000))
@@ -261,7 +263,7 @@ async def test_a_prompt_that_goes_on_counts_what_it_has_cost() -> None:
     assert book.figures() == (0, 0, 0)
 
 
-async def test_a_prompt_of_unknown_cost_does_not_go_on() -> None:
+async def test_prompt_of_unknown_cost_is_not_resumed() -> None:
     book = Book()
     book.conversation.add_usage(Usage(cost_microdollars=None))
 
@@ -280,8 +282,8 @@ def agent_with_limit(*script: Reply, approval: bool = False) -> tuple[Agent, Scr
     return agent, model
 
 
-async def test_a_run_ends_with_its_own_stop_reason_at_the_limit() -> None:
-    """S0-26: as with the limit of rounds: no call beyond it, own stop reason, history valid."""
+async def test_run_at_the_cost_limit_ends_with_its_own_stop_reason() -> None:
+    """S0-26: like the limit of rounds: no further call, own stop reason, valid history."""
     script = (priced(400_000, call="t1"), priced(600_000, call="t2"), priced(1))
     agent, model = agent_with_limit(*script)
 
@@ -294,7 +296,7 @@ async def test_a_run_ends_with_its_own_stop_reason_at_the_limit() -> None:
     assert agent.conversation.usage.held_microdollars == 0
 
 
-async def test_an_approval_gives_no_new_limit() -> None:
+async def test_cost_limit_is_not_reset_by_an_approval() -> None:
     """The prompt is the same, however many decisions it takes; the next one has its own limit."""
     script = (priced(900_000, call="t1"), priced(100_000, call="t2"), priced(1))
     agent, model = agent_with_limit(*script, approval=True)
@@ -315,7 +317,7 @@ blocks = st.one_of(
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.lists(st.lists(blocks, max_size=3), max_size=5), st.integers(0, 4))
-def test_a_prompt_is_never_larger_than_its_bound(
+def test_prompt_never_has_more_tokens_than_its_bound(
     contents: Sequence[Sequence[Block]], counted: int
 ) -> None:
     """However dense the text: a token is at least a byte, and counted parts are known."""
@@ -355,7 +357,7 @@ def test_a_prompt_is_never_larger_than_its_bound(
     ("amount", "shown"),
     [(1_000_000, "$1"), (1_500_000, "$1.50"), (12_345, "$0.0123"), (0, "$0"), (250_000, "$0.25")],
 )
-def test_amounts_are_short(amount: int, shown: str) -> None:
+def test_amounts_in_dollars_have_a_short_form(amount: int, shown: str) -> None:
     assert dollars(amount) == shown
 
 
@@ -364,7 +366,7 @@ async def stream_nothing(_request: ModelRequest) -> AsyncIterator[StreamEvent]:
     yield
 
 
-async def test_a_stream_that_ends_without_a_reply_may_have_cost_all_of_it() -> None:
+async def test_stream_that_ends_without_a_reply_counts_as_its_worst_case_cost() -> None:
     book = Book()
     ledger = Ledger(
         stream_nothing, lambda: book.conversation, price=one_each, account=Account(100_000)
@@ -375,8 +377,8 @@ async def test_a_stream_that_ends_without_a_reply_may_have_cost_all_of_it() -> N
     assert (ledger.account.held, ledger.account.lost) == (0, WORST_CASE)
 
 
-async def test_a_model_with_tools_is_told_what_its_limit_pays_for() -> None:
-    """Equal in each call, for the prompt cache; a child has its share, or the rest above."""
+async def test_request_with_tools_states_the_token_budget_its_limit_pays_for() -> None:
+    """Equal in each call, for the prompt cache; a child has its share, or its parent's rest."""
     book = Book(*[priced(1_000)] * 5, limit=100_000)
     with_tools = replace(REQUEST, tools=(ToolSpec("look", "Look", {}),))
     small = book.ledger.child(lambda: book.conversation, limit_usd=0.05)

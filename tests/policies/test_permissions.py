@@ -1,4 +1,4 @@
-"""The decision about a call: rules, mode, sandbox, session memory, a person."""
+"""The decision about a tool call: rules, mode, sandbox, session rules, and the user."""
 
 import os
 from dataclasses import replace
@@ -70,7 +70,7 @@ def runs(
     ("mode", "bash", "edit"),
     [("ask", Ask, Ask), ("auto-edit", Ask, Allow), ("plan", Deny, Deny), ("yolo", Allow, Allow)],
 )
-def test_the_mode_decides_what_no_rule_decides(
+def test_mode_decides_calls_that_no_rule_covers(
     mode: Mode, bash: type[Verdict], edit: type[Verdict]
 ) -> None:
     """C19: four modes; auto-edit covers tools that declare their paths, not commands."""
@@ -83,8 +83,8 @@ def test_the_mode_decides_what_no_rule_decides(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_deny_wins_over_everything_in_every_mode(mode: Mode) -> None:
-    """C19: deny always wins, also over tools that only read."""
+def test_deny_rule_overrides_everything_in_every_mode(mode: Mode) -> None:
+    """C19: also for tools that only read."""
     permissions = policy(
         mode=mode, allow=["bash", "read"], ask=["bash"], deny=["bash(rm *)", "read(.env)"]
     )
@@ -97,7 +97,7 @@ def test_deny_wins_over_everything_in_every_mode(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
-def test_ask_wins_over_allow_and_over_the_mode(mode: Mode) -> None:
+def test_ask_rule_overrides_allow_rule_and_mode(mode: Mode) -> None:
     """C19: deny, then ask, then allow, then the mode."""
     permissions = policy(mode=mode, allow=["bash(git *)"], ask=["bash(git push *)"])
 
@@ -105,8 +105,8 @@ def test_ask_wins_over_allow_and_over_the_mode(mode: Mode) -> None:
     assert runs(permissions, "git fetch") is Allow
 
 
-def test_in_plan_mode_no_rule_lets_a_change_through() -> None:
-    """C19: in plan mode nothing changes; the model reads what to do instead."""
+def test_plan_mode_refuses_changes_despite_allow_rules() -> None:
+    """C19: the model reads what to do instead."""
     permissions = policy(mode="plan", allow=["bash", "edit"], ask=["edit"])
 
     verdict = permissions.decide(call_of(EDIT, {"path": "a"}), EDIT, {"path": "a"}).verdict
@@ -118,17 +118,17 @@ def test_in_plan_mode_no_rule_lets_a_change_through() -> None:
 
 
 def test_plan_mode_runs_commands_that_only_read() -> None:
-    """C19: its purpose is to look around."""
+    """C19: the purpose of plan mode is to look around."""
     assert runs(policy(mode="plan"), "cat a.txt | sort") is Allow
 
 
 @pytest.mark.parametrize(
     ("mode", "verdict"), [("ask", Ask), ("auto-edit", Ask), ("plan", Ask), ("yolo", Allow)]
 )
-def test_a_tool_whose_author_alone_says_that_it_only_reads_is_asked_about(
+def test_unvouched_read_only_hint_of_a_tool_gives_no_permission(
     mode: Mode, verdict: type[Verdict]
 ) -> None:
-    """Threat 6: a server's hint is no permission, not even in plan mode; a rule is one."""
+    """Threat 6: a server's hint is no permission, not even in plan mode; an allow rule is."""
     stranger = replace(tool("mcp__a__b", returns("text")), changes=False, is_vouched=lambda: False)
     vouched = replace(stranger, is_vouched=lambda: True)
 
@@ -154,15 +154,15 @@ def test_a_tool_whose_author_alone_says_that_it_only_reads_is_asked_about(
         ("", Ask),
     ],
 )
-def test_an_allow_rule_covers_only_plain_commands_it_understands_whole(
+def test_allow_rule_covers_only_plain_commands_understood_completely(
     command: str, verdict: type[Verdict]
 ) -> None:
     """C19: an allowed prefix must not let another command through."""
     assert runs(policy(allow=["bash(npm test *)"]), command) is verdict
 
 
-def test_a_rule_for_the_whole_tool_covers_what_is_not_understood_too() -> None:
-    """C19: a rule `bash` covers every command; denied ones stay denied."""
+def test_allow_rule_for_the_whole_bash_tool_covers_every_command() -> None:
+    """C19: denied commands stay denied."""
     permissions = policy(allow=["bash"], deny=["bash(rm *)"])
 
     assert runs(permissions, "make > log; for x in *; do echo $x; done") is Allow
@@ -170,7 +170,7 @@ def test_a_rule_for_the_whole_tool_covers_what_is_not_understood_too() -> None:
     assert runs(policy(allow=["*"]), "make > log") is Allow
 
 
-def test_a_rule_without_a_star_allows_one_command() -> None:
+def test_allow_rule_without_a_star_allows_exactly_one_command() -> None:
     """C19: make test, and not make test deploy."""
     permissions = policy(allow=["bash(make test)"])
 
@@ -194,13 +194,13 @@ def test_a_rule_without_a_star_allows_one_command() -> None:
         "echo 'open; rm x",
     ],
 )
-def test_a_deny_rule_finds_its_command_wherever_it_stands(command: str) -> None:
-    """C19: a guard rail, so it errs towards denying."""
+def test_deny_rule_finds_its_command_in_any_script(command: str) -> None:
+    """C19: the rule is a guard rail, so it errs towards denying."""
     assert runs(policy(mode="yolo", deny=["bash(rm *)"]), command) is Deny
 
 
 @pytest.mark.parametrize("command", ["farm x", "rm.sh", "ls"])
-def test_a_deny_rule_leaves_other_words_alone(command: str) -> None:
+def test_deny_rule_does_not_match_other_commands(command: str) -> None:
     assert runs(policy(mode="yolo", deny=["bash(rm *)"]), command) is Allow
 
 
@@ -218,12 +218,12 @@ def test_a_deny_rule_leaves_other_words_alone(command: str) -> None:
         ("", Ask),
     ],
 )
-def test_an_allow_rule_for_paths_compares_what_they_name(path: str, verdict: type[Verdict]) -> None:
+def test_allow_rule_for_paths_compares_resolved_paths(path: str, verdict: type[Verdict]) -> None:
     """C19: a path with the right prefix can lead elsewhere."""
     assert decide(policy(allow=["edit(src/*)"]), EDIT, path=path) is verdict
 
 
-def test_a_symlink_is_denied_by_either_name_and_allowed_only_by_both(tmp_path: Path) -> None:
+def test_symlink_is_denied_by_name_or_target_and_allowed_only_by_both(tmp_path: Path) -> None:
     """C19: the model can create links."""
     (tmp_path / "src").mkdir()
     (tmp_path / "secret").write_text("")
@@ -236,7 +236,7 @@ def test_a_symlink_is_denied_by_either_name_and_allowed_only_by_both(tmp_path: P
         assert decide(permissions, EDIT, path="@src/link") is Deny
 
 
-def test_a_rule_may_name_all_tools_of_a_server() -> None:
+def test_rule_can_cover_all_tools_of_a_server_or_every_tool() -> None:
     assert decide(policy(allow=["mcp__github__*"]), REMOTE) is Allow
     assert decide(policy(allow=["mcp__git__*"]), REMOTE) is Ask
     assert decide(policy(allow=["*"]), REMOTE) is Allow
@@ -250,7 +250,7 @@ def test_a_rule_may_name_all_tools_of_a_server() -> None:
         *("bash('npm)", "edit(!x)", "edit(../x)", "*(a * b)", "read([z-a])"),
     ],
 )
-def test_what_is_no_rule_is_refused_where_it_stands(written: str) -> None:
+def test_invalid_rule_is_refused_with_its_file_and_line(written: str) -> None:
     """A rule that silently never matches is a hole or a nuisance."""
     with pytest.raises(SettingsError, match=r"^rules\.toml:3: .* is not a rule: write "):
         parse_rule(written, "rules.toml:3")
@@ -274,20 +274,20 @@ def test_what_is_no_rule_is_refused_where_it_stands(written: str) -> None:
         ("**/test/*", "x/test/y", True),
     ],
 )
-def test_paths_in_rules_mean_what_gitignore_means(rule: str, path: str, meant: bool) -> None:
-    """Users know these patterns; / and ~/ are rooted as in a shell."""
+def test_path_patterns_in_rules_follow_gitignore(rule: str, path: str, meant: bool) -> None:
+    """Users know these patterns; / and ~/ mean the same as in a shell."""
     assert decide(policy(allow=[f"edit({rule})"]), EDIT, path=path) is (Allow if meant else Ask)
     assert decide(policy(deny=[f"edit({rule})"]), EDIT, path=path) is (Deny if meant else Ask)
 
 
-def test_a_denied_name_is_denied_in_any_case_and_outside_the_workspace() -> None:
+def test_denied_path_is_denied_in_any_case_and_outside_the_workspace() -> None:
     """Threat 10: some file systems do not tell `.GIT` from `.git`; allowing is exact."""
     for path in ("Secrets/A.TXT", "/elsewhere/secrets/a.txt"):
         assert decide(policy(mode="yolo", deny=["edit(secrets)"]), EDIT, path=path) is Deny
     assert decide(policy(allow=["edit(secrets/*)"]), EDIT, path="SECRETS/a.txt") is Ask
 
 
-def test_a_rule_about_edit_binds_write_and_one_about_read_binds_the_searches() -> None:
+def test_deny_rule_for_edit_covers_write_and_for_read_covers_searches() -> None:
     """C19: the same file by another tool is the same file."""
     write = tool("write", returns("done"), writes=lambda params: [params["path"]])
 
@@ -295,7 +295,7 @@ def test_a_rule_about_edit_binds_write_and_one_about_read_binds_the_searches() -
     assert decide(policy(deny=["read(a/**)"]), GREP, path="a/b") is Deny
 
 
-def test_what_read_must_not_see_no_command_and_no_search_shows_unasked(tmp_path: Path) -> None:
+def test_file_denied_to_read_is_not_shown_by_commands_or_searches(tmp_path: Path) -> None:
     """Threat 4: grep and `cat` read a file as well as `read` does."""
     (tmp_path / "plans").mkdir()
     (tmp_path / "plans" / "next.txt").write_text("x")
@@ -342,10 +342,10 @@ def test_a_command_that_names_a_file_no_tool_may_read_is_denied_where_nothing_hi
 
 
 @pytest.mark.parametrize("command", ["cat src/a.txt", "cat priv.txt", "ls", "echo priv/b.txt"])
-def test_a_rule_about_reading_denies_no_command_that_names_another_file(
+def test_read_deny_rule_does_not_affect_commands_on_other_files(
     command: str, tmp_path: Path
 ) -> None:
-    """C19: a rule about some files does not affect others, existing or not."""
+    """C19: whether those files exist or not."""
     for folder in ("priv", "src"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.txt").write_text("x")
@@ -373,10 +373,10 @@ def test_a_rule_about_reading_denies_no_command_that_names_another_file(
         *[(f"{program} x", ()) for program in PROGRAMS],
     ],
 )
-async def test_what_always_would_allow_is_shown_and_never_open_ended(
+async def test_always_option_offers_the_narrowest_rules_that_cover_the_call(
     command: str, rules: tuple[str, ...]
 ) -> None:
-    """S4-26, threat 8: the narrowest prefixes that cover the call, all of them, or nothing."""
+    """S4-26, threat 8: all of them, or nothing."""
     permissions = policy()
     call = call_of(BASH, {"command": command})
     await permissions(call, BASH, {})
@@ -384,7 +384,7 @@ async def test_what_always_would_allow_is_shown_and_never_open_ended(
     assert permissions.asked_about(call).rules == rules
 
 
-async def test_other_tools_are_remembered_by_name() -> None:
+async def test_always_option_offers_rules_by_tool_name_for_tools_other_than_bash() -> None:
     """S4-26: all edits, or one tool of a server."""
     permissions = policy()
     edit, remote = call_of(EDIT, {"path": "a"}, "t1"), call_of(REMOTE, {"title": "x"}, "t2")
@@ -395,7 +395,7 @@ async def test_other_tools_are_remembered_by_name() -> None:
     assert permissions.asked_about(remote).rules == ("mcp__github__create_issue",)
 
 
-async def test_a_question_of_an_earlier_process_offers_the_same_again() -> None:
+async def test_resumed_approval_offers_the_same_rules_as_before() -> None:
     """S2-31: the rules offered are not stored but derived from the recorded call."""
     call, wrong = call_of(BASH, {"command": "npm test"}), call_of(BASH, {}, "t2")
     here, later = policy(), policy()
@@ -409,7 +409,7 @@ async def test_a_question_of_an_earlier_process_offers_the_same_again() -> None:
     assert later.asked_about(wrong).rules == later.asked_about(ToolCall("t3", "gone", {})).rules
 
 
-async def test_what_was_remembered_is_not_asked_again_in_this_session() -> None:
+async def test_remembered_rules_apply_for_the_rest_of_the_session() -> None:
     """S4-26: a new session asks again; each rule is listed with its origin."""
     permissions = policy(deny=["bash(rm *)"])
     call = call_of(BASH, {"command": "git add . && npm test"})
@@ -429,8 +429,8 @@ async def test_what_was_remembered_is_not_asked_again_in_this_session() -> None:
     ]
 
 
-async def test_what_is_remembered_for_the_project_is_stored_and_holds_at_once() -> None:
-    """If it cannot be stored, it is not allowed either: the user expects both."""
+async def test_rule_remembered_for_the_project_is_stored_and_applies_at_once() -> None:
+    """If the rule cannot be stored, it does not apply either: the user expects both."""
     stored: list[list[str]] = []
 
     def fails(_rules: object) -> None:
@@ -455,8 +455,8 @@ async def test_what_is_remembered_for_the_project_is_stored_and_holds_at_once() 
     assert [rule.origin for _kind, rule in keeps.rules()] == ["permissions.toml"]
 
 
-async def test_always_is_not_offered_where_it_would_change_nothing() -> None:
-    """S4-26: an ask rule and calls that must be asked about ask every time."""
+async def test_always_option_is_not_offered_if_the_call_would_ask_again() -> None:
+    """S4-26: ask rules and calls that must be approved ask every time."""
     permissions = policy(ask=["bash(git push *)"])
     calls_ = [
         call_of(BASH, {"command": "git push"}, "t1"),
@@ -473,7 +473,7 @@ async def test_always_is_not_offered_where_it_would_change_nothing() -> None:
     assert runs(permissions, "git push") is Ask
 
 
-async def test_a_question_says_which_rule_asks_and_what_holds_a_command() -> None:
+async def test_approval_shows_the_rule_that_asks_and_the_sandbox() -> None:
     """The user needs both facts for an answer."""
     asks = RuleSet(ask=(parse_rule("bash(git push *)", "appsettings.toml:3"), parse_rule("edit")))
 
@@ -497,7 +497,7 @@ async def test_a_question_says_which_rule_asks_and_what_holds_a_command() -> Non
     ]
 
 
-async def test_a_run_pauses_for_a_question_and_the_second_call_like_it_does_not() -> None:
+async def test_run_pauses_for_an_approval_but_not_for_the_next_similar_call() -> None:
     """S4-26: through the loop: asked, approved for the session, then allowed."""
     permissions = policy()
     agent, _, _ = scripted_agent(
@@ -525,7 +525,7 @@ async def test_a_run_pauses_for_a_question_and_the_second_call_like_it_does_not(
         ("always", []),
     ],
 )
-def test_the_sandbox_is_enough_in_the_modes_the_user_chose(
+def test_sandboxed_commands_run_without_approval_in_the_chosen_modes(
     auto_allow: AutoAllow, asking: list[Mode], tmp_path: Path
 ) -> None:
     """C19: but plan mode still refuses, and yolo needs no sandbox."""
@@ -549,8 +549,8 @@ def test_the_sandbox_is_enough_in_the_modes_the_user_chose(
         Report("landlock"),
     ],
 )
-def test_a_sandbox_that_does_not_hold_is_not_enough(report: Report | None, tmp_path: Path) -> None:
-    """Network open, or a .env that Landlock cannot hide: then a person decides."""
+def test_sandbox_with_gaps_does_not_replace_approval(report: Report | None, tmp_path: Path) -> None:
+    """Network access, or a .env that Landlock cannot hide: the user decides."""
     (tmp_path / ".env").write_text("KEY=x")
     permissions = Permissions(place(tmp_path), mode="auto-edit")
 
@@ -558,12 +558,12 @@ def test_a_sandbox_that_does_not_hold_is_not_enough(report: Report | None, tmp_p
     assert runs(permissions, "make", BWRAP) is Allow
 
 
-def test_landlock_is_enough_where_there_is_no_secret(tmp_path: Path) -> None:
-    """It blocks the network and everything outside the workspace."""
+def test_commands_in_landlock_run_without_approval_if_there_are_no_secrets(tmp_path: Path) -> None:
+    """Landlock blocks the network and everything outside the workspace."""
     assert runs(Permissions(place(tmp_path), mode="auto-edit"), "make", Report("landlock")) is Allow
 
 
-def test_an_added_folder_counts_like_the_workspace(
+def test_added_folder_is_checked_for_secrets_and_home_like_the_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threats 4 and 10: a command may read and write there too."""
@@ -581,10 +581,10 @@ def test_an_added_folder_counts_like_the_workspace(
     assert runs(permissions, "make", Report("landlock")) is Ask
 
 
-def test_in_a_home_directory_the_sandbox_alone_is_not_enough(
+def test_sandboxed_commands_in_a_home_directory_ask_for_approval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 10: a new dotfile there may make any program act."""
+    """Threat 10: a new dotfile there may make any program run commands."""
     monkeypatch.setenv("HOME", str(tmp_path / "of" / "me"))
     for root, verdict in ((tmp_path / "of" / "me", Ask), (tmp_path, Ask), (tmp_path / "x", Allow)):
         root.mkdir(parents=True, exist_ok=True)
@@ -593,8 +593,8 @@ def test_in_a_home_directory_the_sandbox_alone_is_not_enough(
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
 @pytest.mark.parametrize("flag", [True, "true", 1, "yes"])
-def test_what_leaves_the_sandbox_asks_in_every_mode(mode: Mode, flag: Json) -> None:
-    """No rule and no mode is enough; any input that the tool parses as true counts."""
+def test_unsandboxed_command_asks_for_approval_in_every_mode(mode: Mode, flag: Json) -> None:
+    """No rule and no mode replaces the approval; any value that the tool parses as true counts."""
     permissions = policy(mode=mode, allow=["bash"])
 
     assert runs(permissions, "npm test", BWRAP, unsandboxed=flag) is Ask
@@ -604,7 +604,7 @@ def test_what_leaves_the_sandbox_asks_in_every_mode(mode: Mode, flag: Json) -> N
 
 
 @pytest.mark.parametrize(("trusted", "verdict"), [(True, Allow), (False, Ask)])
-def test_git_reads_unasked_only_in_the_sandbox_of_a_trusted_workspace(
+def test_git_status_runs_without_approval_only_sandboxed_in_a_trusted_folder(
     trusted: bool, verdict: type[Verdict], tmp_path: Path
 ) -> None:
     """Threat 11: `git status` runs programs named by the repository's configuration."""
@@ -616,7 +616,7 @@ def test_git_reads_unasked_only_in_the_sandbox_of_a_trusted_workspace(
     assert runs(permissions, "git status", BWRAP, unsandboxed=True) is Ask
 
 
-async def test_a_command_waits_until_it_is_known_what_holds_it(tmp_path: Path) -> None:
+async def test_decision_about_a_command_waits_for_the_sandbox_probe(tmp_path: Path) -> None:
     """An earlier decision would ask about commands that the sandbox confines."""
     probed: list[str] = []
 
@@ -633,7 +633,7 @@ async def test_a_command_waits_until_it_is_known_what_holds_it(tmp_path: Path) -
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".vscode/tasks.json", "x/.GIT/config"])
-def test_protected_files_are_never_written_unasked(mode: Mode, path: str) -> None:
+def test_protected_files_are_never_written_without_approval(mode: Mode, path: str) -> None:
     """Threat 10: editors and git run files the agent writes there."""
     other = tool("mcp__files__write", returns("done"))
     permissions = policy(mode=mode, allow=["edit", "mcp__*"])
@@ -655,10 +655,8 @@ def test_protected_files_are_never_written_unasked(mode: Mode, path: str) -> Non
         (".Claude/skills/x.md", ".Claude/skills/x.md tells agents what to do"),
     ],
 )
-def test_a_file_that_makes_programs_act_is_asked_about_with_what_it_can_do(
-    path: str, what: str
-) -> None:
-    """S4-26: a project that needs one is not blocked, and no mode or rule hides it."""
+def test_approval_for_a_protected_file_says_what_the_file_can_do(path: str, what: str) -> None:
+    """S4-26: no mode or rule replaces the approval, but a project can still get such a file."""
     permissions = policy(mode="yolo", allow=["edit", "edit(**)"])
 
     decision = permissions.decide(call_of(EDIT, {"path": path}), EDIT, {"path": path})
@@ -689,8 +687,8 @@ class Reach:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("used", [READ, EDIT])
-async def test_a_call_that_can_only_fail_is_not_asked_about(mode: Mode, used: Tool) -> None:
-    """A question costs attention, and no answer would change anything."""
+async def test_call_that_can_only_fail_is_denied_without_asking(mode: Mode, used: Tool) -> None:
+    """An approval costs attention, and none would change anything."""
     permissions = Permissions(place(Path("/ws")), mode=mode, access=Reach())
 
     verdict = await permissions(call_of(used, {"path": ".env"}), used, {"path": ".env"})
@@ -700,7 +698,7 @@ async def test_a_call_that_can_only_fail_is_not_asked_about(mode: Mode, used: To
         assert verdict.reason == ".env may hold secrets"
 
 
-async def test_access_outside_is_granted_once_or_for_its_folder() -> None:
+async def test_path_outside_the_workspace_is_opened_once_or_with_its_folder() -> None:
     """Asked when needed; a path opened once asks again, an allowed folder does not."""
     reach = Reach()
     permissions = Permissions(place(Path("/ws")), mode="yolo", access=reach)
@@ -722,7 +720,7 @@ async def test_access_outside_is_granted_once_or_for_its_folder() -> None:
     assert permissions.asked_about(written).rules == ("edit(/other)",)
 
 
-async def test_a_rule_that_denies_wins_over_access() -> None:
+async def test_deny_rule_overrides_access_outside_the_workspace() -> None:
     reach = Reach()
     permissions = Permissions(
         place(Path("/ws")), rules=rule_set(deny=["read(/other/**)"]), access=reach
@@ -733,8 +731,8 @@ async def test_a_rule_that_denies_wins_over_access() -> None:
     assert reach.opened == []
 
 
-def test_a_directory_that_was_added_belongs_to_the_workspace(tmp_path: Path) -> None:
-    """Commands may read it, and auto-edit writes there."""
+def test_directory_added_during_a_session_belongs_to_the_workspace(tmp_path: Path) -> None:
+    """Commands may read the directory, and auto-edit writes there."""
     permissions = policy(mode="auto-edit")
     target = {"path": str(tmp_path / "x")}
     before = decide(permissions, EDIT, **target), runs(permissions, f"ls {tmp_path}")
@@ -745,7 +743,7 @@ def test_a_directory_that_was_added_belongs_to_the_workspace(tmp_path: Path) -> 
     assert (before, after) == ((Ask, Ask), (Allow, Allow))
 
 
-def test_auto_edit_is_about_files_of_the_workspace() -> None:
+def test_auto_edit_mode_covers_only_files_of_the_workspace() -> None:
     """A plugin's tool may declare the paths it writes."""
     elsewhere = tool("report", returns("done"), writes=lambda _params: ["/elsewhere/x"])
 

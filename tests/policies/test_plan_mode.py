@@ -1,4 +1,4 @@
-"""Plan mode, as described to the model."""
+"""Plan mode, as it is announced to the model."""
 
 from itertools import pairwise
 
@@ -12,8 +12,8 @@ async def seen(*_arguments: object) -> str:
     return "seen"
 
 
-async def test_the_model_is_told_once_and_its_tools_stay_the_same() -> None:
-    """C19: edit and write used to vanish; a changed list of tools costs the cache."""
+async def test_model_is_told_of_plan_mode_once_and_keeps_its_tools() -> None:
+    """C19: removing edit and write from the list of tools would invalidate the prompt cache."""
     mode = ["plan"]
     options = LoopConfig(prepare=[plan_mode(lambda: mode[0] == "plan")])
     look = calls(tool_use("look", {}, "t1"))
@@ -40,7 +40,7 @@ async def test_the_model_is_told_once_and_its_tools_stay_the_same() -> None:
         assert after.messages[: len(before.messages)] == before.messages
 
 
-async def test_a_session_that_goes_on_in_another_mode_hears_of_it() -> None:
+async def test_resumed_session_is_told_that_plan_mode_has_ended() -> None:
     """The last notice is read from the conversation, not from this program's memory."""
     mode = ["plan"]
     options = LoopConfig(prepare=[plan_mode(lambda: mode[0] == "plan")])
@@ -55,8 +55,8 @@ async def test_a_session_that_goes_on_in_another_mode_hears_of_it() -> None:
     assert PLAN_OFF in str(model.requests[-1].messages[-1])
 
 
-async def test_a_summary_that_dropped_the_message_has_it_told_again() -> None:
-    """It then follows the summary."""
+async def test_plan_mode_is_announced_again_after_a_compaction() -> None:
+    """The announcement then follows the summary."""
     options = LoopConfig(prepare=[plan_mode(lambda: True)])
     agent, model, _ = scripted_agent(says("a"), says("b"), options=options)
     await agent.prompt("one")

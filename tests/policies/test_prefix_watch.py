@@ -35,7 +35,7 @@ def tells(text: str) -> Callable[[PluginContext], None]:
     return lambda ctx: ctx.add_context(text)
 
 
-async def test_a_change_of_tools_is_told_once_with_its_price() -> None:
+async def test_change_of_tools_is_reported_once_with_its_cost() -> None:
     """C10: everything after the tools is reread; 40,000 characters are 10,000 tokens."""
     look, grep = (tool(name, returns("")) for name in ("look", "grep"))
     run = Contributing(
@@ -55,7 +55,7 @@ async def test_a_change_of_tools_is_told_once_with_its_price() -> None:
     ]
 
 
-async def test_a_tool_whose_definition_changed_is_a_change_too() -> None:
+async def test_changed_tool_definition_is_reported() -> None:
     """The model sees a description; tools are cached for an hour, at twice the input's price."""
     look = tool("look", returns(""))
     other = replace(look, description=LONG)
@@ -69,7 +69,7 @@ async def test_a_tool_whose_definition_changed_is_a_change_too() -> None:
     ]
 
 
-async def test_changed_context_costs_what_comes_behind_it() -> None:
+async def test_changed_plugin_context_costs_only_the_tokens_after_it() -> None:
     """C10: tools, the stable block and unchanged context before it stay cached, not counted."""
     huge = tool("huge", returns(""))
     run = Contributing(
@@ -86,7 +86,7 @@ async def test_changed_context_costs_what_comes_behind_it() -> None:
     ]
 
 
-async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
+async def test_changed_system_prompt_is_reported() -> None:
     """C10: a new stable block is the most expensive change."""
     run = Contributing([], says("one"), says("two"))
     await run.prompt()
@@ -98,7 +98,7 @@ async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
     ]
 
 
-async def test_without_a_price_there_are_tokens_only() -> None:
+async def test_change_for_a_model_without_a_price_is_reported_in_tokens_only() -> None:
     """An unknown model has no price, and none is invented."""
     plugin = in_turn(tells("a"), tells("b"))
     run = Contributing([plugin], says("one"), says("two"), price=lambda _id, _usage: None)
@@ -110,7 +110,7 @@ async def test_without_a_price_there_are_tokens_only() -> None:
     ]
 
 
-async def test_another_conversation_or_model_has_no_cached_prefix_to_break() -> None:
+async def test_new_conversation_or_model_causes_no_report() -> None:
     """Content that was never cached costs nothing extra."""
     run = Contributing(
         [in_turn(tells("a"), tells("b"), tells("c"))], says("one"), says("two"), says("three")
@@ -124,7 +124,7 @@ async def test_another_conversation_or_model_has_no_cached_prefix_to_break() -> 
     assert run.notices() == []
 
 
-async def test_a_prefix_that_stays_is_no_news() -> None:
+async def test_unchanged_prefix_is_not_reported() -> None:
     """Rounds with tools, and equal tools created again each time."""
     run = Contributing(
         [Plugin(name="p", prepare=lambda ctx: ctx.add_tool(tool("look", returns("a tree"))))],
@@ -136,8 +136,8 @@ async def test_a_prefix_that_stays_is_no_news() -> None:
     assert run.notices() == []
 
 
-async def test_an_image_costs_what_images_cost() -> None:
-    """Counted as text, this one would be half a million tokens."""
+async def test_image_in_the_prefix_counts_as_an_image_and_not_as_text() -> None:
+    """Counted as text, this image would be half a million tokens."""
     data: Json = {"type": "base64", "media_type": "image/png", "data": "A" * 2_000_000}
     picture: Block = {"type": "image", "source": data}
     look = tool("look", returns(""))

@@ -27,7 +27,7 @@ def input_of(messages: list[Message], focus: str = "") -> str:
     return message.text
 
 
-def test_results_and_inputs_are_previewed_and_words_are_whole() -> None:
+def test_summary_input_shortens_tool_calls_but_not_messages() -> None:
     """S1c-4: results 500 head and 200 tail, inputs 200; user and model text stays."""
     given: Json = {"path": "p" * 400}
     text = input_of(
@@ -50,7 +50,7 @@ def test_results_and_inputs_are_previewed_and_words_are_whole() -> None:
     assert text == expected
 
 
-def test_the_whole_input_is_capped_and_both_ends_are_kept() -> None:
+def test_summary_input_is_capped_and_keeps_both_ends() -> None:
     """S1c-4: at most 100,000 characters; an earlier summary comes first, current work last."""
     messages: list[Message] = [UserMessage.of("FIRST " + "u" * 90_000)]
     messages += [AssistantMessage((text_block("a" * 90_000 + " LAST"),))]
@@ -62,7 +62,7 @@ def test_the_whole_input_is_capped_and_both_ends_are_kept() -> None:
     assert "LAST" in text
 
 
-def test_the_request_is_small_has_no_tools_and_its_own_instructions() -> None:
+def test_summary_request_has_no_tools_and_its_own_instructions() -> None:
     """S1c-4, S1-41: 4096 tokens, no temperature a server would refuse; key facts asked for."""
     request = summary_request([UserMessage.of("hi")], model=SMALL, focus="the port")
 
@@ -82,7 +82,7 @@ def test_the_request_is_small_has_no_tools_and_its_own_instructions() -> None:
         (frozenset({"adaptive"}), "minimal"),
     ],
 )
-def test_the_summary_is_written_with_as_little_thinking_as_the_model_allows(
+def test_summary_request_uses_as_little_thinking_as_the_model_allows(
     accepted: frozenset[str], level: str
 ) -> None:
     """Thinking counts against the 4096 tokens; some models refuse a request to disable it."""
@@ -100,7 +100,7 @@ async def summary_of(*steps: object, model: Model | None = None) -> tuple[Summar
     return summary, scripted
 
 
-async def test_the_reply_is_the_summary_and_its_usage_is_handed_on() -> None:
+async def test_summary_is_the_models_reply_with_its_usage() -> None:
     """S1-41: the strategy `summarize`; without a separate model it uses the run's."""
     summary, scripted = await summary_of(says("  It was so.\n", usage=Usage(7, 3)))
 
@@ -108,7 +108,7 @@ async def test_the_reply_is_the_summary_and_its_usage_is_handed_on() -> None:
     assert scripted.requests[0].model == MODEL
 
 
-async def test_a_model_of_its_own_is_asked_instead_of_the_runs() -> None:
+async def test_configured_summary_model_is_used_instead_of_the_runs_model() -> None:
     """A summary does not need the largest model."""
     _, scripted = await summary_of(says("ok"), model=SMALL)
 
@@ -124,21 +124,23 @@ async def test_a_model_of_its_own_is_asked_instead_of_the_runs() -> None:
         (says("  "), ""),
     ],
 )
-async def test_a_summary_cut_off_says_so_and_a_refusal_is_none(reply: object, text: str) -> None:
+async def test_truncated_summary_is_marked_and_a_refusal_is_discarded(
+    reply: object, text: str
+) -> None:
     """S1c-6: a refusal in the history would be taken for facts."""
     summary, _ = await summary_of(reply)
 
     assert summary.text == text
 
 
-async def test_a_stream_without_an_end_is_a_failure() -> None:
+async def test_summary_stream_that_ends_too_early_is_an_error() -> None:
     """S1c-6: an incomplete summary is worse than none."""
     with pytest.raises(ModelError, match="ended too early"):
         await summary_of([ReplyStart("m"), TextDelta(0, "half")])
 
 
-async def test_waiting_for_a_retry_is_told() -> None:
-    """A minute of silence looks like a hang; nothing on the screen is revoked."""
+async def test_retry_of_a_summary_request_is_reported() -> None:
+    """A minute of silence looks like a hang."""
     listener = Listener()
     steps = [Retrying(1, 5, 10.0, "rate limited", restarted=True), *stream_of(says("ok"))]
 

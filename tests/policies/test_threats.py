@@ -1,4 +1,4 @@
-"""The threats that permissions answer to, in all modes: actions no mode, rule or plugin allows."""
+"""The threats that permissions counter, in all modes: actions no mode, rule or plugin allows."""
 
 import random
 from dataclasses import replace
@@ -73,7 +73,7 @@ def verdict_on(row: str, permissions: Permissions) -> type[Verdict]:
 
 
 @pytest.mark.parametrize("row", MATRIX)
-def test_each_mode_asks_what_it_says(row: str, tmp_path: Path) -> None:
+def test_each_mode_allows_asks_or_denies_as_the_table_says(row: str, tmp_path: Path) -> None:
     """C19, threats 10, 11 and 19: the whole table of calls and modes."""
     found = tuple(verdict_on(row, policy(tmp_path, mode=mode)) for mode in MODES)
 
@@ -85,7 +85,7 @@ def test_each_mode_asks_what_it_says(row: str, tmp_path: Path) -> None:
 def test_what_cannot_be_undone_is_asked_in_every_mode(
     mode: Mode, report: Report | None, tmp_path: Path
 ) -> None:
-    """Threat 19: whatever rules allow, and in the sandbox too."""
+    """Threat 19: whatever rules allow, and in the sandbox too; plan mode denies it."""
     permissions = policy(tmp_path, mode=mode, allow=["*", "bash(*)"])
     wanted = Deny if mode == "plan" else Ask
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_undone_is_asked_in_every_mode(
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
-def test_nothing_dangerous_runs_unasked_without_a_rule(mode: Mode, tmp_path: Path) -> None:
+def test_no_dangerous_command_runs_without_approval_or_rule(mode: Mode, tmp_path: Path) -> None:
     """Threat 5: a model that obeys an injection finds every harmful command gated."""
     tree = make_workspace(tmp_path)
     permissions = Permissions(tree.place(), mode=mode)
@@ -143,8 +143,8 @@ async def test_an_injection_in_a_file_changes_no_rule_and_has_no_effect(tmp_path
     assert injection in str(model.sent())
 
 
-def test_no_rule_that_allows_opens_what_is_denied(tmp_path: Path) -> None:
-    """Deny is monotone: 500 random rule sets, each with and without more allow rules."""
+def test_allow_rules_never_permit_denied_calls(tmp_path: Path) -> None:
+    """500 random rule sets, each with and without more allow rules."""
     chance = random.Random(19)
     denials = ["bash(git push *)", "bash(rm *)", "edit(src/**)", "mcp__github__*", "*(x)", "read"]
     allowances = ["*", "bash", "bash(git *)", "edit", "edit(**)", "mcp__*", "read(src/**)"]

@@ -30,7 +30,7 @@ def first_words(messages: list[Message]) -> list[str]:
     return [message.text.split()[0] for message in llm(messages)]
 
 
-def test_the_oldest_messages_behind_the_first_go() -> None:
+def test_trimming_removes_the_oldest_messages_after_the_first() -> None:
     """S1-32, S1-16, C7: the count is at most the limit; the first user message stays."""
     conversation = conversation_with(["user", 0, "user", 0, "user", 0])
 
@@ -40,7 +40,7 @@ def test_the_oldest_messages_behind_the_first_go() -> None:
     assert first_words(conversation.context()) == ["0", "3", "4", "5", "last"]
 
 
-def test_a_round_is_never_split_even_if_the_limit_is_exceeded() -> None:
+def test_trimming_never_splits_a_round_even_above_the_limit() -> None:
     """C7: a result without its call is a 400; one round too many is not."""
     conversation = conversation_with(["user", 1, 3], last=None)
 
@@ -54,16 +54,16 @@ def test_a_round_is_never_split_even_if_the_limit_is_exceeded() -> None:
     ]
 
 
-def test_where_three_quarters_cannot_be_reached_the_limit_counts() -> None:
-    """S1-32: a round too long for them stays, with as much before it as fits."""
+def test_trimming_stops_at_the_limit_if_three_quarters_cannot_be_reached() -> None:
+    """S1-32: a longer round stays, with as much before it as fits."""
     conversation = conversation_with(["user", 0, 0, 0, 5], last=None)
 
     assert trim_history(conversation, max_messages=8) == 2
     assert len(conversation.context()) == 8
 
 
-async def test_between_two_cuts_each_request_begins_with_the_one_before() -> None:
-    """S1-32: the cached prefix is sent again for many turns, not changed in each."""
+async def test_between_cuts_each_request_extends_the_previous_one() -> None:
+    """S1-32: the cached prefix stays the same for many turns."""
     rounds, limit = 100, 40
     agent, model, events = scripted_agent(
         *[calls(tool_use("look", id=f"t{n}")) for n in range(rounds)],
@@ -82,7 +82,7 @@ async def test_between_two_cuts_each_request_begins_with_the_one_before() -> Non
 
 
 @pytest.mark.parametrize(("limit", "removed"), [(0, 0), (8, 0), (7, 2), (1, 6)])
-def test_the_limit_counts_messages_and_0_is_none(limit: int, removed: int) -> None:
+def test_trimming_limit_counts_messages_and_0_disables_trimming(limit: int, removed: int) -> None:
     """S1-32: 8 messages: 4 of the user's, 2 answers, a call and its result."""
     conversation = conversation_with(["user", 0, "user", 1, "user", 0])
 
@@ -91,15 +91,15 @@ def test_the_limit_counts_messages_and_0_is_none(limit: int, removed: int) -> No
     assert len(conversation.context()) == 8 - removed
 
 
-def test_notes_that_are_not_sent_do_not_count() -> None:
+def test_notes_not_sent_to_the_model_do_not_count_for_trimming() -> None:
     """S1-32: only messages for the model count against the limit."""
     conversation = conversation_with(["user", "note", "note", 0])
 
     assert trim_history(conversation, max_messages=3) == 0
 
 
-def test_one_warning_names_the_number_removed_and_the_limit() -> None:
-    """S1-33: and there is none if nothing is removed."""
+def test_one_warning_states_how_many_messages_were_dropped_and_the_limit() -> None:
+    """S1-33: no warning if nothing is removed."""
     listener = Listener()
     conversation = conversation_with(["user", 0, "user", 0])
 
@@ -111,8 +111,8 @@ def test_one_warning_names_the_number_removed_and_the_limit() -> None:
     ]
 
 
-def test_a_summary_stays_when_what_follows_it_is_trimmed() -> None:
-    """C7: it stands for removed messages; losing it would lose them twice."""
+def test_trimming_keeps_the_summary() -> None:
+    """C7: the summary stands for removed messages; losing it would lose them twice."""
     conversation = conversation_with(["user", 0, "user", 0, "user", 0])
     kept = conversation.prompts[1].input
     assert kept
@@ -137,7 +137,7 @@ def test_a_summary_counts_as_one_message() -> None:
     assert trim_history(conversation, max_messages=length - 1) > 0
 
 
-def test_a_cut_survives_the_failure_of_the_prompt_it_was_made_in() -> None:
+def test_cut_stays_valid_when_a_triggered_prompt_ends() -> None:
     """A triggered prompt is in the history only while it runs; no cut may name it."""
     conversation = conversation_with(["user", 0])
     conversation.begin()
@@ -148,7 +148,7 @@ def test_a_cut_survives_the_failure_of_the_prompt_it_was_made_in() -> None:
     assert first_words(conversation.context())[0] == "0"
 
 
-def test_nothing_is_trimmed_while_calls_are_open() -> None:
+def test_nothing_is_trimmed_while_tool_calls_are_open() -> None:
     """The turn that resumes an approved batch makes no model call."""
     conversation = conversation_with(["user", 0, "user", 0], last="go")
     conversation.add_reply(calls(tool_use("look")))
@@ -188,7 +188,7 @@ def _ends_with_one_round(messages: Sequence[Message]) -> bool:
     return len(behind) == 1
 
 
-async def test_in_a_run_the_history_is_trimmed_before_every_request() -> None:
+async def test_history_is_trimmed_before_every_request_of_a_run() -> None:
     """S1-04, S1-10: after tool results as well as at the start."""
     agent, model, events = scripted_agent(
         *[calls(tool_use("look", id=f"t{n}")) for n in range(4)],
@@ -204,8 +204,8 @@ async def test_in_a_run_the_history_is_trimmed_before_every_request() -> None:
     assert sum(event.type == "app.notice" for event in events) == 3
 
 
-def test_without_a_limit_the_history_is_not_looked_at() -> None:
-    """The default; the check cost 50 ms before each call in a session of 10,000 entries."""
+def test_without_a_limit_trimming_does_not_read_the_history() -> None:
+    """The default; reading cost 50 ms before each call in a session of 10,000 entries."""
 
     class Unread(Conversation):
         @property

@@ -14,8 +14,8 @@ IMAGE: Block = {"type": "image", "source": {"type": "base64", "media_type": "ima
 CALL = ToolCall("t1", "bash", {"command": "yes"})
 
 
-def test_the_notice_has_the_exact_words_of_the_specification() -> None:
-    """S1-35, S1-16: thousands separators, the tool's name, the real length; in isolation."""
+def test_truncation_notice_has_the_specified_wording() -> None:
+    """S1-35, S1-16: thousands separators, the tool's name and the real length."""
     cut = truncate_tool_result("x" * 120_000, "bash")
 
     notice = "[OUTPUT TRUNCATED: Showing 40,000 of 120,000 characters from bash]"
@@ -23,23 +23,23 @@ def test_the_notice_has_the_exact_words_of_the_specification() -> None:
 
 
 @pytest.mark.parametrize(("length", "limit"), [(40_000, 40_000), (5, 40_000), (0, 1), (90_000, 0)])
-def test_what_fits_is_untouched_and_0_is_no_limit(length: int, limit: int) -> None:
+def test_short_result_is_not_truncated_and_0_disables_the_limit(length: int, limit: int) -> None:
     """S1-34: 40,000 exactly stays as it is."""
     assert truncate_tool_result("x" * length, "bash", limit) == "x" * length
 
 
-def test_one_character_too_many_is_cut() -> None:
+def test_result_one_character_over_the_limit_is_truncated() -> None:
     """S1-34: the limit counts characters, not bytes."""
     assert truncate_tool_result("é" * 11, "read", 10).startswith("é" * 10 + "\n\n[OUTPUT")
 
 
-def test_a_surrogate_pair_is_never_split() -> None:
+def test_truncation_never_splits_a_surrogate_pair() -> None:
     """S1-34: half a pair cannot be written as UTF-8, and the request would fail."""
     assert truncate_tool_result("ab\ud83d\ude00cd", "bash", 3).startswith("ab\n\n[OUTPUT")
     assert truncate_tool_result("ab\ud83d\ude00cd", "bash", 4).startswith("ab\ud83d\ude00\n\n[")
 
 
-def test_the_text_blocks_of_a_result_share_the_limit_and_images_stay() -> None:
+def test_text_blocks_of_a_result_share_the_limit_and_images_stay() -> None:
     """S1-34: otherwise a tool could return any amount in small blocks."""
     listener = Listener()
     blocks = (text_block("a" * 6), IMAGE, text_block("b" * 6), text_block("c" * 6), IMAGE)
@@ -51,8 +51,8 @@ def test_the_text_blocks_of_a_result_share_the_limit_and_images_stay() -> None:
     assert result == ToolResult(kept, {"exit": 0}, True)
 
 
-def test_the_notice_is_there_when_the_limit_falls_between_two_blocks() -> None:
-    """S1-35: otherwise the model takes a part for the whole."""
+def test_truncation_notice_is_added_when_the_limit_falls_between_two_blocks() -> None:
+    """S1-35: otherwise the model would take a part for the whole."""
     blocks = (text_block("a" * 10), text_block("b"))
 
     result = Truncation(Listener(), limit_chars=10)(CALL, ToolResult(blocks))
@@ -60,8 +60,8 @@ def test_the_notice_is_there_when_the_limit_falls_between_two_blocks() -> None:
     assert result.text.startswith("a" * 10 + "\n\n[OUTPUT TRUNCATED: Showing 10 of 11 ")
 
 
-def test_an_excerpt_that_fits_says_how_much_there_was() -> None:
-    """S1-35, S1-36: the tool chose the omissions; cut once, with the real size."""
+def test_excerpt_that_fits_gets_a_notice_with_the_full_length() -> None:
+    """S1-35, S1-36: the tool chose what to leave out; the notice states the real size."""
     listener = Listener()
     excerpt = ToolResult((text_block("head … tail"), IMAGE), {"exit": 0}, full_chars=120_000)
 
@@ -72,7 +72,7 @@ def test_an_excerpt_that_fits_says_how_much_there_was() -> None:
     assert listener.warnings == ["the result of bash was cut to 11 of 120,000 characters"]
 
 
-def test_an_excerpt_over_the_limit_is_cut_and_says_how_much_there_was() -> None:
+def test_excerpt_over_the_limit_is_truncated_and_states_the_full_length() -> None:
     """S1-35: an excerpt that exceeds a tiny limit."""
     excerpt = ToolResult((text_block("x" * 30),), full_chars=120_000)
 
@@ -82,7 +82,7 @@ def test_an_excerpt_over_the_limit_is_cut_and_says_how_much_there_was() -> None:
     assert result.text == "x" * 20 + notice
 
 
-def test_each_truncated_result_costs_one_warning() -> None:
+def test_each_truncated_result_causes_one_warning() -> None:
     """S1-36: one line per truncated result, none for the others."""
     listener = Listener()
     truncation = Truncation(listener, limit_chars=1_000)
@@ -95,15 +95,15 @@ def test_each_truncated_result_costs_one_warning() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 40_000])
-def test_a_result_that_fits_is_the_same_object(limit: int) -> None:
+def test_result_that_fits_is_returned_unchanged(limit: int) -> None:
     """S1-34: 0 disables."""
     result = ToolResult.of("x" * (50_000 if not limit else 40_000))
 
     assert Truncation(Listener(), limit_chars=limit)(CALL, result) is result
 
 
-async def test_in_a_run_history_and_model_see_the_cut_result() -> None:
-    """S1-34, S1-36: the cut is made before results enter the history."""
+async def test_history_and_model_get_the_truncated_result() -> None:
+    """S1-34, S1-36: results are truncated before they enter the history."""
     listener = Listener()
     agent, model, _ = scripted_agent(
         calls(tool_use("look")),

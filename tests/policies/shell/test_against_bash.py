@@ -113,18 +113,18 @@ def differences(seed: int, count: int, folder: Path) -> list[str]:
     return found
 
 
-def test_bash_is_seen_to_start_what_it_starts(tmp_path: Path) -> None:
+def test_harness_records_the_commands_and_files_of_bash(tmp_path: Path) -> None:
     """Otherwise the tests below could not fail."""
     assert run("a 'b c' -o1>out | d", tmp_path)[1] == ["out"]
     assert sorted(run("a 'b c' -o1 | d", tmp_path)[0]) == [["a", "b c", "-o1"], ["d"]]
 
 
-def test_bash_reads_a_sample_as_the_parser_does(tmp_path: Path) -> None:
+def test_bash_and_the_parser_agree_on_a_sample_of_scripts(tmp_path: Path) -> None:
     """S4-26: a word that only bash sees would be an option nobody checked."""
     assert differences(1, 100, tmp_path) == []
 
 
 @pytest.mark.slow
-def test_bash_reads_plain_scripts_as_the_parser_does(tmp_path: Path) -> None:
-    """2,000 of them."""
+def test_bash_and_the_parser_agree_on_2000_plain_scripts(tmp_path: Path) -> None:
+    """The same as above, for more scripts."""
     assert differences(2, 2_000, tmp_path) == []

@@ -1,4 +1,4 @@
-"""Commands that run unasked and commands that ask, without a sandbox: a table of tricks."""
+"""Tricky commands judged without a sandbox: those that run without approval and those that ask."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def runs_unasked(workspace: Workspace, script: str) -> bool:
 
 
 @pytest.mark.parametrize("trick", DANGEROUS)
-def test_no_dangerous_command_runs_unasked(workspace: Workspace, trick: str) -> None:
+def test_no_dangerous_command_runs_without_approval(workspace: Workspace, trick: str) -> None:
     """Nothing that writes, runs other programs, reads secrets or reaches the network."""
     commands = [each.replace("{outside}", str(workspace.outside)) for each in DANGEROUS[trick]]
 
@@ -27,8 +27,8 @@ def test_no_dangerous_command_runs_unasked(workspace: Workspace, trick: str) -> 
     assert allowed == []
 
 
-def test_git_runs_unasked_in_the_forms_that_only_read(workspace: Workspace) -> None:
-    """Threat 11: in a trusted workspace too, its options name programs, folders and files."""
+def test_dangerous_git_commands_ask_even_in_a_trusted_workspace(workspace: Workspace) -> None:
+    """Threat 11: git's options name programs, folders and files."""
     place = workspace.place(git_is_safe=True, secrets_are_masked=True)
 
     allowed = [each for each in GIT if judge(each, CommandRules(), place).verdict == "allow"]
@@ -38,15 +38,15 @@ def test_git_runs_unasked_in_the_forms_that_only_read(workspace: Workspace) -> N
 
 
 def test_at_most_three_of_twenty_harmless_commands_ask(workspace: Workspace) -> None:
-    """Users asked about everything soon approve everything."""
+    """Users who are asked about everything soon approve everything."""
     asked = [each for each in BENIGN if not runs_unasked(workspace, each)]
 
     assert len(BENIGN) == 20
     assert len(asked) <= 3, asked
 
 
-def test_the_corpus_is_as_large_as_promised() -> None:
-    """A bar needs enough cases."""
+def test_corpus_has_at_least_410_commands_390_of_them_dangerous() -> None:
+    """The limits above mean little with few cases."""
     dangerous = [command for commands in DANGEROUS.values() for command in commands]
 
     assert len(set(dangerous)) >= 390

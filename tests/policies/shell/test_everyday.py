@@ -1,4 +1,4 @@
-"""The share of everyday commands that run unasked: constant questions get blind approval."""
+"""The share of everyday commands that run without approval: users stop reading many questions."""
 
 import os
 from pathlib import Path
@@ -31,26 +31,28 @@ def asked(root: Path, *, masked: bool, git_is_safe: bool) -> list[str]:
     return [each for each in COMMANDS if judge(each, CommandRules(), place).verdict != "allow"]
 
 
-def test_the_list_is_as_long_as_promised() -> None:
+def test_everyday_list_has_at_least_258_different_commands() -> None:
     assert len(set(COMMANDS)) == len(COMMANDS) >= 258
 
 
-def test_nearly_all_run_unasked_in_the_sandbox_of_a_trusted_folder(project: Path) -> None:
+def test_nearly_all_commands_run_without_approval_sandboxed_in_a_trusted_folder(
+    project: Path,
+) -> None:
     """At least 230 of 258."""
     ask = asked(project, masked=True, git_is_safe=True)
 
     assert len(COMMANDS) - len(ask) >= len(COMMANDS) * 230 / 258, ask
 
 
-def test_most_run_unasked_in_the_sandbox_of_an_untrusted_folder(project: Path) -> None:
+def test_most_commands_run_without_approval_sandboxed_in_an_untrusted_folder(project: Path) -> None:
     """At least 200 of 258: git too, if the repository names no program."""
     ask = asked(project, masked=True, git_is_safe=names_no_program(project))
 
     assert len(COMMANDS) - len(ask) >= len(COMMANDS) * 200 / 258, ask
 
 
-def test_without_a_sandbox_git_and_other_programs_of_the_user_ask(project: Path) -> None:
-    """Nothing confines them there."""
+def test_without_a_sandbox_git_and_ps_ask_and_most_commands_run(project: Path) -> None:
+    """Nothing confines the programs there."""
     ask = asked(project, masked=False, git_is_safe=False)
 
     assert {"git status", "ps aux"} <= set(ask)
@@ -58,7 +60,7 @@ def test_without_a_sandbox_git_and_other_programs_of_the_user_ask(project: Path)
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if "data.csv" in each][:3])
-def test_none_of_them_would_be_allowed_to_read_a_secret(project: Path, command: str) -> None:
+def test_everyday_command_on_a_secret_file_asks(project: Path, command: str) -> None:
     """The same command on a file of keys."""
     place = Place(root=project, is_secret=is_secret, secrets_are_masked=True)
 

@@ -37,7 +37,7 @@ def surprises(scripts: list[str], workspace: Workspace, log: Path) -> dict[str, 
 
 
 @observed
-def test_the_oracle_sees_what_commands_do(workspace: Workspace, tmp_path: Path) -> None:
+def test_oracle_reports_the_effects_of_commands(workspace: Workspace, tmp_path: Path) -> None:
     """Otherwise the tests below could not fail."""
     tree = make_workspace(tmp_path / "tree")  # a separate one: these commands do change it
     log = tmp_path / "log"
@@ -61,7 +61,9 @@ def test_allowed_commands_of_the_corpus_only_read(workspace: Workspace, tmp_path
 
 
 @observed
-def test_allowed_commands_of_the_sample_only_read(workspace: Workspace, tmp_path: Path) -> None:
+def test_allowed_commands_of_a_fuzzed_sample_only_read(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     """200 composed commands: quotes, redirects, substitutions, wrappers, options, paths."""
     scripts = [script for script in map(compose, SAMPLE) if allowed(script, workspace)]
 
@@ -70,8 +72,10 @@ def test_allowed_commands_of_the_sample_only_read(workspace: Workspace, tmp_path
 
 
 @observed
-def test_known_options_do_what_the_table_says(workspace: Workspace, tmp_path: Path) -> None:
-    """A value taken for an operand, or an operand for a value, would be an unchecked file."""
+def test_allowed_commands_with_known_options_only_read(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """A value taken for an operand, or an operand for a value, would be a file nobody checked."""
     scripts = [script for script in map(compose_known, range(60)) if allowed(script, workspace)]
 
     assert len(scripts) >= 20
@@ -79,7 +83,7 @@ def test_known_options_do_what_the_table_says(workspace: Workspace, tmp_path: Pa
 
 
 @observed
-def test_forms_that_are_taken_apart_only_read(plain_workspace: Workspace, tmp_path: Path) -> None:
+def test_allowed_compound_scripts_only_read(plain_workspace: Workspace, tmp_path: Path) -> None:
     """Loops, conditions, awk, sed, jq, git, `find -exec`, `xargs`, with tricks in each."""
     place = plain_workspace.place(git_is_safe=True)
     scripts = [
@@ -94,7 +98,7 @@ def test_forms_that_are_taken_apart_only_read(plain_workspace: Workspace, tmp_pa
 
 @pytest.mark.slow
 @observed
-def test_all_forms_that_are_taken_apart_only_read(
+def test_allowed_compound_scripts_of_the_whole_fuzz_only_read(
     plain_workspace: Workspace, tmp_path: Path
 ) -> None:
     """5,000 composed scripts; `campaign` runs any number."""
@@ -111,7 +115,9 @@ def test_all_forms_that_are_taken_apart_only_read(
 
 @pytest.mark.slow
 @observed
-def test_all_known_options_do_what_the_table_says(workspace: Workspace, tmp_path: Path) -> None:
+def test_allowed_commands_with_known_options_of_the_whole_fuzz_only_read(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     """2,000 composed commands."""
     scripts = [script for script in map(compose_known, ALL) if allowed(script, workspace)]
 

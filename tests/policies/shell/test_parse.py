@@ -1,4 +1,4 @@
-"""Scripts that can be analysed completely, and the words of each program in them."""
+"""Scripts that the parser understands completely, and the words of each program in them."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def construct(script: str) -> str:
         ("a # b \\\nc", [["a"], ["c"]]),
     ],
 )
-def test_quotes_are_read_as_bash_reads_them(script: str, expected: list[list[str]]) -> None:
+def test_parser_reads_quotes_as_bash_does(script: str, expected: list[list[str]]) -> None:
     """Double quotes know five escapes; before other characters the backslash stays."""
     assert words(script) == expected
 
@@ -54,10 +54,10 @@ def test_quotes_are_read_as_bash_reads_them(script: str, expected: list[list[str
         ("a < b | c", [["a"], ["c"]]),
     ],
 )
-def test_commands_are_found_in_what_the_shell_builds_of_them(
+def test_parser_finds_commands_in_braces_loops_and_conditions(
     script: str, expected: list[list[str]] | None
 ) -> None:
-    """Braces, loops, conditions, groups: each command with the words it will get."""
+    """Each command has the words it will get from the shell."""
     others = {
         "[ -": [["[", "-f", "a", "]"], ["[[", "b", "==", "c*", "&&", "!", "-d", "d", "]]"]],
         "fin": [["find", ".", "(", "-name", "a", ")", "-exec", "b", "{}", ";"]],
@@ -65,19 +65,19 @@ def test_commands_are_found_in_what_the_shell_builds_of_them(
     assert words(script) == (expected or others[script[:3]])
 
 
-def test_a_value_that_would_not_stay_one_word_is_not_put_in() -> None:
-    """Without quotes bash splits it, and expands it as a pattern."""
+def test_loop_value_of_several_words_is_not_substituted_without_quotes() -> None:
+    """Bash splits such a value, and expands it as a pattern."""
     with pytest.raises(NotLiteral, match="several words"):
         words('for f in "y z"; do a ${f}; done')
 
 
 @pytest.mark.parametrize("name", ["PATH", "IFS", "http_proxy", "histchars", "BASH_ENV", "F"])
-def test_a_loop_sets_no_variable_that_acts(name: str) -> None:
+def test_loop_that_sets_a_special_variable_is_refused(name: str) -> None:
     """`for PATH in bin` would choose the programs of its own body."""
     assert construct(f"for {name} in a; do ls; done") == f"contains a loop that sets {name}"
 
 
-def test_a_command_knows_what_joins_it_to_the_one_before() -> None:
+def test_each_command_records_the_operator_before_it() -> None:
     """A `cd` in a pipeline acts in a subshell, unlike one after &&."""
     commands = parse("a | b && c\nd")
 
@@ -121,12 +121,12 @@ def test_a_command_knows_what_joins_it_to_the_one_before() -> None:
         ("# only a comment", "contains no command"),
     ],
 )
-def test_what_makes_a_script_unreadable_is_named(script: str, expected: str) -> None:
-    """The question shows the reason."""
+def test_construct_that_the_parser_cannot_read_is_named(script: str, expected: str) -> None:
+    """The approval prompt shows it as the reason."""
     assert construct(script) == expected
 
 
-def test_every_word_is_separated_from_the_next_by_blanks() -> None:
-    """Two words for the parser but one for bash would be judged as neither."""
+def test_script_with_words_not_separated_by_blanks_is_refused() -> None:
+    """Such text could be two words for the parser but one for bash."""
     for script in ("ls>/dev/null", "a2>/dev/null", "ls>&2"):
         assert isinstance(parse(script), Unknown)

@@ -1,4 +1,4 @@
-"""The offer of "always this session": the narrowest rule that covers the call, or none."""
+"""The rules offered for "always this session": the narrowest ones that cover the call, or none."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> Place:
         ("pytest a; pytest b", ("pytest *",)),
     ],
 )
-def test_the_narrowest_beginning_is_offered(
+def test_narrowest_prefix_of_each_command_is_offered(
     script: str, expected: tuple[str, ...], place: Place
 ) -> None:
     """S4-26: one for each command that does more than read; together they cover the call."""
@@ -75,6 +75,8 @@ def test_the_narrowest_beginning_is_offered(
         "a; b; c; d; e; f",
     ],
 )
-def test_nothing_is_offered_for_what_cannot_be_overseen(script: str, place: Place) -> None:
-    """Interpreters, shells, programs that start others, and text too long to read in full."""
+def test_no_prefix_is_offered_for_interpreters_shells_and_long_scripts(
+    script: str, place: Place
+) -> None:
+    """Nor for programs that start others: nobody can know what such a rule would allow."""
     assert session_prefixes(script, place) == ()

@@ -1,4 +1,4 @@
-"""The programs a script starts, listed for a person who does not read all of a long script."""
+"""The programs a script starts, listed for users who do not read all of a long script."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_every_program_is_listed_once_and_in_order(script: str, names: list[str]
     assert programs(script, os.environ["PATH"]) == expected
 
 
-def test_every_objection_is_said(tmp_path: Path) -> None:
+def test_every_objection_to_a_script_is_listed(tmp_path: Path) -> None:
     """A reader of one reason would take it for the only one."""
     place = Place(root=tmp_path.resolve(), search_path=os.environ["PATH"])
 

@@ -1,4 +1,4 @@
-"""Operands and options: the same program reads or writes, inside or outside the workspace."""
+"""Commands that only read: decided by operands and options, inside and outside the workspace."""
 
 import os
 from pathlib import Path
@@ -22,8 +22,8 @@ def reason(script: str, place: Place) -> str:
     return judge(script, CommandRules(), place).reason
 
 
-def test_a_command_that_only_reads_is_allowed_and_said_to(workspace: Workspace) -> None:
-    """Plan mode runs it too."""
+def test_read_only_command_is_allowed_and_reported_as_read_only(workspace: Workspace) -> None:
+    """Plan mode runs such a command too."""
     assert judge("cat data.txt", CommandRules(), workspace.place()) == Judgement(
         verdict="allow", reason="only reads", read_only=True, commands=("cat data.txt",)
     )
@@ -42,7 +42,7 @@ def test_paths_are_resolved_before_they_are_compared(workspace: Workspace) -> No
     assert [path for path in outside if reads(f"ls {path}", workspace.place())] == []
 
 
-def test_another_folder_may_be_opened(workspace: Workspace) -> None:
+def test_folder_added_to_the_workspace_can_be_read(workspace: Workspace) -> None:
     """The folders of --add-dir."""
     (workspace.outside / "public.txt").write_text("x")
     opened = Place(
@@ -61,7 +61,7 @@ def test_a_search_through_folders_looks_for_secrets_first(workspace: Workspace) 
     assert not reads("cat .env", workspace.place(secrets_are_masked=True))
 
 
-def test_a_search_does_not_take_its_rules_from_a_secret(workspace: Workspace) -> None:
+def test_search_whose_ignore_file_links_to_a_secret_asks(workspace: Workspace) -> None:
     """Threat 4: `rg` quotes invalid lines of .ignore, also from the folders above."""
     assert reads("rg x src", workspace.place())
 
@@ -72,10 +72,10 @@ def test_a_search_does_not_take_its_rules_from_a_secret(workspace: Workspace) ->
         assert "/src/.ignore may hold secrets" in reason(f"rg x {folder}", workspace.place())
 
 
-def test_a_folder_too_large_to_look_through_asks(
+def test_search_of_a_folder_too_large_to_check_for_secrets_asks(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the limit, a question is asked."""
+    """Beyond the limit, the user decides."""
     monkeypatch.setattr(place, "SEARCHED_ENTRIES_MAX", 1)
 
     assert reason("grep -r x src", workspace.place()) == (
@@ -83,7 +83,7 @@ def test_a_folder_too_large_to_look_through_asks(
     )
 
 
-def test_patterns_are_expanded_when_the_decision_is_made(workspace: Workspace) -> None:
+def test_glob_pattern_is_judged_by_the_files_it_matches(workspace: Workspace) -> None:
     """A link or a secret among the matches counts as if it were named."""
     assert reads("cat src/*.py", workspace.place())
     assert reads("cat *.txt no-such-*", workspace.place())
@@ -94,8 +94,8 @@ def test_patterns_are_expanded_when_the_decision_is_made(workspace: Workspace) -
     assert reason("cat src//*.py", workspace.place()) == "src/linked.py is outside the workspace"
 
 
-def test_a_file_that_is_named_like_an_option_asks(workspace: Workspace) -> None:
-    """The pattern would insert an option."""
+def test_glob_pattern_that_matches_a_name_like_an_option_asks(workspace: Workspace) -> None:
+    """Bash would pass the file name to the program as an option."""
     assert reason("cd odd && cat *", workspace.place()) == (
         "* matches --output=owned.txt, which looks like an option"
     )
@@ -103,15 +103,15 @@ def test_a_file_that_is_named_like_an_option_asks(workspace: Workspace) -> None:
     assert not reads("sort odd/*", workspace.place())
 
 
-def test_a_pattern_of_hidden_names_finds_the_folder_above(tmp_path: Path) -> None:
-    """Bash before 5.2 puts .. among what .* matches."""
+def test_glob_pattern_of_hidden_names_matches_the_parent_folder(tmp_path: Path) -> None:
+    """Bash before 5.2 includes .. in the matches of .* as well."""
     (tmp_path / ".hidden").touch()
     empty = Place(root=tmp_path.resolve(), search_path=os.environ["PATH"])
 
     assert reason("ls .*", empty) == ".. is outside the workspace"
 
 
-def test_a_pattern_with_too_many_matches_asks(
+def test_glob_pattern_with_too_many_matches_asks(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place, "MATCHES_MAX", 2)
@@ -119,8 +119,8 @@ def test_a_pattern_with_too_many_matches_asks(
     assert reason("cat src/*", workspace.place()) == "src/* matches more than 2 names"
 
 
-def test_cd_is_followed_where_it_is_certain(workspace: Workspace) -> None:
-    """And .. removes links as bash does: textually."""
+def test_cd_is_followed_only_if_its_target_is_certain(workspace: Workspace) -> None:
+    """A .. after a link is resolved as bash does: textually."""
     allowed = (
         *("cd src && cat main.py", "cd src; cd ..; cat data.txt", "cd src\ncat ../data.txt"),
         "cd links/outside/.. && cat new",  # bash ends up in links, not next to the workspace
@@ -135,7 +135,7 @@ def test_cd_is_followed_where_it_is_certain(workspace: Workspace) -> None:
     assert [script for script in asks if reads(script, workspace.place())] == []
 
 
-def test_a_program_of_the_workspace_is_not_the_one_that_is_known(workspace: Workspace) -> None:
+def test_known_command_found_in_the_workspace_or_a_shim_folder_asks(workspace: Workspace) -> None:
     """Threat 13: a PATH that leads into the repository, or depends on the current directory.
 
     A version manager's shim runs a program named by a file of the repository.
@@ -201,9 +201,7 @@ def test_git_reads_only_where_it_is_safe(workspace: Workspace) -> None:
         "uname -a",
     ],
 )
-def test_options_of_the_list_are_read_as_getopt_reads_them(
-    workspace: Workspace, script: str
-) -> None:
+def test_known_options_are_read_as_getopt_reads_them(workspace: Workspace, script: str) -> None:
     assert reads(script, workspace.place())
 
 
@@ -247,6 +245,8 @@ def test_options_of_the_list_are_read_as_getopt_reads_them(
         "uniq *",
     ],
 )
-def test_what_is_not_on_the_list_asks(workspace: Workspace, script: str) -> None:
-    """Including abbreviations, missing values and patterns in the place of options."""
+def test_command_form_not_in_the_read_only_table_asks_for_approval(
+    workspace: Workspace, script: str
+) -> None:
+    """So do abbreviations, missing values and patterns in the place of options."""
     assert not reads(script, workspace.place())

@@ -26,7 +26,7 @@ def add(root: Path, text: str) -> None:
         "[user]\n\tname = A B\n\temail = a@b\n# a comment\n[pull]\nrebase = true\n",
     ],
 )
-def test_what_a_clone_writes_names_no_program(root: Path, config: str) -> None:
+def test_configuration_written_by_git_clone_names_no_program(root: Path, config: str) -> None:
     """Otherwise an ordinary repository would ask about every `git status`."""
     assert names_no_program(root)
 
@@ -35,7 +35,7 @@ def test_what_a_clone_writes_names_no_program(root: Path, config: str) -> None:
     assert names_no_program(root)
 
 
-def test_a_repository_without_files_yet_names_no_program(root: Path) -> None:
+def test_empty_repository_names_no_program(root: Path) -> None:
     """After `git init` there is no index, and so no submodule in it."""
     (root / ".git/index").unlink(missing_ok=True)
 
@@ -70,13 +70,13 @@ def test_a_repository_without_files_yet_names_no_program(root: Path) -> None:
     ],
 )
 def test_every_other_key_may_name_one(root: Path, config: str) -> None:
-    """Threat 11: tomorrow's keys as well, and syntax that other readers parse differently."""
+    """Threat 11: also keys of future versions, and syntax that other readers parse differently."""
     add(root, config)
 
     assert not names_no_program(root)
 
 
-def test_hooks_submodules_and_second_configurations_may_name_one(root: Path) -> None:
+def test_hooks_submodules_and_further_configuration_may_name_a_program(root: Path) -> None:
     """`git status` runs a hook when it writes its index, and enters submodules."""
     places = ("hooks/post-index-change", "commondir", "config.worktree", "modules/x/config")
     for name in (*places, "objects/info/alternates", "sharedindex.1"):
@@ -96,8 +96,8 @@ def test_hooks_submodules_and_second_configurations_may_name_one(root: Path) -> 
     assert not names_no_program(root)
 
 
-def test_a_repository_that_lies_elsewhere_is_not_looked_into(tmp_path: Path) -> None:
-    """A file or a link in its place, none at all, or one in a folder between."""
+def test_repository_whose_git_folder_is_missing_or_elsewhere_is_unsafe(tmp_path: Path) -> None:
+    """Its .git is missing, a link or a file."""
     (tmp_path / "bare").mkdir()
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/.git").symlink_to(tmp_path)
@@ -108,8 +108,8 @@ def test_a_repository_that_lies_elsewhere_is_not_looked_into(tmp_path: Path) -> 
         assert not names_no_program(tmp_path / name)
 
 
-def test_a_folder_below_belongs_to_the_repository_unless_it_is_one(tmp_path: Path) -> None:
-    """Git uses the nearest, even a bare one."""
+def test_subfolder_belongs_to_the_repository_unless_it_is_one_itself(tmp_path: Path) -> None:
+    """Git uses the nearest repository, even a bare one."""
     for name in ("a/b", "own/b", "bare/b"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "own/.git").touch()

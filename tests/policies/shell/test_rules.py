@@ -1,4 +1,4 @@
-"""The reach of rules about commands: allow must understand everything, deny looks everywhere."""
+"""What rules about commands cover: allow rules need to understand everything, deny rules do not."""
 
 from pathlib import Path
 
@@ -88,12 +88,12 @@ def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Ju
         "ls\u00a0; npm run x",
     ],
 )
-def test_a_rule_that_denies_finds_the_command_wherever_it_stands(script: str) -> None:
+def test_deny_rule_finds_its_command_anywhere_in_a_script(script: str) -> None:
     """However deep, after any prefix, and with no limit that skips the rest."""
     assert judged(script, deny="npm run *").verdict == "deny"
 
 
-def test_an_option_the_parser_takes_for_a_redirects_number_counts() -> None:
+def test_deny_rule_sees_an_option_that_looks_like_part_of_a_redirect() -> None:
     """Bash reads `sort -oa1>b` as an option and a redirect."""
     assert judged("cat x | sort -oa1>/dev/null", deny="sort -oa1").verdict == "deny"
 
@@ -128,8 +128,8 @@ def test_an_option_the_parser_takes_for_a_redirects_number_counts() -> None:
         "ls 'a",
     ],
 )
-def test_what_a_rule_that_denies_cannot_see_asks_in_every_mode(script: str) -> None:
-    """An unreadable script with such a rule asks, even if another rule allows it."""
+def test_script_that_a_deny_rule_cannot_read_asks_despite_an_allow_rule(script: str) -> None:
+    """The unreadable part could be the denied command."""
     judgement = judged(script, allow="*", deny="npm run *")
 
     assert judgement.verdict == "ask"
@@ -153,7 +153,7 @@ def test_what_a_rule_that_denies_cannot_see_asks_in_every_mode(script: str) -> N
         "npm test \\\n  -- 'a b' \\\n c # d",
     ],
 )
-def test_a_rule_that_denies_leaves_others_alone(script: str) -> None:
+def test_deny_rule_does_not_affect_other_commands(script: str) -> None:
     """Users soon remove a rule that blocks too much."""
     assert judged(script, deny="npm run *").verdict not in ("deny", "ask")
 
@@ -178,22 +178,20 @@ def test_a_rule_that_denies_leaves_others_alone(script: str) -> None:
         ("bash -c 'npm run build'", "undecided"),
     ],
 )
-def test_a_rule_that_allows_needs_every_command_and_a_plain_script(
-    script: str, verdict: str
-) -> None:
-    """Exactly the words of the rule, by exactly that name."""
+def test_allow_rule_must_cover_every_command_of_a_plain_script(script: str, verdict: str) -> None:
+    """Only the exact words of the rule, under exactly that name, count."""
     assert judged(script, allow="npm run *").verdict == verdict
 
 
-def test_a_rule_without_a_star_means_these_words_only() -> None:
+def test_command_rule_without_a_star_matches_exactly_its_words() -> None:
     assert judged("make test", allow="make test").verdict == "allow"
     assert judged("make test x", allow="make test").verdict == "undecided"
     assert judged("make test x", deny="make test").verdict == "undecided"
     assert judged("make test $x", deny="make test").verdict == "ask"
 
 
-def test_deny_wins_over_ask_and_ask_over_allow() -> None:
-    """Deny is monotone: no allow rule can permit what another rule denies."""
+def test_deny_rules_override_ask_rules_and_ask_rules_override_allow_rules() -> None:
+    """No allow rule can permit what another rule denies."""
     assert judged("a b", allow="a *", ask="a *", deny="a b").verdict == "deny"
     assert judged("a c", allow="a *", ask="a c", deny="a b").verdict == "ask"
     assert judged("a d", allow="a *", ask="a c", deny="a b").verdict == "allow"
@@ -213,13 +211,13 @@ def test_the_judgement_names_rule_construct_and_commands() -> None:
 
 
 @pytest.mark.parametrize("written", ["npm * run", "npm 'run", "* x"])
-def test_a_rule_that_cannot_be_read_is_refused(written: str) -> None:
+def test_invalid_command_rule_is_refused(written: str) -> None:
     with pytest.raises(SettingsError, match="is not a rule"):
         command_rule(written)
 
 
 @pytest.mark.parametrize("written", [None, "*", ""])
-def test_a_rule_without_words_means_every_command(written: str | None) -> None:
+def test_command_rule_without_words_matches_every_command(written: str | None) -> None:
     rule = command_rule(written)
     place = Place(root=Path("/nowhere"))
 
@@ -295,5 +293,5 @@ def test_an_irreversible_command_asks_despite_any_allow_rule(script: str) -> Non
         "find . -name '*.pyc' -delete",
     ],
 )
-def test_what_can_be_made_again_is_left_to_the_rules(script: str) -> None:
+def test_reversible_commands_are_left_to_the_rules(script: str) -> None:
     assert judged(script, allow="*").verdict == "allow"

@@ -1,4 +1,4 @@
-"""Words read without the parser: their value in bash, or that it cannot be known."""
+"""Words read without the parser: their value in bash, if it can be known."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from agent_cli.policies.shell.words import NotLiteral, Word, likely_word, litera
         ("é", Word("é")),
     ],
 )
-def test_a_literal_word_is_what_the_program_gets(source: str, expected: Word) -> None:
+def test_literal_word_equals_the_argument_bash_passes(source: str, expected: Word) -> None:
     assert literal_word(source) == expected
 
 
@@ -43,7 +43,7 @@ def test_a_literal_word_is_what_the_program_gets(source: str, expected: Word) ->
     ],
 )
 def test_a_word_that_bash_would_expand_is_refused(source: str) -> None:
-    """Even if the parser accepts it: both must agree."""
+    """Even if the parser accepts the word: both must agree."""
     with pytest.raises(NotLiteral):
         literal_word(source)
 
@@ -64,6 +64,6 @@ def test_a_word_that_bash_would_expand_is_refused(source: str) -> None:
         (r"\$x", "$x"),
     ],
 )
-def test_a_likely_word_is_known_or_none(source: str, expected: str | None) -> None:
-    """For deny rules: None stands for any word."""
+def test_likely_word_is_its_value_or_none_if_unknown(source: str, expected: str | None) -> None:
+    """For deny rules: None matches any word."""
     assert likely_word(source) == expected
