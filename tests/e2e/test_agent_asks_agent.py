@@ -38,7 +38,7 @@ def session_of(request: Any) -> str:
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_an_agent_asks_another_and_its_user_approves(transport: str) -> None:
+def test_user_of_the_asking_agent_approves_a_call_of_the_other_agent(transport: str) -> None:
     """The inner agent's question appears at the outer one's prompt; both know the session."""
     with (
         serve_in_thread(reply(WRITE), reply("Inner wrote."), reply("Inner replied.")) as inner,

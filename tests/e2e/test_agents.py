@@ -10,7 +10,7 @@ YOLO = ("--permission-mode", "yolo")
 NAMES = ("one", "two", "three")
 
 
-def test_a_program_killed_with_agents_at_work_goes_on() -> None:
+def test_session_killed_with_running_agents_can_be_continued() -> None:
     """The tree is valid: no call is open, every session reads, and a limit still holds."""
     gate, asked, lock = Gate(), [], threading.Lock()
 
@@ -41,7 +41,7 @@ def test_a_program_killed_with_agents_at_work_goes_on() -> None:
     assert api.refusals == []
 
 
-def test_a_call_that_an_agent_may_not_make_is_told_and_ends_in_exit_3() -> None:
+def test_denied_call_of_an_agent_is_reported_and_exits_with_3() -> None:
     """The answer is printed, but it misses the denied part."""
     ask = {"description": "write it", "prompt": "write it"}
 

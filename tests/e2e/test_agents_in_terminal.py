@@ -23,7 +23,7 @@ def in_terminal(api: FakeMessagesApi) -> Terminal:
 
 
 @pytest.mark.parametrize("columns", [80, 32])
-def test_one_agent_is_looked_at_and_stopped_while_another_works_on(columns: int) -> None:
+def test_agents_command_shows_one_agent_and_stops_another(columns: int) -> None:
     """The model reads that one was stopped; the others continue."""
     gate = Gate()
 
@@ -127,7 +127,7 @@ def test_a_background_agent_is_selected_at_the_idle_prompt_and_stopped() -> None
         gate.open()
 
 
-def test_ctrl_o_opens_the_transcript_of_the_agent_at_work() -> None:
+def test_ctrl_o_opens_the_transcript_of_the_running_agent() -> None:
     gate = Gate()
 
     def answer(request: ReceivedRequest) -> Reply:

@@ -61,7 +61,7 @@ def writing(request: ReceivedRequest) -> Answer:
     return reply(use("write", {"path": "new.txt", "content": "new\n"}))
 
 
-def test_what_cannot_be_done_is_told_before_anything_starts() -> None:
+def test_invalid_batch_is_refused_before_any_run_starts() -> None:
     write_tasks({"id": "a", "prompt": "go"}, {"id": "a", "prompt": "go", "cwd": "nowhere"})
 
     with serve_in_thread() as api:
@@ -77,7 +77,7 @@ def test_what_cannot_be_done_is_told_before_anything_starts() -> None:
     assert not Path("tasks.batch").exists()
 
 
-def test_a_run_that_is_killed_is_done_again_on_a_clean_worktree(repository: Path) -> None:
+def test_killed_batch_run_is_repeated_in_a_clean_worktree(repository: Path) -> None:
     """Its changes are a patch and a kept worktree; the folder stays unchanged."""
     write_tasks({"id": "a", "prompt": "go", "cwd": "repository/sub", "ref": "HEAD"})
     gate = Gate()
@@ -112,7 +112,7 @@ def test_a_run_that_is_killed_is_done_again_on_a_clean_worktree(repository: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_batch_that_is_stopped_goes_on_where_it_was(number: signal.Signals) -> None:
+def test_stopped_batch_continues_where_it_was_stopped(number: signal.Signals) -> None:
     """Its runs end with it, and finished ones are not repeated."""
     write_tasks(*({"id": id, "prompt": f"go {id}", "cwd": id} for id in "abc"))
     for id in "abc":

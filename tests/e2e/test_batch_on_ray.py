@@ -87,7 +87,7 @@ def two_nodes(folder: Path) -> Generator[tuple[str, IO[str], IO[str]]]:
         yield address, process.stdin, process.stdout
 
 
-def test_a_cluster_of_its_own_ends_with_the_batch() -> None:
+def test_local_ray_cluster_ends_with_the_batch() -> None:
     """Ctrl-C leaves no process, and the same command goes on."""
     write_tasks("a", "b", "c")
     gate = Gate()

@@ -37,7 +37,7 @@ def session(*script: Answer, prompts: list[str]) -> tuple[Finished, FakeMessages
     return run, api
 
 
-def test_every_fault_of_the_stream_is_repaired_by_asking_again() -> None:
+def test_every_stream_fault_is_repaired_by_a_retry() -> None:
     """S1-22, S1-31: an incomplete reply is never in the history; the same request is sent again."""
     faults = [*RETRIED, *RETRIED_JUNK]
     script = [
@@ -69,7 +69,7 @@ def held(fault: str) -> Gate | None:
     return Gate() if fault == "stall" else None
 
 
-def test_no_fault_is_forgotten_here() -> None:
+def test_every_fault_of_the_fake_server_is_tested() -> None:
     """Every fault that the server supports has a test in this file."""
     assert {*RETRIED, *RETRIED_JUNK, "invalid"} == set(FAULTS)
 
@@ -92,9 +92,7 @@ def test_no_fault_is_forgotten_here() -> None:
     ],
     ids=["401", "403", "404", "spent", "long wait", "html", "json", "empty", "invalid"],
 )
-def test_what_asking_again_cannot_repair_is_one_line_and_exit_code_1(
-    answer: Answer, words: str
-) -> None:
+def test_error_without_a_retry_is_one_line_and_exit_code_1(answer: Answer, words: str) -> None:
     """S1-20, S1-46: one request; the message says what to do."""
     with serve_in_thread(answer, reply("never asked")) as api:
         run = agent_cli("-p", "go", api=api)
@@ -106,7 +104,7 @@ def test_what_asking_again_cannot_repair_is_one_line_and_exit_code_1(
     assert len(api.requests) == 1
 
 
-def test_after_errors_that_end_a_run_the_prompt_returns_and_the_history_is_valid() -> None:
+def test_prompt_returns_and_history_stays_valid_after_errors_that_end_a_run() -> None:
     """S1-30, S1-31: also if the error comes between a tool's result and the next reply."""
     read = reply("Let me look.", tool_use("glob", {"pattern": "*"}))
     run, api = session(
@@ -125,7 +123,7 @@ def test_after_errors_that_end_a_run_the_prompt_returns_and_the_history_is_valid
     assert said_by_user(api.requests[-1].body) == ["a", "b", "c", "d", "e"]
 
 
-def test_a_rate_limit_is_waited_out_and_told_on_stderr_only() -> None:
+def test_rate_limit_is_retried_and_reported_on_stderr_only() -> None:
     """S1-19, S1-21, C17: the table's waits scaled by base_s; the sixth failure is final."""
     limited = error(429, "rate_limit_error", "slow down")
     with serve_in_thread(*[limited] * 6, reply("never asked")) as api:
@@ -140,7 +138,7 @@ def test_a_rate_limit_is_waited_out_and_told_on_stderr_only() -> None:
     assert len(api.requests) == 6
 
 
-def test_a_server_that_is_not_there_is_one_clear_line() -> None:
+def test_unreachable_server_is_retried_then_reported_in_one_line() -> None:
     """C15: connection errors are retried; then one sentence, and exit code 1."""
     run = agent_cli("-p", "go", ANTHROPIC_BASE_URL="http://127.0.0.1:9", AGENT_CLI_RETRY__MAX="1")
 
@@ -159,7 +157,7 @@ def test_a_base_url_that_ends_in_v1_works() -> None:
     assert run.stdout == "Here.\n"
 
 
-def test_stop_reasons_each_have_a_path() -> None:
+def test_max_tokens_refusal_and_stop_sequence_are_each_handled() -> None:
     """A cut-off call is not run but requested again; a refused exchange is left out."""
     run, api = session(
         reply("Cut", tool_use("bash", {"command": "touch ran"}), stop_reason="max_tokens"),
@@ -186,7 +184,7 @@ def test_stop_reasons_each_have_a_path() -> None:
         ("2>&- >/dev/null", 0, ""),
     ],
 )
-def test_a_full_disk_and_closed_streams_are_no_traceback(
+def test_full_disk_or_closed_streams_cause_no_traceback(
     streams: str, code: int, complaint: str
 ) -> None:
     """Started by cron or a service, or with its output redirected to a file."""

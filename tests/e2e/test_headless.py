@@ -42,7 +42,7 @@ def test_stdout_carries_only_the_answer() -> None:
     assert (run.code, run.stdout, run.stderr) == (0, "Done.\n", "")
 
 
-def test_json_is_one_object_at_the_end() -> None:
+def test_json_output_is_the_result_object_alone() -> None:
     """The `app.result` object alone, with all fields a script needs."""
     with serve_in_thread(reply(bash("true")), reply("Done.")) as api:
         run = agent_cli("-p", "go", *YOLO, *JSON, api=api)
@@ -55,7 +55,7 @@ def test_json_is_one_object_at_the_end() -> None:
     assert result["exit_code"] == run.code == 0
 
 
-def test_stream_json_is_one_event_a_line_and_a_result() -> None:
+def test_stream_json_prints_one_event_a_line_and_then_the_result() -> None:
     """Names are fixed; `type` comes first in every line."""
     with serve_in_thread(reply("Looking.", bash("true")), reply("Done.")) as api:
         run = agent_cli("-p", "go", *YOLO, *STREAM, api=api)
@@ -105,7 +105,7 @@ def test_the_last_line_is_the_result_however_the_run_ends(
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_a_signal_in_mid_stream_ends_with_a_result(number: signal.Signals, code: int) -> None:
+def test_signal_during_a_reply_still_prints_a_result(number: signal.Signals, code: int) -> None:
     """C18: the connection is closed at once, and the last line still comes."""
     gate = Gate()
     with (
@@ -152,7 +152,7 @@ def test_a_missing_key_is_one_line_exit_code_2_and_no_request() -> None:
     assert stream.result["exit_code"] == 2
 
 
-def test_piped_text_is_appended_or_is_the_prompt() -> None:
+def test_piped_text_is_appended_to_the_prompt_or_is_the_prompt() -> None:
     """`-p PROMPT` with a pipe, and `-p -`; neither is a usage error."""
     with serve_in_thread(reply("1"), reply("2")) as api:
         agent_cli("-p", "explain", api=api, stdin="some text\n")
@@ -206,7 +206,7 @@ def test_rules_on_the_command_line_allow_and_deny() -> None:
     assert "bash(rm *)" in text_of(results[2])
 
 
-def test_a_recorded_run_is_played_again_without_server_and_key() -> None:
+def test_recorded_run_is_replayed_without_server_or_key() -> None:
     """--record and --replay: the same answer, the same tools, and no key in the file."""
     answers = [reply("Writing.", bash("echo x >> made")), reply("Made.")]
     with serve_in_thread(*answers) as api:
@@ -218,7 +218,7 @@ def test_a_recorded_run_is_played_again_without_server_and_key() -> None:
     assert Path("made").read_text() == "x\nx\n"
 
 
-def test_no_reader_is_no_disaster() -> None:
+def test_closed_stdout_ends_the_run_without_a_traceback() -> None:
     """`agent-cli -p ... | head -1`: it stops without a traceback on the terminal."""
     with (
         serve_in_thread(reply("word " * 20_000, chunk_chars=1_000)) as api,
@@ -254,7 +254,7 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
     assert words in run.stderr
 
 
-def test_version_and_help() -> None:
+def test_version_and_help_are_printed_on_stdout_without_a_key() -> None:
     """Both on stdout, both without a key, help naming every command."""
     version, shown = agent_cli("--version"), agent_cli("--help")
 
@@ -263,7 +263,7 @@ def test_version_and_help() -> None:
     assert (version.code, shown.code) == (0, 0)
 
 
-def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
+def test_internal_error_still_prints_a_json_result() -> None:
     """A broken installation serves as the bug: one line, exit code 1, no traceback."""
     Path("broken").mkdir()
     Path("broken/tenacity.py").write_text("raise ZeroDivisionError('a bug')\n")
@@ -278,7 +278,7 @@ def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("-p", "go"), ("sessions", "list"), ("doctor",)])
-def test_a_damaged_installation_is_one_sentence(arguments: tuple[str, ...]) -> None:
+def test_damaged_installation_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
     """No module of ours that needs pydantic can be imported, which is nearly everything."""
     Path("broken").mkdir()
     Path("broken/pydantic.py").write_text("raise ZeroDivisionError('a bug')\n")
@@ -293,7 +293,7 @@ def test_a_damaged_installation_is_one_sentence(arguments: tuple[str, ...]) -> N
     assert "Traceback" in shown.stderr
 
 
-def test_a_mistake_in_the_options_ends_with_a_result_too() -> None:
+def test_unknown_option_still_prints_a_json_result() -> None:
     """S1-30: the last line is always `app.result`, whatever happened."""
     run = agent_cli("-p", "go", "--output-format", "json", "--nope")
 

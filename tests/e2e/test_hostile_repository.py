@@ -106,7 +106,7 @@ def test_nothing_of_a_repository_acts_before_it_is_trusted() -> None:
     assert not any(word in str(api.requests[0].body) for word in ("PYTHONPATH", "act.sh"))
 
 
-def test_what_is_unsafe_never_comes_from_a_project_not_even_a_trusted_one() -> None:
+def test_trusted_project_cannot_set_addresses_permissions_or_sandbox() -> None:
     """Threat 10: addresses for keys, allow rules, mode and sandbox."""
     with (
         trap() as listener,
@@ -151,7 +151,7 @@ def test_a_server_file_that_only_settings_name_is_not_covered_by_trust() -> None
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
-def test_no_program_is_started_before_the_question_is_answered(tmp_path: Path) -> None:
+def test_no_program_starts_before_the_trust_question_is_answered(tmp_path: Path) -> None:
     """Threats 10 and 11: not even git, to find the repository."""
     made = hostile("http://127.0.0.1:9")
     log = tmp_path.with_name(f"{tmp_path.name}.strace")
@@ -165,7 +165,7 @@ def test_no_program_is_started_before_the_question_is_answered(tmp_path: Path) -
     assert not made.exists()
 
 
-def test_naming_one_server_file_does_not_let_the_repositorys_own_act() -> None:
+def test_mcp_config_option_does_not_start_the_repositorys_own_servers() -> None:
     """Threat 10: --mcp-config means that file alone."""
     made = hostile("http://127.0.0.1:9")
     Path("mine.json").write_text('{"mcpServers": {}}')
@@ -175,7 +175,7 @@ def test_naming_one_server_file_does_not_let_the_repositorys_own_act() -> None:
     assert (run.code, made.exists()) == (0, False)
 
 
-def test_a_child_of_ours_does_not_import_from_the_workspace() -> None:
+def test_child_process_does_not_import_from_the_workspace() -> None:
     """Threat 12: `python -m` reads the working directory first, and the search is a child."""
     made = hostile("http://127.0.0.1:9")
     with serve_in_thread(reply(tool_use("grep", {"pattern": "touch"})), reply("Done.")) as api:

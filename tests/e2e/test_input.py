@@ -47,7 +47,7 @@ def sizes(content: list[Block]) -> list[tuple[int, int]]:
     return [Pillow.open(io.BytesIO(base64.b64decode(each))).size for each in data]
 
 
-def test_pictures_are_dropped_pasted_and_named(
+def test_images_can_be_dropped_pasted_and_named_in_a_prompt(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """S6: a mark in the input, an image in the request, small enough; and completions."""
@@ -89,8 +89,8 @@ def test_pictures_are_dropped_pasted_and_named(
     assert sizes(second) == [(8, 6), (2_000, 500)]
 
 
-def test_a_draft_outlives_the_window_it_was_typed_in() -> None:
-    """S6: also while a question takes its place; the next session offers it with Arrow-up."""
+def test_unsent_draft_is_offered_in_the_next_session() -> None:
+    """S6: after its window was closed; the next session offers the draft with Arrow-up."""
     with serve_in_thread() as api:
         with Terminal(AGENT_CLI, **environment(api, {})) as terminal:
             terminal.until("? or /help")

@@ -44,8 +44,8 @@ def waits() -> Any:  # Any: JSON
     return tool_use("job_output", {"id": 1, "wait": 20})
 
 
-def test_the_model_is_told_once_that_a_job_has_ended() -> None:
-    """It need not poll."""
+def test_end_of_a_background_job_is_reported_to_the_model_once() -> None:
+    """The model need not poll."""
     with serve_in_thread(
         reply(JOB), reply(GO), reply(waits()), *map(reply, ["Seen.", "Again."])
     ) as api:
@@ -58,7 +58,7 @@ def test_the_model_is_told_once_that_a_job_has_ended() -> None:
     assert api.refusals == []
 
 
-def test_another_conversation_is_not_told() -> None:
+def test_end_of_a_job_is_not_reported_to_a_new_conversation() -> None:
     """A notice of a job never enters a conversation that did not start it."""
     with serve_in_thread(
         reply(JOB), reply("Started."), reply(GO), reply(waits()), reply("New.")
@@ -70,7 +70,7 @@ def test_another_conversation_is_not_told() -> None:
     assert "job_output" in text_of(refused), "a tool that is not offered cannot be called"
 
 
-def test_a_job_that_the_model_ended_is_no_news() -> None:
+def test_job_killed_by_the_model_causes_no_notice() -> None:
     """The answer to its `kill` says so already."""
     end = reply(tool_use("bash", {"command": "kill %1"}))
     with serve_in_thread(reply(JOB), end, reply("Ended."), reply("Yes.")) as api:
@@ -80,7 +80,7 @@ def test_a_job_that_the_model_ended_is_no_news() -> None:
     assert news(api) == []
 
 
-def test_the_tool_that_reads_output_comes_with_the_first_job() -> None:
+def test_job_output_tool_is_offered_after_the_first_job() -> None:
     """Its definition costs tokens in every request."""
     with serve_in_thread(reply(SERVER), reply("Up.")) as api:
         agent_cli("-p", "go", *YOLO, api=api)
@@ -92,7 +92,7 @@ def test_the_tool_that_reads_output_comes_with_the_first_job() -> None:
     assert offered == [set(), {"job_output"}]
 
 
-def test_without_a_person_a_job_ends_with_the_run_and_is_named() -> None:
+def test_job_of_a_headless_run_ends_with_the_run_and_is_named() -> None:
     """The model was told so in advance, and how to wait."""
     with serve_in_thread(reply(SERVER), reply("Up.")) as api:
         run = agent_cli("-p", "go", *YOLO, api=api)
@@ -104,7 +104,7 @@ def test_without_a_person_a_job_ends_with_the_run_and_is_named() -> None:
     assert processes_with(SLEEP) == []
 
 
-def test_a_job_of_a_killed_program_is_gone_and_the_next_one_says_so() -> None:
+def test_continued_session_reports_jobs_lost_with_a_killed_program() -> None:
     """S1-42: kill -9; the conversation must not continue with jobs that are gone."""
     with serve_in_thread(reply(SERVER), reply(waits()), reply(SERVER), reply("Again.")) as api:
         with started("-p", "go", *YOLO, api=api) as program:

@@ -27,7 +27,7 @@ def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
 
 
 @pytest.mark.parametrize("columns", [80, 32])
-def test_ctrl_b_lets_the_command_go_on_and_its_end_begins_a_run(columns: int) -> None:
+def test_ctrl_b_moves_a_command_to_the_background_and_its_end_starts_a_run(columns: int) -> None:
     """The model continues with the output so far; no prompt is needed for the rest."""
     script = (reply(RUN), reply("Working on."), reply("It ended."))
     with serve_in_thread(*script) as api, in_terminal(api, *YOLO) as terminal:
@@ -52,7 +52,7 @@ def test_ctrl_b_lets_the_command_go_on_and_its_end_begins_a_run(columns: int) ->
 
 
 def test_ctrl_b_moves_the_cursor_while_a_draft_is_edited() -> None:
-    """There, and without a running command, it keeps its usual meaning."""
+    """In a draft, and without a running command, the key keeps its usual meaning."""
     with (
         serve_in_thread(reply(RUN), reply("Done.")) as api,
         in_terminal(api, *YOLO) as terminal,
@@ -72,7 +72,7 @@ def test_ctrl_b_moves_the_cursor_while_a_draft_is_edited() -> None:
     assert "exit 3" in text_of(results_in(api.requests[1].body)[0])
 
 
-def test_jobs_are_listed_looked_at_and_stopped_during_a_run() -> None:
+def test_jobs_command_lists_shows_and_stops_jobs_during_a_run() -> None:
     """A job stopped by the user begins no run; the model is told with the next prompt."""
     script = (reply(JOB), reply(RUN), reply("Done."), reply("I see."))
     with serve_in_thread(*script) as api, in_terminal(api, *YOLO) as terminal:
@@ -95,7 +95,7 @@ def test_jobs_are_listed_looked_at_and_stopped_during_a_run() -> None:
     assert len(api.requests) == 4
 
 
-def test_a_run_that_begins_by_itself_asks_as_any_other() -> None:
+def test_run_triggered_by_a_job_asks_for_approval_and_keeps_the_draft() -> None:
     """The lack of a typed prompt approves nothing; the draft stays."""
     write = reply(tool_use("write", {"path": "note.txt", "content": "x"}))
     script = (reply(JOB), reply("Up."), write, reply("Left out."))
@@ -117,7 +117,7 @@ def test_a_run_that_begins_by_itself_asks_as_any_other() -> None:
     assert not Path("note.txt").exists()
 
 
-def test_a_stopped_run_is_not_begun_again_by_a_job() -> None:
+def test_job_does_not_restart_an_interrupted_run() -> None:
     """Ctrl-C means stop: jobs that end later wait for the next prompt."""
     script = (reply(JOB), reply(RUN), reply("Later."))
     with serve_in_thread(*script) as api, in_terminal(api, *YOLO) as terminal:

@@ -46,7 +46,7 @@ def summarising(api: FakeMessagesApi) -> list[Payload]:
     return [request.body for request in api.requests if not request.body.get("tools")]
 
 
-def test_a_result_over_the_limit_is_cut_with_the_exact_notice() -> None:
+def test_oversized_tool_result_is_truncated_with_a_notice() -> None:
     """S1-34, S1-35, S1-36: the real length, thousands separators, the tool's name; one warning."""
     command = "head -c 120000 /dev/zero | tr '\\0' Q"
     with serve_in_thread(reply(tool_use("bash", {"command": command})), reply("Long.")) as api:
@@ -65,7 +65,7 @@ def test_a_result_over_the_limit_is_cut_with_the_exact_notice() -> None:
     assert warning == f"the result of bash was cut to {len(shown):,} of {total:,} characters"
 
 
-def test_old_messages_are_left_out_by_count_with_a_warning() -> None:
+def test_oldest_messages_are_dropped_at_the_limit_with_a_warning() -> None:
     """S1-32, S1-33: at most the limit, the first stays, roles alternate; one line each time."""
     prompts = ["first", "second", "third", "fourth"]
     with serve_in_thread(*[reply(f"To {prompt}.") for prompt in prompts]) as api:
@@ -84,7 +84,7 @@ def test_old_messages_are_left_out_by_count_with_a_warning() -> None:
     assert all("max_conversation_messages = 4" in line for line in warnings)
 
 
-def test_at_the_threshold_nothing_is_compacted() -> None:
+def test_context_at_the_threshold_is_not_compacted() -> None:
     """S1-39: only above it; "go" is too short to count as a token."""
     _, api = compacting(
         *[counted("ok", 1_000)] * 2,
@@ -96,7 +96,7 @@ def test_at_the_threshold_nothing_is_compacted() -> None:
     assert summarising(api) == []
 
 
-def test_above_the_threshold_there_is_exactly_one_summary() -> None:
+def test_context_above_the_threshold_is_compacted_into_one_summary() -> None:
     """S1-38, S1-39, S1-40, S1-41, S1c-3, S1c-4, S1c-5: first and last messages are untouched."""
     prompts = [f"{LONG}{number}" for number in range(3)]
     run, api = compacting(
@@ -150,7 +150,7 @@ def test_a_huge_result_triggers_compaction_before_the_next_request_then_trimming
     assert len(results_in(api.requests[-1].body)) == 1
 
 
-def test_a_compaction_that_fails_falls_back_to_trimming_and_stops_trying() -> None:
+def test_failing_compaction_falls_back_to_trimming_and_stops_after_3_tries() -> None:
     """S1c-6: a warning each time, the turn continues, and three failures are the limit."""
     full = counted("ok", THRESHOLD + 1_000)
     broken = error(400, "invalid_request_error", "no summary today")
@@ -189,7 +189,7 @@ def test_compaction_can_be_switched_off() -> None:
     assert summarising(api) == []
 
 
-def test_compact_by_command_and_usage_say_what_they_did() -> None:
+def test_compact_command_summarizes_and_usage_command_prints_tokens() -> None:
     """The slash commands work through the program; /compact takes text to keep."""
     run, api = compacting(
         *[reply("ok")] * 3,

@@ -17,7 +17,7 @@ def prompt_bytes(request: ReceivedRequest) -> bytes:
     return canonical(parts).removesuffix(b"]]")
 
 
-def test_each_request_begins_with_the_one_before_and_is_read_from_the_cache() -> None:
+def test_each_request_repeats_the_previous_one_and_is_read_from_the_cache() -> None:
     """S1-18: byte for byte; at least 95 % of the earlier content is a cache read."""
     Path("text.txt").write_text("a line of text\n" * 50)
     calls = [
@@ -58,7 +58,7 @@ def test_each_request_begins_with_the_one_before_and_is_read_from_the_cache() ->
         )
 
 
-def test_the_fixed_part_of_a_request_is_small() -> None:
+def test_system_prompt_and_tools_stay_below_2000_tokens() -> None:
     """System prompt and all tools: at most 2,000 tokens, by bytes / 4."""
     with serve_in_thread(reply("Hi.")) as api:
         agent_cli(api=api, script="hi\n", AGENT_CLI_PLUGINS__REMINDERS="true")

@@ -1,4 +1,4 @@
-"""The loop of the main job, seen from outside: the server's requests, and the user's screen."""
+"""The agent loop, seen from outside: the server's requests and the user's screen."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_a_session_of_several_prompts_and_tools_is_one_valid_history() -> None:
     assert Path("notes.txt").read_text() == "green\n"
 
 
-def test_the_tools_of_one_reply_run_side_by_side_and_answer_in_call_order() -> None:
+def test_tool_calls_of_one_reply_run_in_parallel_and_answer_in_call_order() -> None:
     """S1-07, S1-08, S1-09, S2-48: each waits for a later one, so they end in reverse order."""
     waits = "for i in $(seq 500); do [ -e {0} ] && break; sleep 0.02; done; [ -e {0} ]"
     calls = [
@@ -62,7 +62,7 @@ def test_the_tools_of_one_reply_run_side_by_side_and_answer_in_call_order() -> N
     assert all(word in text_of(result) for word, result in zip(words, results, strict=True))
 
 
-def test_an_unknown_tool_wrong_input_and_a_failing_tool_are_answers_to_the_model() -> None:
+def test_tool_errors_are_returned_to_the_model_and_the_loop_continues() -> None:
     """S1-12, S1-13, S1-14, S2-40: each is an error with its cause; the loop continues."""
     with serve_in_thread(
         reply(
@@ -99,7 +99,7 @@ def test_a_prompt_whose_request_failed_stays_in_the_history() -> None:
     assert api.refusals == []
 
 
-def test_one_client_serves_the_whole_session() -> None:
+def test_one_connection_serves_the_whole_session() -> None:
     """S1-15: created once; its connection is kept between the prompts."""
     with serve_in_thread(reply("1"), reply("2"), reply("3")) as api:
         agent_cli(api=api, script="a\nb\nc\n")

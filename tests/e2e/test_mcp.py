@@ -1,4 +1,4 @@
-"""MCP servers beside the built-in tools, through the whole program."""
+"""MCP servers together with the built-in tools, through the whole program."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def configured(**servers: Mapping[str, object]) -> tuple[str, str]:
     return "--mcp-config", "servers.json"
 
 
-def test_a_servers_tools_stand_beside_the_built_in_ones_and_can_be_called() -> None:
+def test_mcp_tools_are_offered_with_the_built_in_tools_and_can_be_called() -> None:
     """S1-42, S1c-7: in the request under valid names, called and answered like any other."""
     with serve_in_thread(
         reply(
@@ -76,7 +76,7 @@ def test_a_server_cannot_let_its_own_tool_run_unasked() -> None:
     assert "tools/call" not in Path("record").read_text()
 
 
-def test_a_server_that_hangs_costs_four_seconds_and_one_line() -> None:
+def test_hanging_mcp_server_is_left_out_after_four_seconds() -> None:
     """`-p` waits once for all; skipped servers are named, and the others are available."""
     hanging = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, '{"hang": true}']}
     raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
@@ -114,7 +114,7 @@ def test_a_projects_env_never_reaches_the_users_own_servers() -> None:
     assert Path("its.txt").read_text() == "project:"
 
 
-def test_a_failing_server_is_one_warning_and_not_the_end() -> None:
+def test_failing_mcp_server_is_one_warning_and_the_run_continues() -> None:
     """S1-42: with the tail of its stderr; the others' tools are available."""
     with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
         servers = configured(bad=BAD, raw={"command": sys.executable, "args": [RAW_SERVER, "{}"]})
@@ -147,7 +147,7 @@ def test_servers_of_an_untrusted_workspace_are_not_started() -> None:
     assert Path("started").exists()
 
 
-def test_twenty_servers_of_which_ten_are_bad() -> None:
+def test_ten_mcp_servers_work_while_ten_others_hang_or_crash() -> None:
     """S1-42: ten can be used, the screen names the others' faults, and all end with us.
 
     One dies in mid-call and one is cancelled: each costs its call, and the run or the session
@@ -207,7 +207,7 @@ def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
     return Terminal(AGENT_CLI, *arguments, **environment(api, {}))
 
 
-def test_no_mcp_starts_none() -> None:
+def test_no_mcp_option_starts_no_server() -> None:
     """--no-mcp wins over every configuration."""
     spy = {"command": "sh", "args": ["-c", "touch started"]}
     with serve_in_thread(reply("Hi.")) as api:

@@ -22,7 +22,7 @@ def answer(terminal: Terminal, question: str, keys: str) -> None:
     terminal.send(keys)
 
 
-def test_a_server_asks_and_offers_at_the_prompt() -> None:
+def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> None:
     """A form with a default and an invalid value, a page, a prompt with an argument, a resource."""
     full = {"command": sys.executable, "args": [FULL_SERVER, "stdio"]}
     Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))

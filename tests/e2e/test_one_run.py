@@ -65,7 +65,7 @@ def test_a_prompt_can_come_from_a_file(tmp_path: Path) -> None:
         ("--json-schema", '{"type": "objct"}', "type: 'objct' is not valid"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_one_sentence_and_a_result(
+def test_unusable_prompt_or_schema_file_is_refused_with_a_result(
     tmp_path: Path, option: str, content: str | None, sentence: str
 ) -> None:
     """No request is sent; the output directory holds the result for its readers."""
@@ -98,7 +98,7 @@ def test_the_time_limit_stops_a_run_in_mid_stream(tmp_path: Path) -> None:
         assert agent_cli("-c", "-p", "go on", api=api).stdout == "Went on.\n"
 
 
-def test_a_run_that_used_its_tokens_starts_no_further_call(tmp_path: Path) -> None:
+def test_run_over_its_token_limit_starts_no_further_call(tmp_path: Path) -> None:
     """The requested call does not run, and no further request is sent."""
     target = tmp_path / "made"
     with serve_in_thread(reply(bash(f"touch {target}"))) as api:
@@ -109,7 +109,7 @@ def test_a_run_that_used_its_tokens_starts_no_further_call(tmp_path: Path) -> No
     assert (target.exists(), len(api.requests)) == (False, 1)
 
 
-def test_an_answer_that_reaches_the_limit_of_tokens_is_kept() -> None:
+def test_final_answer_that_reaches_the_token_limit_is_kept() -> None:
     with serve_in_thread(reply("Done.")) as api:
         run = agent_cli("-p", "go", "--max-tokens-total", "1", api=api)
 
@@ -169,21 +169,21 @@ def answered(schema: str, *answers: str) -> tuple[Finished, int]:
 
 
 @pytest.mark.parametrize("answer", ['{"n": 3}', '```json\n{"n": 3}\n```\n'])
-def test_an_answer_that_fits_is_the_output(schema: str, answer: str) -> None:
+def test_answer_that_fits_the_json_schema_is_the_output(schema: str, answer: str) -> None:
     run, requests = answered(schema, answer)
 
     assert (run.code, run.result["output"], run.result["text"]) == (0, {"n": 3}, '{"n": 3}')
     assert requests == 1
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_once_more(schema: str) -> None:
+def test_answer_that_violates_the_json_schema_is_requested_once_more(schema: str) -> None:
     """In the same prompt, so that its cost limit holds for both."""
     run, requests = answered(schema, '{"n": "three"}', '{"n": 3}')
 
     assert (run.code, run.result["output"], requests) == (0, {"n": 3}, 2)
 
 
-def test_an_answer_that_does_not_fit_twice_is_an_error(schema: str) -> None:
+def test_second_answer_that_violates_the_json_schema_is_an_error(schema: str) -> None:
     run, requests = answered(schema, "Three.", '{"m": 3}')
 
     assert (run.code, run.result["stop_reason"], requests) == (1, "invalid_output", 2)
@@ -193,6 +193,6 @@ def test_an_answer_that_does_not_fit_twice_is_an_error(schema: str) -> None:
 
 
 @pytest.mark.parametrize("answer", ["NaN", "", "1 2", "[" * 100_000, '{"n": 1.5}'])
-def test_what_is_no_answer_of_the_form_is_refused(answer: str) -> None:
+def test_output_schema_refuses_an_invalid_answer(answer: str) -> None:
     with pytest.raises(InvalidAnswer):
         OutputSchema(SCHEMA).parse(answer)

@@ -54,8 +54,8 @@ def last_message(api: FakeMessagesApi) -> str:
         (CTRL_C, "The user closed the question without an answer."),
     ],
 )
-def test_a_question_is_answered_at_the_prompt(keys: str, told: str) -> None:
-    """Also in plan mode: it changes nothing."""
+def test_question_of_the_model_is_answered_at_the_prompt(keys: str, told: str) -> None:
+    """Also in plan mode, because a question changes nothing."""
     with (
         serve_in_thread(reply(QUESTION), reply("Thanks.")) as api,
         in_terminal(api, "--permission-mode", "plan") as terminal,
@@ -91,7 +91,7 @@ def test_an_approved_plan_is_carried_out_in_the_mode_chosen() -> None:
     assert api.refusals == []
 
 
-def test_a_plan_is_edited_in_the_persons_editor() -> None:
+def test_plan_can_be_edited_in_the_users_editor() -> None:
     """The model reads the edited plan."""
     with (
         serve_in_thread(reply(PLAN), reply("Begun.")) as api,
@@ -111,7 +111,7 @@ def test_a_plan_is_edited_in_the_persons_editor() -> None:
     )
 
 
-def test_a_plan_goes_back_with_what_to_change() -> None:
+def test_declined_plan_goes_back_to_the_model_with_the_users_comment() -> None:
     """Plan mode stays on, and the next plan is asked about."""
     with (
         serve_in_thread(reply(PLAN), reply("I'll change it.")) as api,
@@ -130,7 +130,7 @@ def test_a_plan_goes_back_with_what_to_change() -> None:
     assert "present it again. They say: tests first" in last_message(api)
 
 
-def test_a_question_in_a_single_run_is_refused_at_once() -> None:
+def test_question_or_plan_in_a_headless_run_is_refused_at_once() -> None:
     """With `-p` the model is told so at once, without a wait."""
     with serve_in_thread(reply(QUESTION), reply(PLAN), reply("Done.")) as api:
         run = agent_cli("-p", "go", "--permission-mode", "plan", api=api)
@@ -155,7 +155,7 @@ def test_a_plan_outside_plan_mode_needs_no_approval() -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 30])
-def test_several_answers_are_picked_with_the_arrows(columns: int) -> None:
+def test_several_answers_are_selected_with_the_arrow_keys(columns: int) -> None:
     """Enter selects, and after a selection Enter alone confirms."""
     with (
         serve_in_thread(reply(SEVERAL), reply("Thanks.")) as api,
@@ -199,7 +199,7 @@ def test_space_checks_an_answer_and_stays_on_its_row() -> None:
     assert 'Which features?\\n→ Login"' in last_message(api)
 
 
-def test_a_group_of_questions_in_a_single_run_is_refused_at_once() -> None:
+def test_multi_select_question_in_a_headless_run_is_refused_at_once() -> None:
     """With `-p` the model is told so at once."""
     with serve_in_thread(reply(SEVERAL), reply("I chose.")) as api:
         agent_cli("-p", "go", api=api)

@@ -67,7 +67,7 @@ def _lives(process: Path) -> bool:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
 )
-def test_a_killed_run_leaves_nothing(
+def test_killed_run_leaves_no_process_and_no_file_in_the_workspace(
     number: signal.Signals, code: int, server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """S1-42: kill -9 in the middle of a command, with a server up; gone within two seconds.
@@ -93,7 +93,7 @@ def test_a_killed_run_leaves_nothing(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_terminated_session_leaves_nothing(number: signal.Signals, server: str) -> None:
+def test_terminated_session_leaves_no_process(number: signal.Signals, server: str) -> None:
     """C18: 128 + the signal's number, at the prompt and in the middle of a command."""
     with serve_in_thread(reply(COMMAND)) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
@@ -106,7 +106,7 @@ def test_a_terminated_session_leaves_nothing(number: signal.Signals, server: str
         nothing_runs(server)
 
 
-def test_a_session_that_is_left_leaves_nothing(server: str) -> None:
+def test_exited_session_leaves_no_process(server: str) -> None:
     """Ctrl-C ends the command and returns to the prompt; exit ends the server."""
     with (
         serve_in_thread(reply(COMMAND), reply("Still here.")) as api,
@@ -130,7 +130,7 @@ def test_a_session_that_is_left_leaves_nothing(server: str) -> None:
     assert api.refusals == []
 
 
-def test_an_end_of_input_in_mid_session_leaves_nothing(server: str) -> None:
+def test_end_of_input_leaves_no_process(server: str) -> None:
     """A closed pipe counts as leaving: exit code 0, no server left."""
     with serve_in_thread(reply("Hi.")) as api:
         ended = agent_cli(*YOLO, api=api, script="hi\n")

@@ -15,7 +15,7 @@ def user_config(name: str, text: str) -> Path:
     return path
 
 
-def test_a_key_that_stands_only_in_the_users_env_file_works() -> None:
+def test_api_key_from_the_users_env_file_is_used() -> None:
     """S1-24: and one in the process's environment wins over it."""
     user_config(".env", "ANTHROPIC_API_KEY=sk-ant-from-the-file\n")
     with serve_in_thread(reply("1"), reply("2")) as api:
@@ -29,7 +29,7 @@ def test_a_key_that_stands_only_in_the_users_env_file_works() -> None:
     assert "sk-ant-from-the-file" not in keys[1]
 
 
-def test_one_key_in_a_file_changes_only_that_and_an_unknown_one_is_a_warning() -> None:
+def test_settings_file_sets_one_value_and_an_unknown_key_is_a_warning() -> None:
     """S1-25, C11: the warning names file, line, key and the nearest known one."""
     path = user_config("appsettings.toml", 'max_tokens = 123\nmodle = "x"\n')
     with serve_in_thread(reply("1")) as api:
@@ -41,7 +41,7 @@ def test_one_key_in_a_file_changes_only_that_and_an_unknown_one_is_a_warning() -
     assert all(word in line for word in (f"{path}:2", "modle", "model"))
 
 
-def test_a_wrong_value_names_file_key_and_what_is_allowed() -> None:
+def test_invalid_setting_is_refused_with_its_file_key_and_value() -> None:
     """Exit code 2 and one sentence, before any request."""
     path = user_config("appsettings.toml", 'max_tokens = "many"\n')
     run = agent_cli("-p", "a")
@@ -64,7 +64,7 @@ def test_config_show_tells_where_each_value_comes_from() -> None:
     assert KEY not in run.stdout
 
 
-def test_trust_lets_a_projects_settings_act_until_they_change() -> None:
+def test_project_settings_act_only_while_trusted_and_unchanged() -> None:
     """The project's file is ignored with a notice, then acts, then is ignored again."""
     settings = Path("appsettings.toml")
     settings.write_text("max_tokens = 77\n")
@@ -136,7 +136,7 @@ def test_no_secret_is_written_anywhere_or_shown() -> None:
     assert "Nothing found." in run.stdout
 
 
-def test_a_key_that_the_server_repeats_is_not_shown() -> None:
+def test_api_key_repeated_in_a_server_error_is_not_shown() -> None:
     """The text of the error is printed on stderr."""
     with serve_in_thread(error(401, "authentication_error", f"invalid x-api-key: {KEY}")) as api:
         run = agent_cli("-p", "go", api=api)
@@ -168,7 +168,7 @@ def test_doctor_says_what_is_ready_and_what_is_not() -> None:
     assert any(line.startswith("FAIL  endpoint") for line in bad.stdout.splitlines())
 
 
-def test_the_demo_mends_its_project_offline() -> None:
+def test_demo_runs_offline_without_a_key() -> None:
     """Neither key nor network; the banner says that the replies are scripted."""
     run = agent_cli("demo", ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
 

@@ -9,7 +9,7 @@ from tests.messages_api import reply, serve_in_thread, text, tool_use
 from tests.repl.terminal import Terminal
 
 
-def test_a_session_is_written_for_others_without_secrets() -> None:
+def test_export_command_writes_the_session_without_secrets() -> None:
     """S2-53: into the workspace; a link in its place is replaced, not followed."""
     with serve_in_thread(reply(text(f"Your key is {KEY}."))) as api:
         first = agent_cli(script="hello\n/export\n", api=api)
@@ -27,7 +27,7 @@ def test_a_session_is_written_for_others_without_secrets() -> None:
     assert (written.is_symlink(), Path("elsewhere").read_text()) == (False, "")
 
 
-def test_a_command_the_user_wrote_is_sent_as_a_prompt_from_scripts_too() -> None:
+def test_custom_command_is_sent_as_a_prompt_from_scripts_too() -> None:
     """A command from an untrusted repository is refused with the reason, in both."""
     mine, theirs = paths.config_dir() / "commands/hi.md", Path(".claude/commands/evil.md")
     for path in (mine, theirs):
@@ -48,7 +48,7 @@ def test_a_command_the_user_wrote_is_sent_as_a_prompt_from_scripts_too() -> None
         assert f"{theirs.absolute()} is not used: this workspace is not trusted" in run.stderr
 
 
-def test_a_command_chooses_the_model_of_its_prompt_and_of_no_other() -> None:
+def test_custom_command_chooses_the_model_for_its_own_prompt_only() -> None:
     """S2-54: in scripts too, and through the call it makes; an unknown id is an error."""
     mine = paths.config_dir() / "commands"
     mine.mkdir(parents=True)
@@ -68,7 +68,7 @@ def test_a_command_chooses_the_model_of_its_prompt_and_of_no_other() -> None:
     assert "claude-odd is not among the models known here" in typed.stderr
 
 
-def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
+def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
     """Each part has a size; the mode shown is the mode in effect."""
     lines = "hello\n/context\n/mode plan\n/permissions\n/effort low\n/uncompact\nagain\n"
     with serve_in_thread(reply(text("A")), reply(text("B"))) as api:
@@ -84,7 +84,7 @@ def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
     assert "plan mode is on" in str(api.requests[1].body["messages"][-1])
 
 
-def test_an_edit_is_shown_in_its_place_and_asked_again_after_continue() -> None:
+def test_edit_approval_shows_line_numbers_and_is_asked_again_after_continue() -> None:
     """S4-26: with line numbers; after `--continue` the same question is asked at once."""
     Path("a.txt").write_text("one\ntwo\nthree\n")
     call = tool_use("edit", {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]})
@@ -107,7 +107,7 @@ def test_an_edit_is_shown_in_its_place_and_asked_again_after_continue() -> None:
     assert Path("a.txt").read_text() == "one\n2\nthree\n"
 
 
-def test_a_directory_is_added_during_a_session() -> None:
+def test_add_dir_command_makes_a_directory_readable() -> None:
     """Files in it are refused before, and read afterwards without a question."""
     other = Path.cwd().parent / f"{Path.cwd().name}-other"
     other.mkdir()

@@ -45,7 +45,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("tool", ["swallowing", "blocking"])
-def test_a_tool_that_does_not_end_does_not_hold_the_programs_end(
+def test_tool_that_ignores_cancellation_does_not_block_the_exit(
     tool: str, installed: str, tmp_path: Path
 ) -> None:
     """S0-18: the run continues, the answer is printed, and the exit code is the run's."""

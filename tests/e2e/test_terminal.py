@@ -24,7 +24,7 @@ def in_terminal(api: FakeMessagesApi, *arguments: str, **more: str | None) -> Te
     return Terminal(AGENT_CLI, *arguments, **environment(api, dict(more)))
 
 
-def test_a_session_from_the_first_prompt_to_the_last() -> None:
+def test_session_streams_replies_survives_an_error_and_exits() -> None:
     """S1-05, S1-29, S1-30, S1c-9: streams as it arrives, survives an error, lists its commands."""
     gate = Gate()
     with (
@@ -78,7 +78,7 @@ def test_ctrl_c_in_mid_stream_keeps_the_conversation() -> None:
     assert (said[0], said[-1]) == ("long", "short")
 
 
-def test_ctrl_c_ends_the_wait_before_another_attempt() -> None:
+def test_ctrl_c_ends_the_wait_before_a_retry() -> None:
     """A wait of minutes must not block the terminal."""
     with (
         serve_in_thread(error(429, "rate_limit_error", "slow"), reply("Now.")) as api,
@@ -95,7 +95,7 @@ def test_ctrl_c_ends_the_wait_before_another_attempt() -> None:
     assert api.refusals == []
 
 
-def test_a_write_asks_first_and_the_answer_counts() -> None:
+def test_write_runs_only_after_approval() -> None:
     """No leaves the file alone and tells the model; yes writes it."""
     write = tool_use("write", {"path": "a.txt", "content": "text\n"})
     with (
@@ -123,7 +123,7 @@ def answer(terminal: Terminal, line: str) -> None:
     terminal.send(line)
 
 
-def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:
+def test_broken_stream_says_that_the_partial_text_is_discarded() -> None:
     """S1-22, C16: the user can tell which partial answer is void."""
     with (
         serve_in_thread(
@@ -152,7 +152,7 @@ def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:
         ("permissions explain bash ls", "ls"),
     ],
 )
-def test_a_command_that_looks_draws_its_answer_on_a_terminal(command: str, seen: str) -> None:
+def test_read_only_command_shows_its_output_on_a_terminal(command: str, seen: str) -> None:
     """A spinner or a table must not hide the output."""
     with serve_in_thread(*[reply("ok")] * 2) as api:
         assert agent_cli("-p", "good morning", api=api).code == 0

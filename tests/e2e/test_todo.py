@@ -31,7 +31,7 @@ def above_the_prompt(terminal: Terminal) -> str:
     return terminal.transcript.split("\n")[-1]
 
 
-def test_the_list_stands_above_the_input_until_it_is_done() -> None:
+def test_todo_row_is_shown_above_the_input_until_all_steps_are_done() -> None:
     """One line while a step is open, in a run and between runs; `/todo` shows every step."""
     gate = Gate()
     held = reply("On it.", gate=gate, hold_at=2)
@@ -56,7 +56,7 @@ def test_the_list_stands_above_the_input_until_it_is_done() -> None:
     assert api.refusals == []
 
 
-def test_a_resumed_session_shows_its_list() -> None:
+def test_resumed_session_shows_its_todo_list() -> None:
     """S2-17: the list is in the session's record; a new conversation begins without it."""
     with serve_in_thread(reply(BEGUN), reply("Begun.")) as api:
         begun = agent_cli("-p", "go", api=api)
@@ -70,7 +70,7 @@ def test_a_resumed_session_shows_its_list() -> None:
     assert "1 of 2 done" in json.dumps(result)
 
 
-def test_the_list_needs_no_permission_in_plan_mode() -> None:
+def test_todo_list_needs_no_permission_in_plan_mode() -> None:
     """It changes nothing but the list."""
     with serve_in_thread(reply(BEGUN), reply("Begun.")) as api:
         run = agent_cli("-p", "go", "--permission-mode", "plan", api=api)

@@ -67,7 +67,7 @@ def test_no_command_runs_a_program_of_the_folder_it_is_started_in(
         assert ran.code == 0
 
 
-def test_a_run_with_tools_runs_no_program_of_the_folder(traps: Path) -> None:
+def test_run_with_tools_runs_no_program_of_the_workspace(traps: Path) -> None:
     """Threat 13: searches, completion, the sandbox and the programs the API's library starts."""
     search_path = f".:{Path('bin').resolve()}:{os.environ['PATH']}"
 
@@ -82,7 +82,7 @@ def test_a_run_with_tools_runs_no_program_of_the_folder(traps: Path) -> None:
     assert sprung(traps) == []
 
 
-def test_a_command_of_the_user_finds_their_programs(traps: Path) -> None:
+def test_bash_command_finds_programs_on_the_users_path(traps: Path) -> None:
     """Users with a folder of the repository in PATH want its programs in their own commands."""
     Path("own").mkdir()
     Path("own/greet").write_text("#!/bin/sh\necho hello\n")

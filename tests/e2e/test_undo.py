@@ -9,7 +9,7 @@ from tests.messages_api import reply, serve_in_thread, text, tool_use
 from tests.repl.terminal import Terminal
 
 
-def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
+def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> None:
     """Through the real tools; also after a restart, and never over a person's changes."""
     Path("a.txt").write_text("one\n")
     Path("mine.txt").write_text("one\n")
@@ -43,7 +43,7 @@ def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
     assert f"These files, which you had made, are gone: {Path('src/new.txt').absolute()}" in told[0]
 
 
-def test_a_copy_up_to_an_entry_goes_on_from_there() -> None:
+def test_fork_at_an_entry_continues_from_that_entry() -> None:
     """S2-53: the model gets that part; `/undo` knows later runs; it can be resumed."""
     writes = [
         reply(text("I write."), tool_use("write", {"path": f"{name}.txt", "content": f"{name}\n"}))
