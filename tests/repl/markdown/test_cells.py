@@ -1,4 +1,4 @@
-"""Widths, and where rows break."""
+"""Widths of text, and where rows break."""
 
 import sys
 
@@ -12,7 +12,7 @@ def rows(text: str, width: int, *, breaks_words: bool = False) -> list[str]:
     return [text[a:b] for a, b in wrapped(text, width, breaks_words=breaks_words)]
 
 
-def test_what_counts_as_narrow_takes_one_cell() -> None:
+def test_narrow_characters_take_one_cell() -> None:
     """The shortcut around the table of widths is right for every character it accepts."""
     narrow = [char for char in map(chr, range(sys.maxunicode + 1)) if is_narrow(char)]
 
@@ -21,7 +21,7 @@ def test_what_counts_as_narrow_takes_one_cell() -> None:
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("abc", 3), ("日本", 4), ("e\u0301", 1)])
-def test_cells_are_counted_as_a_terminal_does(text: str, count: int) -> None:
+def test_cells_are_counted_as_in_a_terminal(text: str, count: int) -> None:
     assert cells(text) == count
 
 
@@ -48,8 +48,8 @@ def test_rows_break_at_blanks_and_between_wide_characters(text: str, expected: l
 
 
 @pytest.mark.parametrize("text", ["x" * 25, "語" * 12 + "x", "ｘ" * 11])
-def test_words_are_broken_where_that_is_asked_for(text: str) -> None:
-    """In the columns of a table."""
+def test_long_words_are_broken_if_breaks_words_is_set(text: str) -> None:
+    """The columns of a table need this."""
     found = rows(text, 10, breaks_words=True)
 
     assert "".join(found) == text
@@ -57,15 +57,15 @@ def test_words_are_broken_where_that_is_asked_for(text: str) -> None:
 
 
 @pytest.mark.parametrize("character", ["x", "\u0440\u0301"])
-def test_a_word_without_end_is_broken_in_the_end(character: str) -> None:
-    """At a multiple of the width, so that no row of the terminal is half empty."""
+def test_endless_word_is_eventually_broken(character: str) -> None:
+    """It breaks at a multiple of the width, so that no row of the terminal is half empty."""
     found = rows(character * 5_000, 30)
 
     assert "".join(found) == character * 5_000
     assert cells(found[0]) == 2_040
 
 
-def test_a_terminal_folds_a_long_line_at_its_width() -> None:
+def test_long_line_is_folded_at_the_width_of_the_terminal() -> None:
     """A wide character that does not fit goes to the next row."""
     text = "ab日本語"
 

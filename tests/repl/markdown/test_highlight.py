@@ -1,4 +1,4 @@
-"""Code in colours, line by line."""
+"""Syntax highlighting of code, line by line."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def styles(language: str, *lines: str) -> list[list[str]]:
     return [[style for _, style in code.line(line) if style] for line in lines]
 
 
-def test_a_string_over_several_lines_stays_a_string() -> None:
+def test_multi_line_string_is_highlighted_as_a_string_on_every_line() -> None:
     """The state of the lexer carries over from line to line."""
     found = styles("python", "def f():", '    """One', "    two", '    three"""', "    return 1")
 
@@ -35,7 +35,7 @@ def test_a_string_over_several_lines_stays_a_string() -> None:
 
 
 @pytest.mark.parametrize("language", ["c", "js", "ts", "java", "go", "rust", "css"])
-def test_a_comment_over_several_lines_stays_a_comment(language: str) -> None:
+def test_multi_line_comment_is_highlighted_as_a_comment_on_every_line(language: str) -> None:
     """Most lexers know it as one pattern, which matches no single line."""
     found = styles(language, "/* one", " two", "three */ x")
 
@@ -44,7 +44,7 @@ def test_a_comment_over_several_lines_stays_a_comment(language: str) -> None:
     assert found[1] == [comment]
 
 
-def test_looking_ahead_does_not_move_the_state() -> None:
+def test_copy_of_a_highlighter_does_not_change_the_state_of_the_original() -> None:
     """The unfinished line of a tail is coloured again and again."""
     code = started("python")
     code.line('x = """')
@@ -55,15 +55,15 @@ def test_looking_ahead_does_not_move_the_state() -> None:
 
 
 @pytest.mark.parametrize("info", ["", "nonsense-language", "{.x}"])
-def test_an_unknown_language_has_no_colours(info: str) -> None:
+def test_code_in_an_unknown_language_has_no_highlighter(info: str) -> None:
     assert highlighter(info, THEMES["dark"]) is None
 
 
-def test_a_theme_without_colours_needs_no_lexer() -> None:
+def test_theme_without_colours_has_no_highlighter() -> None:
     assert highlighter("python", THEMES["none"]) is None
 
 
-def test_a_very_long_line_has_no_colours() -> None:
+def test_very_long_line_is_not_highlighted() -> None:
     """Some lexers take quadratic time for one."""
     line = "x = 1; " * 1_000
 
@@ -90,20 +90,20 @@ def check_lexer(language: str) -> None:
 @pytest.mark.parametrize(
     "language", ["python", "bash", "json", "yaml", "html+php", "ruby", "markdown"]
 )
-def test_a_lexer_gives_back_every_character(language: str) -> None:
-    """Whatever the fence says; one of each kind of lexer."""
+def test_highlighting_keeps_every_character(language: str) -> None:
+    """Whatever language the fence names; one of each kind of lexer."""
     check_lexer(language)
 
 
 @pytest.mark.slow
-def test_every_lexer_gives_back_every_character() -> None:
+def test_highlighting_with_every_lexer_keeps_every_character() -> None:
     for _, aliases, _, _ in get_all_lexers():
         if aliases:
             check_lexer(aliases[0])
 
 
-def test_nothing_heavy_is_imported_before_code_has_to_be_coloured() -> None:
-    """Pygments takes tens of milliseconds; an answer without code never needs it."""
+def test_pygments_is_not_imported_before_there_is_code_to_highlight() -> None:
+    """It takes tens of milliseconds; an answer without code never needs it."""
     script = (
         "import sys; from agent_cli.repl.markdown import THEMES, MarkdownStream\n"
         "stream = MarkdownStream(80, THEMES['dark'])\n"

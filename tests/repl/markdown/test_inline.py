@@ -1,4 +1,4 @@
-"""Marks inside a paragraph."""
+"""Inline marks: emphasis, code and links inside a paragraph."""
 
 import re
 from dataclasses import replace
@@ -55,7 +55,7 @@ def marked(text: str, *, provisional: bool = False) -> str:
         ("&lt;b&gt; &amp;amp; &copy;", "<b> &amp; &copy;"),
     ],
 )
-def test_marks_become_styles(text: str, expected: str) -> None:
+def test_inline_marks_become_styles(text: str, expected: str) -> None:
     assert marked(text) == expected
 
 
@@ -73,12 +73,12 @@ def test_marks_become_styles(text: str, expected: str) -> None:
         ("a\\", "a"),
     ],
 )
-def test_what_is_open_is_closed_for_the_time_being(text: str, expected: str) -> None:
+def test_open_marks_are_closed_provisionally(text: str, expected: str) -> None:
     """The tail of an answer shows no mark that is about to disappear."""
     assert marked(text, provisional=True) == expected
 
 
-def test_no_control_character_comes_out_of_an_entity() -> None:
+def test_entities_are_not_decoded_to_control_characters() -> None:
     """The text was sanitized before; decoding must not restore an escape sequence."""
     text = "&#27;[2J &#x1b;[2J &#155;2J &ESC; &NewLine;"
 
@@ -86,8 +86,8 @@ def test_no_control_character_comes_out_of_an_entity() -> None:
 
 
 @pytest.mark.parametrize("text", ["**b** `c` *d* ~~e~~", r"\*a\*", "`` a`b ``"])
-def test_the_theme_without_styles_keeps_the_marks(text: str) -> None:
-    """Only they show the emphasis."""
+def test_theme_without_styles_keeps_the_marks(text: str) -> None:
+    """Nothing else would show the emphasis."""
     assert plain(parse_inline(text, THEMES["none"])) == text
 
 
@@ -99,8 +99,8 @@ def linked(text: str, width: int = 80) -> list[tuple[str, str]]:
     return [(re.sub(r"\x1b\[[\d;]*m", "", shown), address) for address, shown in found]
 
 
-def test_only_an_address_that_is_shown_is_a_link() -> None:
-    """Every link leads to a visible address: one shown in the text, or the target written out."""
+def test_link_target_is_always_visible() -> None:
+    """It is either an address in the text, or the target written out."""
     text = (
         "[docs](https://a.example/x) https://b.example. <mailto:me@c.example> "
         "[https://good.example](https://evil.example) [https://d.example](https://d.example)"
@@ -115,12 +115,12 @@ def test_only_an_address_that_is_shown_is_a_link() -> None:
     "text",
     ["[a](javascript:alert)", "[a](file:///etc/passwd)", "https://аpple.example", "[a](b c)"],
 )
-def test_what_is_no_plain_address_is_no_link(text: str) -> None:
-    """Neither other schemes nor look-alike letters."""
+def test_unsafe_or_malformed_address_is_not_a_link(text: str) -> None:
+    """Neither other schemes nor look-alike letters are linked."""
     assert linked(text) == []
 
 
-def test_a_wrapped_address_is_one_link() -> None:
+def test_wrapped_address_is_a_single_link() -> None:
     """Each row links to the full address."""
     address = f"https://a.example/{'x' * 30}"
     stream = MarkdownStream(20, replace(THEMES["dark"], links=True))

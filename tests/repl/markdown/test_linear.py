@@ -1,4 +1,4 @@
-"""The work grows linearly with the text: the benchmark's bars."""
+"""Rendering time grows linearly with the text: the limits of the benchmark."""
 
 import cProfile
 
@@ -13,7 +13,7 @@ SLACK = 1.5
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_at_most_four_bytes_are_written_for_one_of_text(width: int) -> None:
+def test_rendering_writes_at_most_four_bytes_per_byte_of_text(width: int) -> None:
     """Frames of 13 deltas, as at 20 frames a second."""
     text = mixed(30_000)
 
@@ -21,8 +21,8 @@ def test_at_most_four_bytes_are_written_for_one_of_text(width: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mixed", *SINGLES])
-def test_ten_times_the_text_takes_about_ten_times_the_work(kind: str) -> None:
-    """Small sizes, so that it always runs; quadratic work shows at these already."""
+def test_rendering_ten_times_the_text_takes_about_ten_times_as_long(kind: str) -> None:
+    """Sizes are small enough to always run; quadratic work shows at these already."""
     small, large = (mixed(n) if kind == "mixed" else single(kind, n) for n in (4_000, 40_000))
     measure(small)
 
@@ -40,8 +40,8 @@ def calls_for(text: str) -> int:
     return sum(found.callcount for found in profile.getstats())
 
 
-def test_ten_times_the_text_takes_ten_times_the_calls() -> None:
-    """The same bar, in a deterministic unit."""
+def test_rendering_ten_times_the_text_takes_ten_times_the_calls() -> None:
+    """The same limit, in a deterministic unit."""
     measure(mixed(4_000))
 
     assert calls_for(mixed(40_000)) <= 10.5 * calls_for(mixed(4_000))
@@ -49,7 +49,7 @@ def test_ten_times_the_text_takes_ten_times_the_calls() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixed", *SINGLES])
-def test_a_megabyte_takes_eleven_times_a_tenth_of_it(kind: str) -> None:
+def test_rendering_a_megabyte_takes_at_most_eleven_times_a_tenth_of_it(kind: str) -> None:
     """One endless block writes nearly as few bytes as a mixed answer."""
     small, large = (mixed(n) if kind == "mixed" else single(kind, n) for n in (100_000, 1_000_000))
 

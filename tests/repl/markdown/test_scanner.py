@@ -1,4 +1,4 @@
-"""Blocks: the lines that begin, continue and end each."""
+"""Markdown blocks: the lines that begin, continue and end each."""
 
 import pytest
 
@@ -43,21 +43,21 @@ from tests.repl.markdown.rendering import rendered
         pytest.param("[a]: http://x", ["[a]: http://x"], id="definitions are text"),
     ],
 )  # fmt: skip
-def test_blocks_are_recognised(text: str, rows: list[str]) -> None:
+def test_markdown_blocks_are_recognised(text: str, rows: list[str]) -> None:
     """As in CommonMark, with the exceptions that suit a streamed answer."""
     assert rendered(text) == rows
 
 
-def test_code_in_an_item_needs_no_indentation_to_go_on() -> None:
+def test_code_in_a_list_item_continues_without_indentation() -> None:
     """Models forget it; by the book the closing fence would swallow the rest of the answer."""
     assert rendered("1. a\n   ```\nb\n   ```\n2. c") == ["1. a", "```", "b", "```", "2. c"]
 
 
-def test_long_rows_hang_under_the_text_of_their_item() -> None:
+def test_wrapped_rows_are_indented_to_the_text_of_their_list_item() -> None:
     assert rendered("10. " + "word " * 6, 20) == ["10. word word word", "    word word word"]
 
 
-def test_deep_nesting_leaves_half_of_the_row_to_the_text() -> None:
+def test_deeply_nested_list_items_fit_a_narrow_screen() -> None:
     """The mark of the innermost item stays visible."""
     text = "".join(f"{'  ' * depth}- {depth} some words to wrap\n" for depth in range(12))
 
@@ -67,7 +67,7 @@ def test_deep_nesting_leaves_half_of_the_row_to_the_text() -> None:
     assert [row.split("- ")[1].split()[0] for row in rows if "- " in row] == [*map(str, range(12))]
 
 
-def test_quotes_without_end_cost_nothing() -> None:
+def test_depth_of_nested_quotes_is_limited() -> None:
     """Marks beyond a depth are text; otherwise each line would cost the time of all."""
     row = rendered(">" * 900 + " a", 80)[0]
 

@@ -27,8 +27,8 @@ def stream_mixed(size: int, width: int) -> tuple[Terminal, list[str]]:
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
-def test_the_scrollback_holds_exactly_the_finished_rows(width: int) -> None:
-    """Nothing lost, repeated or left of the tail; neither text nor style."""
+def test_scrollback_holds_exactly_the_finished_rows(width: int) -> None:
+    """Nothing is lost, repeated or left over from the tail; neither text nor style."""
     terminal, rows = stream_mixed(6_000, width)
 
     assert terminal.lines() == on_screen(rows, width)
@@ -37,8 +37,8 @@ def test_the_scrollback_holds_exactly_the_finished_rows(width: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "size"), [(40, 100_000), (80, 1_000_000), (200, 100_000)])
-def test_the_scrollback_of_a_long_answer_is_exact_too(width: int, size: int) -> None:
-    """The bar's sizes; pyte takes a while to read them."""
+def test_scrollback_of_a_long_answer_holds_exactly_the_finished_rows(width: int, size: int) -> None:
+    """With the sizes of the benchmark; pyte takes a while to read them."""
     terminal, rows = stream_mixed(size, width)
 
     assert terminal.lines() == on_screen(rows, width)
@@ -72,7 +72,7 @@ def stream_resized(size: int, before: int, after: int) -> tuple[Terminal, list[s
 
 
 @pytest.mark.parametrize(("before", "after"), [(40, 80), (80, 200), (80, 40), (200, 80), (40, 20)])
-def test_resizing_in_mid_answer_leaves_finished_rows_as_they_were(before: int, after: int) -> None:
+def test_resizing_during_an_answer_keeps_finished_rows_unchanged(before: int, after: int) -> None:
     """The rest is wrapped to the new width. The emulator cuts rows where a terminal re-wraps."""
     terminal, early, late = stream_resized(6_000, before, after)
 
@@ -104,14 +104,14 @@ def check_random_document(seed: int) -> None:
     assert terminal.cells() == printed(rows, width, height).cells(), f"seed {seed}"
 
 
-def test_random_answers_leave_exactly_their_rows() -> None:
+def test_random_answers_leave_exactly_their_rows_in_the_scrollback() -> None:
     """A sample of the fuzzer below: documents, chunks, frames, widths, heights."""
     for seed in range(25):
         check_random_document(seed)
 
 
 @pytest.mark.slow
-def test_many_random_answers_leave_exactly_their_rows() -> None:
-    """Seeds, so that a failure can be run again."""
+def test_many_random_answers_leave_exactly_their_rows_in_the_scrollback() -> None:
+    """Each has a seed, so that a failure can be run again."""
     for seed in range(1000, 2500):
         check_random_document(seed)

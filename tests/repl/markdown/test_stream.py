@@ -1,4 +1,4 @@
-"""The promises of the stream: finished rows, the tail, widths, and nothing lost."""
+"""The promises of the Markdown stream: finished rows, the tail, widths, and nothing lost."""
 
 import random
 import re
@@ -46,20 +46,20 @@ def check_words(seed: int) -> None:
     assert [word for word in words if word not in shown] == [], f"seed {seed}"
 
 
-def test_how_an_answer_was_cut_into_deltas_changes_no_row() -> None:
+def test_rows_do_not_depend_on_how_an_answer_is_split_into_deltas() -> None:
     """Random documents, chunks, widths, themes; reading the tail changes nothing either."""
     for seed in range(60):
         check_chunks(seed)
 
 
 @pytest.mark.slow
-def test_how_many_answers_were_cut_changes_no_row() -> None:
+def test_rows_of_many_answers_do_not_depend_on_how_they_are_split() -> None:
     for seed in range(10_000, 13_000):
         check_chunks(seed)
 
 
 @pytest.mark.parametrize("kind", SINGLES)
-def test_how_one_long_block_was_cut_changes_no_row(kind: str) -> None:
+def test_rows_of_a_long_block_do_not_depend_on_how_it_is_split(kind: str) -> None:
     """Long blocks are finished in parts; their ends depend on the text alone."""
     text, rng = single(kind, 12_000), random.Random(kind)
     stream = MarkdownStream(40, THEMES["dark"])
@@ -92,8 +92,8 @@ def test_no_character_of_a_long_block_is_lost(kind: str) -> None:
 
 
 @pytest.mark.parametrize("theme", THEME_NAMES)
-def test_only_the_theme_none_writes_no_escapes(theme: ThemeName) -> None:
-    """The others write nothing but SGR; rows and tail agree on that."""
+def test_theme_none_writes_no_escapes_and_the_others_only_sgr(theme: ThemeName) -> None:
+    """This holds for finished rows and the tail."""
     stream = MarkdownStream(60, THEMES[theme])
     rows = stream.feed(mixed(3_000)) + stream.tail(12) + stream.finish()
 
@@ -102,7 +102,7 @@ def test_only_the_theme_none_writes_no_escapes(theme: ThemeName) -> None:
     assert (sequences == []) == (theme == "none")
 
 
-def test_rows_have_no_blanks_at_their_end_and_end_in_the_terminals_own_style() -> None:
+def test_rows_have_no_trailing_blanks_and_reset_their_style() -> None:
     """Copied text has no padding; a row never colours the next one."""
     rows = rendered(mixed(3_000), 60, "dark")
 
@@ -111,7 +111,7 @@ def test_rows_have_no_blanks_at_their_end_and_end_in_the_terminals_own_style() -
     assert set(last_sequences) == {"\x1b[m"}
 
 
-def test_code_is_neither_indented_nor_padded_nor_wrapped() -> None:
+def test_code_block_is_not_indented_padded_or_wrapped() -> None:
     """Not even inside a list item: users copy it."""
     line = "x = [" + "1, " * 50 + "1]"
 
@@ -124,7 +124,7 @@ def test_code_is_neither_indented_nor_padded_nor_wrapped() -> None:
     ]
 
 
-def test_finished_rows_come_as_soon_as_nothing_can_change_them() -> None:
+def test_rows_are_finished_as_soon_as_nothing_can_change_them() -> None:
     """Code line by line, a heading with its newline, a paragraph when it ends."""
     stream = MarkdownStream(80, THEMES["none"])
 
@@ -143,7 +143,7 @@ def test_a_paragraph_finished_in_parts_is_wrapped_seamlessly() -> None:
     assert rows == [" ".join(["seven77"] * 5)] * 200
 
 
-def test_resizing_wraps_the_rest_to_the_new_width() -> None:
+def test_resizing_wraps_only_the_following_rows_to_the_new_width() -> None:
     stream = MarkdownStream(40, THEMES["none"])
     before = stream.feed("seven77 " * 300)
     stream.resize(23)
@@ -168,7 +168,7 @@ def test_resizing_wraps_the_rest_to_the_new_width() -> None:
         ("one\ntwo\nthree", ["two", "three"]),
     ],
 )
-def test_the_tail_shows_what_is_unfinished_as_if_it_were_closed(text: str, tail: list[str]) -> None:
+def test_tail_shows_unfinished_marks_as_if_they_were_closed(text: str, tail: list[str]) -> None:
     """Marks do not flash, and a line is shown once its kind is known."""
     stream = MarkdownStream(80, THEMES["dark"])
     stream.feed(text)
@@ -176,7 +176,7 @@ def test_the_tail_shows_what_is_unfinished_as_if_it_were_closed(text: str, tail:
     assert stream.tail(2) == tail
 
 
-def test_a_tail_has_the_last_rows_and_no_more_than_asked_for() -> None:
+def test_tail_has_the_last_rows_up_to_the_requested_number() -> None:
     """A line of code is cut here as the terminal would cut it: the row count must be right."""
     stream = MarkdownStream(20, THEMES["none"])
     stream.feed("```\n" + "0123456789" * 5)
@@ -186,7 +186,7 @@ def test_a_tail_has_the_last_rows_and_no_more_than_asked_for() -> None:
     assert stream.tail(0) == []
 
 
-def test_no_row_of_a_tail_begins_with_a_combining_mark() -> None:
+def test_tail_never_begins_with_a_combining_mark() -> None:
     """A terminal would put it on the last character of the row above."""
     stream = MarkdownStream(20, THEMES["none"])
     stream.feed("```\n")
@@ -196,7 +196,7 @@ def test_no_row_of_a_tail_begins_with_a_combining_mark() -> None:
         assert not stream.tail(3)[0].startswith("\u0301")
 
 
-def test_a_finished_stream_takes_a_new_answer() -> None:
+def test_finished_stream_starts_a_new_answer_afresh() -> None:
     """An open block of one answer does not continue into the next."""
     stream = MarkdownStream(80, THEMES["none"])
     stream.feed("```\ncode")
@@ -206,7 +206,7 @@ def test_a_finished_stream_takes_a_new_answer() -> None:
 
 
 def test_nested_html_is_wrapped_between_words() -> None:
-    """After a blank line its indentation made it code, and the terminal split its words."""
+    """After a blank line its indentation used to make it code, and the terminal split its words."""
     stream = MarkdownStream(40, THEMES["none"])
     html = "<ul>\n    <li>One</li>\n\n    <li>The second entry of the navigation bar</li>\n</ul>\n"
 

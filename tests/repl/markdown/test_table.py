@@ -1,4 +1,4 @@
-"""Tables on wide and narrow terminals."""
+"""Markdown tables on wide and narrow terminals."""
 
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from tests.repl.markdown.rendering import rendered
@@ -6,7 +6,7 @@ from tests.repl.markdown.rendering import rendered
 HEAD = "| name | count | note |\n|:---|--:|:-:|\n"
 
 
-def test_columns_are_as_wide_as_their_cells_and_aligned() -> None:
+def test_table_columns_are_as_wide_as_their_cells_and_aligned() -> None:
     """A wide character counts two; the last column is not padded."""
     assert rendered(HEAD + "| **日本** | 1 | x |\n| b | 12345678 | long note |") == [
         "name     |    count |   note",
@@ -16,7 +16,7 @@ def test_columns_are_as_wide_as_their_cells_and_aligned() -> None:
     ]
 
 
-def test_cells_are_wrapped_where_the_terminal_is_narrow() -> None:
+def test_table_cells_are_wrapped_on_a_narrow_terminal() -> None:
     assert rendered(HEAD + "| one two three | 1 | a longer note |", 26) == [
         "name    | count |   note",
         "--------+-------+---------",
@@ -25,31 +25,31 @@ def test_cells_are_wrapped_where_the_terminal_is_narrow() -> None:
     ]
 
 
-def test_columns_that_do_not_fit_stand_one_under_the_other() -> None:
+def test_table_that_does_not_fit_lists_its_cells_one_below_the_other() -> None:
     """On 20 columns a table of four would have cells of two characters."""
     text = "| name | count | note | more |\n|--|--|--|--|\n| one | 1 |  | a long note |\n"
 
     assert rendered(text, 20) == ["name: one", "count: 1", "more: a long note", "---"]
 
 
-def test_a_row_keeps_what_its_table_has_no_column_for() -> None:
-    """And a row with too few cells is padded."""
+def test_table_row_keeps_surplus_cells() -> None:
+    """A row with too few cells is padded."""
     rows = rendered("| a | b |\n|---|---|\n| 1 | 2 | 3 |\n| 1 |")
 
     assert rows == ["a | b", "--+------", "1 | 2 | 3", "1 |"]
 
 
-def test_a_bar_can_be_escaped() -> None:
+def test_escaped_bar_is_part_of_a_table_cell() -> None:
     assert rendered("| a | b |\n|---|---|\n| x \\| y | z |")[2] == "x | y | z"
 
 
-def test_a_table_begins_with_the_last_line_of_a_paragraph_and_ends_where_bars_end() -> None:
+def test_table_begins_at_the_last_line_of_a_paragraph_and_ends_without_bars() -> None:
     assert rendered("text\n| a |\n|---|\n| 1 |\nmore\n| b |") == [
         "text", "a", "-", "1", "more", "| b |"
     ]  # fmt: skip
 
 
-def test_a_table_may_follow_a_long_paragraph_at_once() -> None:
+def test_table_may_directly_follow_a_long_paragraph() -> None:
     """The paragraph was finished in parts by then; the head of the table was held back."""
     rows = rendered("word " * 400 + "\n" + "word\n" * 200 + "| a | b |\n|---|---|\n| 1 | 2 |")
 
@@ -63,7 +63,7 @@ def test_lines_that_only_resemble_a_table_are_text() -> None:
     assert rendered("\n".join(text)) == text
 
 
-def test_a_long_table_is_finished_row_by_row_with_settled_widths() -> None:
+def test_long_table_is_finished_row_by_row_with_fixed_widths() -> None:
     """64 rows are measured; a later cell that is longer is wrapped in its column."""
     stream = MarkdownStream(80, THEMES["none"])
 
@@ -73,12 +73,12 @@ def test_a_long_table_is_finished_row_by_row_with_settled_widths() -> None:
     assert stream.finish() == []
 
 
-def test_the_head_of_a_table_can_stand_in_an_item() -> None:
+def test_table_may_begin_in_a_list_item() -> None:
     """The mark gets a separate row: the columns must stay aligned."""
     assert rendered("- | a |\n  |---|\n  | 1 |") == ["-", "  a", "  -", "  1"]
 
 
-def test_the_tail_of_a_table_shows_its_last_rows() -> None:
+def test_tail_of_an_unfinished_table_shows_its_last_rows() -> None:
     stream = MarkdownStream(80, THEMES["none"])
     stream.feed("| a |\n|---|\n" + "".join(f"| {number} |\n" for number in range(20)) + "| 2")
 
