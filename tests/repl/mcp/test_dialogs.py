@@ -1,4 +1,4 @@
-"""Elicitation by MCP servers: the question shown, valid answers, and the result sent back."""
+"""Dialogs opened by MCP servers: the question shown, valid answers, and the result sent back."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -72,8 +72,8 @@ NAME: Json = {"type": "string", "title": "Name", "description": "In full", "maxL
 AGE: Json = {"type": "integer", "minimum": 18, "default": 30}
 
 
-async def test_a_form_is_filled_in_field_by_field_and_shown_before_it_goes() -> None:
-    """An invalid value gets a reason and is asked for again; Enter takes the default."""
+async def test_form_is_filled_in_field_by_field_and_reviewed_before_sending() -> None:
+    """An invalid value is rejected with a reason and asked for again; Enter takes the default."""
     dialogs, person = asked("y", "", "Anna-Maria", "Anna", "17", "", "y")
 
     filled = await dialogs.fill_form(form("Who\x1b[2J?\nyou> /exit", name=NAME, age=AGE))
@@ -110,8 +110,8 @@ async def test_a_form_is_filled_in_field_by_field_and_shown_before_it_goes() -> 
     ]
 
 
-async def test_a_form_can_be_declined_cancelled_and_filled_in_again() -> None:
-    """Three different answers for the server; until then nothing typed is sent."""
+async def test_form_can_be_declined_cancelled_or_filled_in_again() -> None:
+    """The server gets a different answer for each; until then nothing typed is sent."""
     two = form(name=NAME, age=AGE)
 
     assert await asked("x", "n")[0].fill_form(two) == Filled("decline")
@@ -124,7 +124,7 @@ async def test_a_form_can_be_declined_cancelled_and_filled_in_again() -> None:
     assert await again.fill_form(two) == Filled("accept", {"name": "Bert", "age": 40})
 
 
-async def test_one_field_needs_no_second_look_and_no_field_only_a_yes() -> None:
+async def test_form_with_one_field_needs_no_review_and_one_without_fields_only_a_yes() -> None:
     """No more questions than the form needs."""
     assert await asked("y", "Anna")[0].fill_form(form(name=NAME)) == Filled(
         "accept", {"name": "Anna"}
@@ -132,7 +132,7 @@ async def test_one_field_needs_no_second_look_and_no_field_only_a_yes() -> None:
     assert await asked("y")[0].fill_form(form("Go on?")) == Filled("accept")
 
 
-async def test_a_page_is_shown_whole_with_its_host_before_it_is_opened() -> None:
+async def test_page_is_shown_in_full_with_its_host_before_opening() -> None:
     """Look-alike letters in a name, or a host hidden after an @, are pointed out."""
     dialogs, person = asked("y", "n", KeyboardInterrupt)
 
@@ -155,8 +155,8 @@ async def test_a_page_is_shown_whole_with_its_host_before_it_is_opened() -> None
     assert person.opened == [url]
 
 
-async def test_what_is_no_web_page_is_never_opened() -> None:
-    """Browsers open files and run scripts too."""
+async def test_address_of_a_server_that_is_not_a_web_page_is_never_opened() -> None:
+    """Browsers also open files and run scripts."""
     dialogs, person = asked()
 
     for url in ("file:///etc/passwd", "javascript:alert(1)", "http://[broken"):
@@ -166,7 +166,7 @@ async def test_what_is_no_web_page_is_never_opened() -> None:
     assert person.seen[0] == "MCP server docs may not open file:///etc/passwd: no web page"
 
 
-async def test_a_request_for_a_reply_shows_what_would_be_sent_to_which_model() -> None:
+async def test_sampling_request_shows_the_messages_and_the_model() -> None:
     """It costs the user's money: only a yes allows it."""
     picture: dict[str, Json] = {"type": "image", "source": {}}
     request = SamplingRequest(
@@ -210,7 +210,7 @@ async def test_without_a_user_every_dialog_is_declined_with_a_notice() -> None:
     )
 
 
-async def test_two_servers_are_answered_one_after_the_other() -> None:
+async def test_dialogs_of_two_servers_are_shown_one_after_the_other() -> None:
     """Fields of one form are never shown between those of another."""
     dialogs, person = asked("y", "Anna", "", "y", "n")
 
@@ -222,7 +222,7 @@ async def test_two_servers_are_answered_one_after_the_other() -> None:
     assert person.seen.index("  │ Else?") > person.seen.index("docs: send? (y/n/a) y")
 
 
-async def test_a_question_whose_server_is_gone_makes_way_for_the_next() -> None:
+async def test_cancelled_dialog_makes_way_for_the_next() -> None:
     """The call was stopped, or the connection broke, while the form was open."""
     dialogs, person = asked("y")
     reading = asyncio.Event()
@@ -242,8 +242,8 @@ async def test_a_question_whose_server_is_gone_makes_way_for_the_next() -> None:
     assert await second == Filled("accept")
 
 
-def test_the_screen_learns_of_every_change() -> None:
-    """It shows how many servers are up."""
+def test_server_change_is_reported_to_the_screen() -> None:
+    """The status line shows how many servers are up."""
     person, changes = Person([]), list[int]()
     dialogs = Dialogs(person, person, publish=person.hear, on_change=lambda: changes.append(1))
 

@@ -1,4 +1,4 @@
-"""Input for one field of a server's form."""
+"""Values typed into the fields of a server's form."""
 
 import pytest
 
@@ -36,8 +36,8 @@ def field(kind: FieldKind, **more: object) -> FormField:
         (field("choices", options=COLOURS), "none", []),
     ],
 )
-def test_what_is_typed_becomes_a_value(asked: FormField, typed: str, value: Json) -> None:
-    """Choices by number, by label or by value; empty input takes the field's default."""
+def test_typed_text_becomes_a_form_value(asked: FormField, typed: str, value: Json) -> None:
+    """Choices by number, label or value; empty input takes the field's default."""
     assert value_of(asked, typed) == value
 
 
@@ -60,16 +60,16 @@ def test_what_is_typed_becomes_a_value(asked: FormField, typed: str, value: Json
         (field("choices", options=COLOURS), "red, blue", "blue is none of the choices"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_reason(
+def test_invalid_form_value_is_refused_with_the_reason(
     asked: FormField, typed: str, fault: str
 ) -> None:
-    """The user reads it and types again."""
+    """The user reads the reason and types again."""
     with pytest.raises(UsageError, match=rf"^.*{fault.replace('[', '.')}"):
         value_of(asked, typed)
 
 
-def test_a_field_says_what_fits() -> None:
-    """Its description, its numbered choices, and whether it may stay empty."""
+def test_form_field_explains_which_values_fit() -> None:
+    """It shows its description, its numbered choices, and whether it may stay empty."""
     assert explained(field("choice", description="A \x1bcolour", options=COLOURS)) == [
         "A \\x1bcolour",
         "  1  Red (r)",
@@ -82,7 +82,7 @@ def test_a_field_says_what_fits() -> None:
     assert numbers == ["  -  ten (10)", "any of these, with commas between, or none"]
 
 
-def test_a_value_is_shown_as_it_would_be_typed() -> None:
+def test_form_value_is_shown_as_it_would_be_typed() -> None:
     """For the default in the prompt and the review before sending."""
     asked = field("choices", options=COLOURS)
 

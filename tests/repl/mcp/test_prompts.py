@@ -24,7 +24,7 @@ def sent() -> list[str]:
     return [json.loads(line) for line in Path("prompts.jsonl").read_text().splitlines()]
 
 
-def test_a_prompt_of_a_server_becomes_the_users_message() -> None:
+def test_server_prompt_becomes_the_users_message() -> None:
     """Arguments by position, quoted if they hold blanks; the text sent is shown."""
     _, lines = converse('/mcp__docs__greet "Anna B" cold', app=app_with_prompts())
 
@@ -32,7 +32,7 @@ def test_a_prompt_of_a_server_becomes_the_users_message() -> None:
     assert lines == ["  │ greet name=Anna B style=cold"]
 
 
-def test_a_long_prompt_is_shown_in_its_first_rows() -> None:
+def test_only_the_first_rows_of_a_long_server_prompt_are_shown() -> None:
     """The conversation has all of it."""
     app = app_with_prompts()
     app.servers.asked.blocks = [text_block("\n".join(map(str, range(20))))]
@@ -42,8 +42,8 @@ def test_a_long_prompt_is_shown_in_its_first_rows() -> None:
     assert lines == [*(f"  │ {number}" for number in range(6)), "  │ … 14 more lines"]
 
 
-def test_what_is_required_and_missing_is_asked_for() -> None:
-    """Until there is an answer; on a pipe the command names the missing argument."""
+def test_missing_required_argument_of_a_server_prompt_is_asked_for() -> None:
+    """The question repeats until there is an answer; on a pipe, an error names the argument."""
     _, lines = converse("/mcp__docs__greet", app=app_with_prompts(), answers=("", "Anna"))
 
     assert sent() == ["greet name=Anna"]
@@ -53,8 +53,8 @@ def test_what_is_required_and_missing_is_asked_for() -> None:
     ]
 
 
-def test_help_lists_prompts_under_their_server() -> None:
-    """With the description of each argument."""
+def test_help_lists_server_prompts_under_their_server() -> None:
+    """Help on one of them also describes each argument."""
     app = app_with_prompts()
 
     assert "MCP server docs: /mcp__docs__greet" in said("/help", app=app)
@@ -78,14 +78,14 @@ def test_help_lists_prompts_under_their_server() -> None:
         ("", {}),
     ],
 )
-def test_arguments_are_words_and_the_last_one_takes_the_rest(
+def test_server_prompt_arguments_are_words_and_the_last_takes_the_rest(
     typed: str, given: dict[str, str]
 ) -> None:
     """A sentence needs no quotes, and may have an apostrophe."""
     assert given_arguments(GREET, typed) == given
 
 
-def test_a_prompt_without_arguments_takes_nothing() -> None:
+def test_server_prompt_without_arguments_rejects_an_argument() -> None:
     """A superfluous argument is reported, not dropped."""
     with pytest.raises(UsageError, match="/mcp__docs__greet takes no argument"):
         given_arguments(replace(GREET, arguments=()), "Anna")

@@ -28,15 +28,15 @@ DOT = ServerResource(server="docs", uri="note://today.", name="With a dot")
         ("@src/app.py @docs: @nobody:note://today me@docs:x", []),
     ],
 )
-def test_a_resource_is_named_by_its_server_and_address(text: str, uris: list[str]) -> None:
-    """Punctuation after an address belongs to it only if a server lists it so."""
+def test_resource_is_recognised_by_its_server_and_address(text: str, uris: list[str]) -> None:
+    """Punctuation after an address is part of it only if the server lists it so."""
     known = [TODAY, DAYS, DOT] if "." in text else [TODAY, DAYS]
 
     assert named_in(text, Servers(known=known)) == [Named("docs", uri) for uri in uris]
 
 
-def test_the_content_of_a_resource_goes_with_the_prompt() -> None:
-    """Before the text that names it; its size is shown."""
+def test_content_of_a_resource_is_sent_with_the_prompt() -> None:
+    """It comes before the text that names it; its size is shown."""
     out, lines = converse("what about @docs:note://today?", app=Application())
 
     [prompt] = [json.loads(line) for line in Path("prompts.jsonl").read_text().splitlines()]
@@ -45,7 +45,7 @@ def test_the_content_of_a_resource_goes_with_the_prompt() -> None:
     assert "buy milk" in out
 
 
-def test_a_prompt_whose_resource_cannot_be_read_is_not_sent() -> None:
+def test_prompt_with_an_unreadable_resource_is_not_sent() -> None:
     """The user wants the resource to be read."""
     _, lines = converse("see @docs:note://never", app=Application())
 
@@ -53,8 +53,8 @@ def test_a_prompt_whose_resource_cannot_be_read_is_not_sent() -> None:
     assert not Path("prompts.jsonl").exists()
 
 
-async def test_a_long_resource_is_cut_and_an_image_is_sent_as_one() -> None:
-    """100,000 characters; the model reads how much was left out."""
+async def test_long_resource_is_truncated_and_an_image_is_sent_as_an_image() -> None:
+    """The limit is 100,000 characters; the model reads how much was left out."""
     image: Block = {"type": "image", "source": {"type": "base64", "data": ""}}
     servers, person = Servers(), Person([])
     servers.asked.blocks = [text_block("a" * 100_002), image]

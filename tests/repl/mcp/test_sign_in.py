@@ -1,4 +1,4 @@
-"""Signing in to a remote server."""
+"""Signing in to a remote MCP server."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ def signing_in(person: Person) -> SignIn:
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError])
-async def test_ctrl_c_gives_up_and_is_no_error_of_the_event_loop(end: Answer) -> None:
+async def test_ctrl_c_ends_the_sign_in_without_interrupting_the_event_loop(end: Answer) -> None:
     """A task of the connection shows the page, and must not see an interrupt."""
     with pytest.raises(ExceptionGroup) as raised:
         await signing_in(Person([end])).visit("https://a.example")
@@ -42,7 +42,7 @@ async def test_ctrl_c_gives_up_and_is_no_error_of_the_event_loop(end: Answer) ->
     assert [str(error) for error in raised.value.exceptions] == ["you gave up"]
 
 
-async def test_a_command_that_is_stopped_takes_its_question_with_it() -> None:
+async def test_stopped_sign_in_command_withdraws_its_question() -> None:
     """The connection continues without it; the next line is a prompt again."""
     person = Waiting([])
     sign_in = signing_in(person)
@@ -55,7 +55,7 @@ async def test_a_command_that_is_stopped_takes_its_question_with_it() -> None:
         await visiting
 
 
-async def test_a_page_that_is_no_web_page_is_not_opened() -> None:
+async def test_sign_in_page_that_is_not_a_web_page_is_not_opened() -> None:
     """The authorization server names it, and may be hostile."""
     with pytest.raises(
         UsageError, match="MCP server web names a sign-in page that is not a web page"

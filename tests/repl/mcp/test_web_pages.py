@@ -3,7 +3,7 @@
 from agent_cli.repl.mcp.web_pages import page_rows, web_host
 
 
-def test_an_address_is_shown_with_its_host_and_what_is_odd_about_it() -> None:
+def test_address_is_shown_with_its_host_and_a_warning_if_suspicious() -> None:
     """Phishing uses look-alike addresses."""
     assert [*page_rows("https://pay.example/\t1")] == [
         "  https://pay.example/\\x091",
