@@ -1,4 +1,4 @@
-"""A text in the user's editor, played by a script."""
+"""Editing a text in the user's editor, played by a script."""
 
 from pathlib import Path
 
@@ -19,10 +19,8 @@ def editor(monkeypatch: pytest.MonkeyPatch, *lines: str, variable: str = "EDITOR
 
 
 @pytest.mark.parametrize("variable", ["EDITOR", "VISUAL"])
-def test_the_text_comes_back_as_it_was_saved(
-    variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Byte for byte; the file's suffix fits, only the user can read it, and it is removed."""
+def test_edited_text_is_returned_as_saved(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte for byte; the file has a fitting suffix, only the user can read it, and is removed."""
     editor(
         monkeypatch,
         'echo "$2" > name; stat -c %a "$(dirname "$2")" > mode; printf more >> "$2"',
@@ -39,7 +37,7 @@ def test_the_text_comes_back_as_it_was_saved(
     ("script", "told"),
     [("exit 3", "ended with 3; nothing was changed"), ('rm "$2"', "No such file or directory")],
 )
-def test_an_editor_that_fails_changes_nothing(
+def test_failed_editor_raises_a_usage_error_and_changes_nothing(
     script: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`:cq` in vi is the usual way to cancel."""
@@ -59,17 +57,17 @@ def test_an_editor_that_fails_changes_nothing(
         ("an 'open quote", "is not a command: an 'open quote"),
     ],
 )
-def test_what_is_no_editor_is_named(
+def test_unusable_editor_command_is_named_in_the_error(
     command: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A misspelt variable."""
+    """The variable may be misspelt."""
     monkeypatch.setenv("VISUAL", command)
 
     with pytest.raises(UsageError, match=told):
         edited("text", ".txt")
 
 
-def test_without_any_editor_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_editor_error_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """No editor is started if none is installed."""
     for name in ("EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)

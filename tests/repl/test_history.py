@@ -1,4 +1,4 @@
-"""Prompts of earlier sessions."""
+"""The history: prompts of earlier sessions."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ def stored(path: Path) -> list[str]:
     return [*PrivateHistory(path, warn=pytest.fail).load_history_strings()]
 
 
-def test_prompts_come_back_as_they_were_newest_first() -> None:
-    """Lines, blanks, text like a date, and separators that are no newline in a file."""
+def test_history_returns_prompts_unchanged_newest_first() -> None:
+    """Even lines, blanks, text like a date, and separators that are no newline in a file."""
     prompts = ["one", "two\nlines\n", "+ plus\n# 2026", "", "a\rb\u2028c", "\n# x"]
     path = Path("state/history")
     for prompt in prompts:
@@ -23,7 +23,7 @@ def test_prompts_come_back_as_they_were_newest_first() -> None:
     assert stored(path) == prompts[::-1]
 
 
-def test_of_a_large_file_only_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_end_of_a_large_history_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty large pastes used to delay the first prompt by half a second; no prompt is cut."""
     path = Path("history")
     for prompt in ("the first", "x" * 500, "the last"):

@@ -1,4 +1,4 @@
-"""The current meaning of Ctrl-C."""
+"""What Ctrl-C interrupts at the moment."""
 
 import asyncio
 import os
@@ -7,8 +7,8 @@ import signal
 from agent_cli.repl.interrupts import Interrupts
 
 
-async def test_a_question_goes_before_what_runs_around_it() -> None:
-    """A server asks during a run: Ctrl-C is for its question first, and then for the run."""
+async def test_ctrl_c_ends_an_open_question_before_the_run() -> None:
+    """If a server asks during a run, Ctrl-C is for its question first, and then for the run."""
     heard: asyncio.Queue[str] = asyncio.Queue()
     interrupts = Interrupts(lambda stop: heard.put_nowait(f"question: {stop.__name__}"))
 

@@ -1,4 +1,4 @@
-"""Messages built from input."""
+"""Messages built from typed input."""
 
 import asyncio
 import io
@@ -14,10 +14,10 @@ from agent_cli.terminal.writer import Writer
 from tests.repl.scripted_servers import Servers
 
 
-async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
+async def test_event_loop_is_not_blocked_while_a_large_image_is_shrunk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """This loop sets the event, so it must not be the one that waits."""
+    """The loop sets the event, so it must not be the one that waits."""
     ready = threading.Event()
 
     def fitted(image: Image) -> Image:
@@ -36,7 +36,7 @@ async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
     assert [block["type"] for block in sent.content] == ["image", "text"]
 
 
-async def test_a_file_that_is_not_there_is_told_and_the_text_sent_as_it_is() -> None:
+async def test_missing_file_in_a_prompt_is_reported_and_the_text_sent_unchanged() -> None:
     """A typing error is reported; text that only looks like a file name is ignored."""
     said = "see @nosuch.png, @a.b and @lib/gone.py; ask @ann to keep @pytest.fixture @a:b.md"
     told = io.StringIO()

@@ -58,7 +58,7 @@ def asked(
     return ModelQuestions(person, person, turn=asyncio.Lock(), editor=editor), person
 
 
-async def test_an_option_is_picked_by_its_number_its_label_or_not_at_all() -> None:
+async def test_option_is_picked_by_number_or_label_and_other_text_is_the_answer() -> None:
     """Text that matches none of the options is the answer itself."""
     for typed, answer in {"2": "Postgres", "sqlite": "SQLite", "My own": "My own"}.items():
         dialogs, person = asked(typed)
@@ -72,14 +72,14 @@ async def test_an_option_is_picked_by_its_number_its_label_or_not_at_all() -> No
         ]
 
 
-async def test_a_number_stands_for_the_option_of_that_name() -> None:
+async def test_typed_number_picks_the_option_with_that_label() -> None:
     """If labels are numbers, a number means the label, not the position."""
     dialogs, _ = asked("3", "2")
 
     assert await dialogs.ask([VERSION, VERSION]) == ["3", "2"]
 
 
-async def test_a_closed_question_gives_no_answers_at_all() -> None:
+async def test_ctrl_c_at_a_question_of_the_model_returns_no_answers() -> None:
     """Partial answers would be taken for all of them."""
     dialogs, person = asked("1", KeyboardInterrupt)
 
@@ -87,7 +87,7 @@ async def test_a_closed_question_gives_no_answers_at_all() -> None:
     assert person.seen[-1] == "not answered"
 
 
-async def test_the_models_words_cannot_act_on_the_terminal() -> None:
+async def test_question_of_the_model_cannot_control_the_terminal() -> None:
     """Escape sequences are shown, and no row looks like one of the program's own."""
     sly = Question(
         question="a\x1b[2J\nyou> b", options=[Option(label="x\x1b[1m"), Option(label="y")]
@@ -98,7 +98,7 @@ async def test_the_models_words_cannot_act_on_the_terminal() -> None:
     assert person.seen[1:4] == ["  │ a\\x1b[2J", "  │ you> b", "x\\x1b[1m"]
 
 
-async def test_an_approved_plan_names_the_mode_to_go_on_in() -> None:
+async def test_approved_plan_names_the_permission_mode_to_continue_in() -> None:
     """Never yolo: only `/mode` leads there."""
     for typed, mode in {"y": "auto-edit", "a": "ask"}.items():
         dialogs, person = asked(typed)
@@ -110,8 +110,8 @@ async def test_an_approved_plan_names_the_mode_to_go_on_in() -> None:
         assert "Edit the plan" not in person.seen
 
 
-async def test_a_refused_plan_says_what_to_change() -> None:
-    """Text is the change wanted; no, Ctrl-C and a closed terminal give none."""
+async def test_refused_plan_returns_the_typed_text_as_the_wanted_change() -> None:
+    """No, Ctrl-C and a closed terminal give no text."""
     for answer in ("n", KeyboardInterrupt, EOFError):
         dialogs, _ = asked(answer)
         assert await dialogs.decide_plan("x") == PlanRefused()
@@ -120,15 +120,15 @@ async def test_a_refused_plan_says_what_to_change() -> None:
     assert await dialogs.decide_plan("x") == PlanRefused("start with the tests")
 
 
-async def test_a_plan_is_edited_and_then_decided_about() -> None:
-    """The saved plan is shown and asked about again."""
+async def test_edited_plan_is_shown_and_asked_about_again() -> None:
+    """What was saved is the plan that is approved."""
     dialogs, person = asked("e", "a", saved="2. Do it well\n")
 
     assert await dialogs.decide_plan("1. Do it") == PlanApproved("2. Do it well", "ask")
     assert "2. Do it well" in person.seen
 
 
-async def test_an_editor_that_fails_or_saves_nothing_leaves_the_plan_as_it_is() -> None:
+async def test_failed_or_empty_edit_leaves_the_plan_unchanged() -> None:
     """S1-19: one sentence, and the question is still open."""
     for saved, told in ((UsageError("no editor"), "no editor"), ("", "nothing was changed")):
         dialogs, person = asked("e", "y", saved=saved)
@@ -137,7 +137,7 @@ async def test_an_editor_that_fails_or_saves_nothing_leaves_the_plan_as_it_is() 
         assert told in person.seen
 
 
-async def test_one_dialog_waits_for_the_other() -> None:
+async def test_question_of_the_model_waits_for_another_dialog_to_end() -> None:
     """Two questions on one terminal would overlap."""
     turn = asyncio.Lock()
     person = Person(["1"])
@@ -181,7 +181,7 @@ FEATURES = Question(
         (("Nothing, really",), "Nothing, really"),
     ],
 )
-async def test_several_answers_are_picked_one_by_one_or_at_once(
+async def test_several_options_are_picked_one_by_one_or_at_once(
     typed: tuple[str, ...], answer: str
 ) -> None:
     """Choosing again removes an answer; free text is added to the choices."""
@@ -190,7 +190,7 @@ async def test_several_answers_are_picked_one_by_one_or_at_once(
     assert await dialogs.ask([FEATURES]) == [answer]
 
 
-async def test_what_is_picked_is_said_and_the_header_names_the_question() -> None:
+async def test_multi_select_question_shows_its_header_and_the_picked_options() -> None:
     """Enter alone takes the first row: after a choice, that row is "done"."""
     dialogs, person = asked("1", "done")
 
@@ -210,8 +210,8 @@ async def test_what_is_picked_is_said_and_the_header_names_the_question() -> Non
     ]
 
 
-def test_the_words_of_other_agents_are_known() -> None:
-    """Models write `multiSelect`, too."""
+def test_question_accepts_the_multi_select_spelling_of_other_agents() -> None:
+    """Models also write `multiSelect`."""
     given = {"question": "?", "multiSelect": True, "options": [{"label": "a"}, {"label": "b"}]}
 
     assert Question.model_validate(given).multi_select

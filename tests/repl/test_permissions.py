@@ -4,7 +4,7 @@ from agent_cli.repl.permissions import cycle_mode
 from tests.repl.scripted_app import Permissions
 
 
-def test_one_key_goes_through_the_modes_and_never_to_yolo() -> None:
+def test_cycling_the_permission_mode_never_leads_to_yolo() -> None:
     """From yolo it leads back to "ask"."""
     permissions = Permissions()
     seen = [permissions.mode]

@@ -10,8 +10,8 @@ from agent_cli.repl.recall import cut_rows, recalled, said_in, typed_prompts
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 
 
-async def test_a_resumed_session_shows_what_its_tools_handed_over() -> None:
-    """S2: widgets as their text, files with their path, between prompt and answer."""
+async def test_recap_shows_the_side_outputs_of_tools() -> None:
+    """S2: widgets as their text, files with their path, between the prompt and the answer."""
 
     async def execute(_id: str, _params: object, _cancel: object, context: ToolContext) -> str:
         context.display_widget("table", {"columns": ["a"], "rows": []}, "a\n1")
@@ -32,8 +32,8 @@ async def test_a_resumed_session_shows_what_its_tools_handed_over() -> None:
     ]
 
 
-async def test_a_resumed_session_shows_its_transcript_folded() -> None:
-    """Not only the last exchange; of a long one the oldest prompts are counted."""
+async def test_recap_shows_the_transcript_folded() -> None:
+    """More than the last exchange is shown; the oldest prompts of a long session are counted."""
 
     async def execute(*_arguments: object) -> str:
         return "done"
@@ -57,7 +57,7 @@ async def test_a_resumed_session_shows_its_transcript_folded() -> None:
     assert ten[-3:] == ["you> prompt 9", "Answer 9.", "More."]
 
 
-async def test_calls_that_ran_when_the_program_was_killed_are_named() -> None:
+async def test_recap_names_calls_that_ran_when_the_program_was_killed() -> None:
     """The model is told that their outcome is unknown, and so must the user be."""
 
     async def execute(*_arguments: object) -> str:
@@ -81,8 +81,8 @@ async def test_calls_that_ran_when_the_program_was_killed_are_named() -> None:
     ]
 
 
-async def test_a_prompt_is_called_by_what_was_typed_and_not_by_what_goes_with_it() -> None:
-    """A command's output precedes it, and would fill the list of `/rewind`."""
+async def test_prompt_is_listed_by_its_typed_text_without_attached_command_output() -> None:
+    """The output precedes it, and would fill the list of `/rewind`."""
     agent, *_ = scripted_agent(says("Because."))
     await agent.prompt(UserMessage((text_block("I ran this command:\n$ ls\n"), text_block("why?"))))
 

@@ -28,7 +28,7 @@ def sent() -> list[str]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_the_prompt_comes_first_and_the_program_behind_it_later() -> None:
+def test_prompt_is_shown_before_the_program_has_loaded() -> None:
     """S1-29, S1c-9: exactly `you> `, before the program has begun to load."""
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
@@ -43,7 +43,7 @@ def test_the_prompt_comes_first_and_the_program_behind_it_later() -> None:
         terminal.until(lambda: terminal.transcript == greeting)
 
 
-def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
+def test_heavy_modules_are_not_imported_before_the_first_prompt() -> None:
     """The way to `you> ` is short: `build` finds only the modules that the prompt needs."""
     with NewTerminal() as terminal:
         terminal.until("logs: agent.log")
@@ -53,7 +53,7 @@ def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
     assert imported & (heavy | {"prompt_toolkit"}) == {"prompt_toolkit"}
 
 
-def test_what_is_typed_before_the_program_is_there_is_answered_when_it_is() -> None:
+def test_line_typed_before_the_program_has_loaded_is_answered_afterwards() -> None:
     """Type-ahead: users need not wait for imports."""
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
@@ -64,7 +64,7 @@ def test_what_is_typed_before_the_program_is_there_is_answered_when_it_is() -> N
         terminal.until_prompt()
 
 
-def test_ctrl_c_while_the_program_loads_gives_the_prompt_back() -> None:
+def test_ctrl_c_while_the_program_loads_drops_the_line_and_returns_to_the_prompt() -> None:
     """Only the waiting ends; the line must not be sent later."""
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
@@ -81,7 +81,7 @@ def test_ctrl_c_while_the_program_loads_gives_the_prompt_back() -> None:
     assert sent() == ["late"]
 
 
-def test_outer_whitespace_is_not_sent_and_an_empty_line_asks_again() -> None:
+def test_prompt_is_sent_without_outer_whitespace_and_a_blank_line_is_ignored() -> None:
     """S1-02."""
     with Terminal() as terminal:
         terminal.until_prompt()
@@ -91,8 +91,8 @@ def test_outer_whitespace_is_not_sent_and_an_empty_line_asks_again() -> None:
     assert sent() == ["hello"]
 
 
-def test_multi_line_input_by_alt_enter_ctrl_j_and_a_backslash() -> None:
-    """C28: three ways to a new line, and Enter sends the whole."""
+def test_alt_enter_ctrl_j_and_backslash_insert_a_newline() -> None:
+    """C28: Enter then sends all the lines."""
     with Terminal() as terminal:
         terminal.until_prompt()
         terminal.send(f"one{ALT_ENTER}two{CTRL_J}three\\\rfour\r")
@@ -101,7 +101,7 @@ def test_multi_line_input_by_alt_enter_ctrl_j_and_a_backslash() -> None:
     assert sent() == ["one\ntwo\nthree\nfour"]
 
 
-def test_a_long_paste_is_a_mark_in_the_input_and_whole_in_the_prompt() -> None:
+def test_long_paste_is_shown_as_a_mark_and_sent_in_full() -> None:
     """C28: bracketed paste keeps the newlines, and nothing is run before Enter."""
     pasted = "\n".join(f"line {number}" for number in range(200))
     with Terminal() as terminal:
@@ -134,7 +134,7 @@ def test_tab_completes_commands_and_files() -> None:
         terminal.until(lambda: terminal.last_row == "you> look at @source/basket.py")
 
 
-def test_what_is_typed_into_a_flood_of_text_appears_as_it_was_typed() -> None:
+def test_keys_typed_while_text_floods_in_appear_unchanged() -> None:
     """2,000 deltas a second: no key is lost, doubled or mixed into the answer."""
     draft = "every key in its place 0123456789"
     with Terminal() as terminal:
@@ -152,7 +152,7 @@ def test_what_is_typed_into_a_flood_of_text_appears_as_it_was_typed() -> None:
         assert draft not in terminal.transcript
 
 
-def test_own_commands_are_shown_and_offered_to_the_model_unless_asked_not_to() -> None:
+def test_shell_command_output_is_sent_to_the_model_unless_marked_private() -> None:
     """`!` goes with the next message, `!!` does not."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -169,8 +169,8 @@ def test_own_commands_are_shown_and_offered_to_the_model_unless_asked_not_to() -
     assert sent() == [f"I ran this command:\n$ {command}\nshared\n[exit code 3]\n\nwhy?"]
 
 
-def test_ctrl_c_stops_an_own_command() -> None:
-    """And no process of it continues."""
+def test_ctrl_c_stops_a_shell_command() -> None:
+    """No process of it continues."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -183,7 +183,7 @@ def test_ctrl_c_stops_an_own_command() -> None:
         terminal.until_prompt()
 
 
-def test_an_own_command_dies_with_the_program_however_that_ends(tmp_path: Path) -> None:
+def test_shell_command_dies_with_the_program_even_if_killed(tmp_path: Path) -> None:
     """All of it: the shell, a pipeline, and what left its group."""
     mark = f"{tmp_path.name}-mark"
     waits = f"sh -c 'sleep 600; : {mark}'"
@@ -198,8 +198,8 @@ def test_an_own_command_dies_with_the_program_however_that_ends(tmp_path: Path) 
     until(lambda: not processes_with(mark), "the command has ended")
 
 
-def test_what_an_own_command_leaves_in_the_background_runs_on(tmp_path: Path) -> None:
-    """As in a shell: a server that was started so is used afterwards."""
+def test_background_process_of_a_shell_command_keeps_running(tmp_path: Path) -> None:
+    """As in a shell: a server started this way is used afterwards."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -220,7 +220,7 @@ def test_what_an_own_command_leaves_in_the_background_runs_on(tmp_path: Path) ->
     until(lambda: not is_alive(left), "it has ended")
 
 
-def test_ctrl_g_edits_the_draft_in_the_editor() -> None:
+def test_ctrl_g_opens_the_draft_in_the_editor() -> None:
     """It comes back as saved, and is not sent."""
     Path("editor").write_text("#!/bin/sh\nprintf ' and more' >> \"$1\"\n")
     Path("editor").chmod(0o755)
@@ -235,7 +235,7 @@ def test_ctrl_g_edits_the_draft_in_the_editor() -> None:
     assert sent() == []
 
 
-def test_ctrl_r_searches_what_was_sent_before() -> None:
+def test_ctrl_r_searches_the_history() -> None:
     """Enter takes the found line into the input."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -264,8 +264,8 @@ def test_the_status_line_shows_model_mode_context_and_cost() -> None:
         terminal.until("model-2 minimal · ask")
 
 
-def test_history_is_kept_across_sessions_for_the_owner_only() -> None:
-    """Arrow up in the next session; mode 0600, because prompts hold secrets."""
+def test_history_is_kept_across_sessions_and_readable_only_by_its_owner() -> None:
+    """Arrow-up finds it in the next session; mode 0600, because prompts hold secrets."""
     with Terminal() as terminal:
         terminal.until_prompt()
         terminal.send("remember me\r")
@@ -279,7 +279,7 @@ def test_history_is_kept_across_sessions_for_the_owner_only() -> None:
     assert stat.S_IMODE(Path("state/history").stat().st_mode) == 0o600
 
 
-def test_a_history_that_cannot_be_written_costs_a_warning_only() -> None:
+def test_history_that_cannot_be_written_only_causes_a_warning() -> None:
     """A read-only home must not prevent work."""
     Path("file").touch()
     with Terminal(HISTORY="file/history") as terminal:
@@ -290,7 +290,7 @@ def test_a_history_that_cannot_be_written_costs_a_warning_only() -> None:
 
 
 @pytest.mark.parametrize("words", ["exit\r", "quit\r", "/exit\r", CTRL_D, "  exit \r"])
-def test_words_and_end_of_input_leave(words: str) -> None:
+def test_exit_words_and_end_of_input_end_the_session(words: str) -> None:
     """S1c-9: exit code 0, and the program closes normally."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -315,7 +315,7 @@ def test_ctrl_c_ends_the_run_and_keeps_the_conversation() -> None:
     assert sent() == ["forever", "and now"]
 
 
-def test_ctrl_c_at_an_empty_prompt_hints_and_a_second_one_leaves() -> None:
+def test_ctrl_c_at_an_empty_prompt_shows_a_hint_and_a_second_one_exits() -> None:
     """C18."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -329,7 +329,7 @@ def test_ctrl_c_at_an_empty_prompt_hints_and_a_second_one_leaves() -> None:
         assert "to resume this session" not in terminal.text  # nothing was said
 
 
-def test_ctrl_c_clears_a_draft_first() -> None:
+def test_ctrl_c_with_a_draft_only_clears_the_draft() -> None:
     """A mistyped line must not cost the session."""
     with Terminal() as terminal:
         terminal.until_prompt()
@@ -344,7 +344,7 @@ def test_ctrl_c_clears_a_draft_first() -> None:
 
 
 @pytest.mark.parametrize("prompt", ["", "forever\r"])
-def test_a_request_to_terminate_closes_everything(prompt: str) -> None:
+def test_sigterm_closes_the_program_normally(prompt: str) -> None:
     """C18: exit code 143, at the prompt and during a run."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -358,7 +358,7 @@ def test_a_request_to_terminate_closes_everything(prompt: str) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["", "forever\r"])
-def test_a_closed_window_ends_the_program_in_order(prompt: str) -> None:
+def test_closed_terminal_window_ends_the_program_normally(prompt: str) -> None:
     """No work, and no cost, continues behind a closed terminal."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -383,7 +383,7 @@ def test_compacting_can_be_interrupted() -> None:
         terminal.until_prompt()
 
 
-def test_an_error_is_one_line_and_the_prompt_returns() -> None:
+def test_error_is_shown_as_one_line_and_the_prompt_returns() -> None:
     """S1-30, S1-46: an API error with its request id, and a bug whose traceback is in the log."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -408,15 +408,15 @@ def test_an_error_is_one_line_and_the_prompt_returns() -> None:
     assert "a bug" in Path("agent.log").read_text()
 
 
-def test_a_program_that_cannot_be_built_gives_the_terminal_back() -> None:
+def test_settings_error_at_start_ends_the_program_and_frees_the_terminal() -> None:
     """The error goes to the caller, and the exit code is not 0."""
     with Terminal(SETTINGS_ERROR="1") as terminal:
         assert terminal.exit_code() == 1
         assert "appsettings.toml: model is not set" in terminal.text
 
 
-def test_a_message_typed_during_a_run_reaches_the_run() -> None:
-    """S0-59, C3: shown as queued, then in the very next request, echoed at its delivery."""
+def test_message_typed_during_a_run_is_sent_with_the_next_request() -> None:
+    """S0-59, C3: shown as queued, sent in the very next request, and echoed then."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -434,7 +434,7 @@ def test_a_message_typed_during_a_run_reaches_the_run() -> None:
         assert "piece 0\npiece 1\n\nyou> next\n\nYou said 'next'" in terminal.transcript
 
 
-def test_a_follow_up_waits_until_the_run_would_end() -> None:
+def test_follow_up_message_waits_until_the_run_would_end() -> None:
     """S0-60: Alt-Enter; it is sent after steering messages, even if typed before them."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -451,8 +451,8 @@ def test_a_follow_up_waits_until_the_run_would_end() -> None:
     assert sent() == ["gated 1", "sooner", "later"]
 
 
-def test_a_queued_message_can_be_taken_back_and_is_not_sent() -> None:
-    """Arrow-up puts it into the input; unless sent again, it has no effect."""
+def test_queued_message_taken_back_is_not_sent() -> None:
+    """Arrow-up puts it into the input; unless submitted again, it has no effect."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -470,7 +470,7 @@ def test_a_queued_message_can_be_taken_back_and_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("key", [CTRL_C, "\x1b"])
-def test_a_stopped_run_gives_back_what_was_queued_for_it(key: str) -> None:
+def test_stopped_run_returns_queued_messages_to_the_input(key: str) -> None:
     """C18: Esc as well as Ctrl-C; nothing typed is lost, and nothing is sent unasked."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -488,8 +488,8 @@ def test_a_stopped_run_gives_back_what_was_queued_for_it(key: str) -> None:
     assert sent() == ["forever"]
 
 
-def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
-    """A chooser shows the current value instead; /clear is refused but not lost."""
+def test_command_during_a_run_is_executed_at_once_or_stays_in_the_input() -> None:
+    """A command with a chooser shows the current value instead; /clear is refused but not lost."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -513,7 +513,7 @@ def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
         terminal.until(lambda: terminal.last_row == "you> /clear")
 
 
-def test_a_held_display_shows_nothing_and_then_everything_while_the_run_goes_on() -> None:
+def test_paused_display_shows_nothing_until_resumed_while_the_run_continues() -> None:
     """S4-29: the stream is still read meanwhile."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -534,7 +534,7 @@ def test_a_held_display_shows_nothing_and_then_everything_while_the_run_goes_on(
         assert "piece 0\npiece 1\n\nyou> next\n\nYou said" in terminal.transcript
 
 
-def test_keys_typed_before_there_is_a_prompt_are_kept_in_order() -> None:
+def test_keys_typed_before_the_prompt_appears_are_kept_in_order() -> None:
     """Enter included, which the terminal turns into a newline until we take over."""
     with Terminal() as terminal:
         terminal.send("first\rsecond\rdraft")
@@ -545,7 +545,7 @@ def test_keys_typed_before_there_is_a_prompt_are_kept_in_order() -> None:
     assert sent() == ["first", "second"]
 
 
-def test_a_report_from_the_background_appears_above_the_draft() -> None:
+def test_background_report_appears_above_the_draft() -> None:
     """A failing server costs one line and must not damage the draft."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -561,8 +561,8 @@ def test_a_report_from_the_background_appears_above_the_draft() -> None:
         assert "it is down\n\nyou> half a question\n\nYou said" in terminal.text
 
 
-def test_tools_show_a_line_when_they_start_and_one_when_they_end() -> None:
-    """S4-22, S4-23: each call with duration and outcome, in its place between the texts."""
+def test_each_tool_call_is_shown_with_its_outcome_between_the_texts() -> None:
+    """S4-22, S4-23: each call has its duration, and its place between the texts."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -579,7 +579,7 @@ def test_tools_show_a_line_when_they_start_and_one_when_they_end() -> None:
         ]
 
 
-def test_a_model_cannot_command_the_terminal() -> None:
+def test_model_output_cannot_control_the_terminal() -> None:
     """Neither clipboard nor screen; the rest of it is text."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
@@ -604,8 +604,8 @@ def test_thinking_is_shown_only_on_request() -> None:
 
 
 @pytest.mark.parametrize("is_patient", [True, False])
-def test_a_slow_end_is_told_and_need_not_be_waited_for(is_patient: bool) -> None:
-    """A session-end hook, or a server that ignores its end: the terminal looked dead."""
+def test_slow_shutdown_is_announced_and_ctrl_c_skips_the_wait(is_patient: bool) -> None:
+    """With a slow session-end hook, or a server that ignores its end, the terminal looked dead."""
     with Terminal(SLOW_CLOSING="1") as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()

@@ -1,4 +1,4 @@
-"""Resizing, in a terminal that rewraps old rows (tmux) and in one that cuts them."""
+"""Resizing a terminal that rewraps old rows (tmux) and one that cuts them (xterm)."""
 
 import re
 import shutil
@@ -67,8 +67,8 @@ def prompts(rows: list[str]) -> int:
     return sum(row.startswith("you> a draft") for row in rows)
 
 
-def test_resizes_lose_nothing_and_leave_one_prompt(tmux: Tmux) -> None:
-    """While an answer streams: every piece once, one prompt, one status line, the draft intact."""
+def test_resizing_during_an_answer_loses_no_text_and_leaves_one_prompt(tmux: Tmux) -> None:
+    """Every piece is shown once, with one prompt, one status line, and the draft intact."""
     tmux.until(lambda rows: any("model-1" in row for row in rows))
     tmux("send-keys", "gated 40", "Enter")
     tmux.until(lambda rows: "piece 0" in rows)
@@ -92,10 +92,10 @@ def test_resizes_lose_nothing_and_leave_one_prompt(tmux: Tmux) -> None:
 @pytest.mark.parametrize(
     "sizes", [((70, 24), (45, 20), (35, 20)), ((60, 24), (40, 24), (50, 24), (30, 20))]
 )
-def test_shrinking_again_while_commands_run_leaves_no_stale_rows(
+def test_repeated_shrinking_while_commands_run_leaves_no_stale_rows(
     tmux: Tmux, sizes: tuple[tuple[int, int], ...]
 ) -> None:
-    """On a half-empty screen: repainted rows appear once, in the scrollback too."""
+    """On a half-empty screen, repainted rows appear once, in the scrollback too."""
     tmux.resize(100, 24)
     tmux.until(lambda rows: any("model-1" in row for row in rows))
     tmux("send-keys", f"bash sleep 600 ;; sleep 601 #{' long' * 15}", "Enter")
@@ -111,8 +111,8 @@ def test_shrinking_again_while_commands_run_leaves_no_stale_rows(
     assert counts == [1] * len(LIVE_PARTS), "\n".join(tmux.rows())
 
 
-def test_a_terminal_that_cuts_rows_is_repainted_where_it_is() -> None:
-    """Plain xterm: nothing above the live region is erased, and no stale row stays."""
+def test_terminal_that_cuts_rows_is_repainted_in_place() -> None:
+    """In plain xterm nothing above the live region is erased, and no stale row stays."""
     with Terminal(APPROVED="1", XTERM_VERSION="XTerm(390)") as terminal:
         terminal.until_prompt()
         terminal.send(f"bash sleep 600 ;; sleep 601 #{' long' * 15}\r")
@@ -143,7 +143,7 @@ def is_cut(screen: list[str], columns: int) -> bool:
         pytest.param(200, 80, 100_000, marks=pytest.mark.slow),
     ],
 )
-def test_the_scrollback_of_an_answer_that_was_resized_is_exact(
+def test_scrollback_is_exact_after_a_resize_during_an_answer(
     tmux: Tmux, before: int, after: int, size: int
 ) -> None:
     """Every row as rendered, once, in order, and unchanged before the resize."""

@@ -1,11 +1,11 @@
-"""Waiting calls are decided together, and the run continues once, in call order."""
+"""Runs with calls to approve: decided together, then run once, in call order."""
 
 from pathlib import Path
 
 from tests.repl.conversation import converse
 
 
-def test_a_batch_is_decided_in_one_list_and_then_runs() -> None:
+def test_batch_of_calls_runs_after_all_are_decided_in_one_list() -> None:
     """S2-33, S2-34: nothing runs before the last decision; the model reads all results at once."""
     batch = "bash touch one ;; touch two ;; test ! -e two && touch three"
 
@@ -20,7 +20,7 @@ def test_a_batch_is_decided_in_one_list_and_then_runs() -> None:
     assert out == "The tool said: exit code 0\n"
 
 
-def test_always_for_one_lets_those_like_it_run() -> None:
+def test_always_for_one_call_lets_matching_calls_of_the_batch_run() -> None:
     """S4-26: the stored rule answers for the others of the batch."""
     _, beside = converse("bash touch one ;; touch two", answers=("1", "y session"))
 

@@ -1,11 +1,11 @@
-"""MCP servers at the prompt of a screen, during a run."""
+"""MCP servers in a real terminal, during a run."""
 
 from tests.repl.terminal import Terminal
 
 CTRL_U, ESCAPE = "\x15", "\x1b"
 
 
-def test_what_a_run_cannot_take_waits_and_nothing_typed_is_lost() -> None:
+def test_input_that_needs_a_server_waits_for_the_run_and_is_never_lost() -> None:
     """A resource is read before its message is sent, and /mcp changes no server during a run."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")

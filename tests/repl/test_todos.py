@@ -12,15 +12,15 @@ NOW = TodoItem(content="Run the tests", status="in_progress", active_form="Runni
 NEXT = TodoItem(content="Write it down", status="pending", priority="high")
 
 
-def test_the_row_names_the_step_in_work_or_the_next_one() -> None:
-    """One line, whatever the length of the list; none once everything is done."""
+def test_todo_row_names_the_current_step_or_the_next_one() -> None:
+    """It is one line, whatever the length of the list; none once everything is done."""
     assert folded([DONE, NOW, NEXT]) == "todo 1/3 · Running the tests"
     assert folded([DONE, NEXT]) == "todo 1/2 · next: Write it down"
     assert folded([NOW.model_copy(update={"active_form": ""})]) == "todo 0/1 · Run the tests"
     assert (folded([DONE]), folded([])) == ("", "")
 
 
-def test_the_whole_list_has_a_line_for_each_step() -> None:
+def test_unfolded_todo_list_has_a_line_for_each_step() -> None:
     """`/todo` unfolds the row; the marks are readable without colours."""
     assert unfolded([DONE, NOW, NEXT]) == [
         "[x] Read the code",
@@ -29,7 +29,7 @@ def test_the_whole_list_has_a_line_for_each_step() -> None:
     ]
 
 
-def test_a_steps_text_cannot_act_on_the_terminal() -> None:
+def test_text_of_a_todo_step_cannot_control_the_terminal() -> None:
     """A model writes the texts: escape sequences are shown, and lines are joined."""
     sly = TodoItem(content="a\x1b[2Jb\nc", status="pending")
 
@@ -37,8 +37,8 @@ def test_a_steps_text_cannot_act_on_the_terminal() -> None:
     assert unfolded([sly]) == ["[ ] a\\x1b[2Jb c"]
 
 
-async def test_the_row_follows_the_record_and_the_conversation() -> None:
-    """It is read again after a change of the list or of the conversation."""
+async def test_todo_row_follows_changes_of_the_list_and_the_conversation() -> None:
+    """It is read again after either changes."""
     steps: list[Json] = [{"content": "Run the tests", "status": "in_progress"}]
     run = Contributing([todo()], calls(tool_use("todo", {"todos": steps})), says("done"))
     row = TodoRow(run.agent, lambda: todo_list(run.agent.conversation))
