@@ -16,7 +16,7 @@ from agent_cli.terminal.abilities import is_dumb, may_color
         ({}, True, False),
     ],
 )
-def test_a_dumb_terminal_gets_neither_cursor_movements_nor_colours(
+def test_dumb_terminal_and_no_color_are_detected_from_the_environment(
     environment: dict[str, str], dumb: bool, color: bool
 ) -> None:
     """In an Emacs shell or a log, escape sequences would appear as text."""

@@ -1,4 +1,4 @@
-"""The user's browser."""
+"""Opening a page in the user's browser."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 from agent_cli.terminal.browser import open_page
 
 
-async def test_a_browser_gets_the_address_and_not_the_terminal(
+async def test_browser_gets_the_address_but_no_access_to_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is a workspace file run that is named like the module which opens it."""
+    """A workspace file named like the module that opens the browser is not run either."""
     Path("webbrowser.py").write_text("open('hijacked', 'w')")
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\n(: < /dev/tty) 2>&- && exit\necho "$1" > {tmp_path}/opened\n')
@@ -24,7 +24,7 @@ async def test_a_browser_gets_the_address_and_not_the_terminal(
     assert not Path("hijacked").exists()
 
 
-async def test_a_browser_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_browser_program_in_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threat 13: PATH may lead into the repository, absolutely or relative to it."""
     browser = Path("bin/browser").absolute()
     browser.parent.mkdir()

@@ -1,4 +1,4 @@
-"""The prompt shown before the program is imported."""
+"""The first prompt, shown before the program is imported."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def first_message_is_answered_while_typing(terminal: Terminal) -> None:
     assert prompts(terminal) == ["you> Good day", "you> next"]
 
 
-def test_the_editor_takes_over_the_row_and_what_was_typed_on_it() -> None:
+def test_input_editor_takes_over_the_first_prompt_and_its_text() -> None:
     """S1-05: one prompt is visible, whichever part draws it, and no key is lost."""
     with serve_in_thread() as api, gated(api) as terminal:
         terminal.until(lambda: terminal.last_row == "you>")
@@ -49,7 +49,7 @@ def test_the_editor_takes_over_the_row_and_what_was_typed_on_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["early", "long " * (COLUMNS // 2)], ids=["short", "wrapped"])
-def test_a_line_that_was_finished_early_is_sent_and_shown_once(text: str) -> None:
+def test_line_entered_at_the_first_prompt_is_sent_and_shown_once(text: str) -> None:
     """The terminal echoed it, on any number of rows; the screen shows it in its place."""
     with serve_in_thread(reply("Good morning.")) as api, gated(api) as terminal:
         terminal.until(lambda: terminal.last_row == "you>")
@@ -62,7 +62,7 @@ def test_a_line_that_was_finished_early_is_sent_and_shown_once(text: str) -> Non
     assert said_by_user(api.requests[0].body) == [text.strip()]
 
 
-def test_what_was_typed_early_answers_no_question_about_trust() -> None:
+def test_text_typed_at_the_first_prompt_does_not_answer_the_trust_question() -> None:
     """Threat 10: a prompt that begins with y is not a yes."""
     Path("appsettings.toml").write_text("max_rounds = 7")
     with serve_in_thread() as api, gated(api) as terminal:
@@ -75,8 +75,8 @@ def test_what_was_typed_early_answers_no_question_about_trust() -> None:
         terminal.until("appsettings.toml ignored")
 
 
-def test_an_error_takes_the_place_of_the_prompt() -> None:
-    """Nothing looks like a prompt any more, and the shell gets no line to run."""
+def test_startup_error_replaces_the_first_prompt() -> None:
+    """Nothing looks like a prompt any more, and the shell does not get the typed line."""
     settings = user_settings_file()
     settings.parent.mkdir(parents=True)
     settings.write_text("max_rounds =")
@@ -99,8 +99,8 @@ def test_ctrl_c_at_the_first_prompt_leaves_a_clean_row() -> None:
         assert terminal.text == ""
 
 
-def test_a_screen_reader_that_settings_ask_for_hears_the_plain_prompt() -> None:
-    """Only arguments and the terminal are known that early."""
+def test_screen_reader_mode_from_settings_gets_the_plain_prompt() -> None:
+    """So early, only arguments and the terminal are known."""
     settings = user_settings_file()
     settings.parent.mkdir(parents=True)
     settings.write_text("[ui]\nscreen_reader = true")
@@ -112,7 +112,7 @@ def test_a_screen_reader_that_settings_ask_for_hears_the_plain_prompt() -> None:
         assert terminal.exit_code() == 0
 
 
-def test_a_screen_reader_loses_no_line_that_was_finished_early() -> None:
+def test_screen_reader_mode_loses_no_line_entered_at_the_first_prompt() -> None:
     settings = user_settings_file()
     settings.parent.mkdir(parents=True)
     settings.write_text("[ui]\nscreen_reader = true")
@@ -129,7 +129,7 @@ def test_a_screen_reader_loses_no_line_that_was_finished_early() -> None:
     assert said_by_user(api.requests[-1].body) == ["go"]
 
 
-def test_a_dumb_terminal_has_no_first_prompt() -> None:
+def test_dumb_terminal_shows_only_the_plain_prompt() -> None:
     """It could not be erased again: the plain prompt comes first, and a second one would follow."""
     with serve_in_thread() as api, gated(api, TERM="dumb") as terminal:
         go_on()
@@ -139,7 +139,7 @@ def test_a_dumb_terminal_has_no_first_prompt() -> None:
 
 
 @pytest.mark.parametrize("argument", ["--version", "sessions", "config example", "-p"])
-def test_what_opens_no_screen_has_no_first_prompt(argument: str) -> None:
+def test_command_without_a_screen_shows_no_first_prompt(argument: str) -> None:
     """No screen would take it over."""
     with gated(None, argument) as terminal:
         go_on()
@@ -147,7 +147,7 @@ def test_what_opens_no_screen_has_no_first_prompt(argument: str) -> None:
         assert b"you>" not in terminal.bytes
 
 
-def test_a_first_message_need_not_be_parsed_for_its_first_prompt() -> None:
+def test_first_prompt_is_shown_before_a_first_message_is_parsed() -> None:
     """S1-05: settings are not imported yet; no command has three words."""
     with serve_in_thread(reply("Good morning.")) as api, gated(api, "a good day") as terminal:
         terminal.until(lambda: terminal.last_row == "you>")
@@ -157,8 +157,8 @@ def test_a_first_message_need_not_be_parsed_for_its_first_prompt() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("Good day",), ("--permission-mode", "plan", "Good day")])
-def test_a_first_message_has_a_first_prompt_too(arguments: tuple[str, ...]) -> None:
-    """S1-05: keys typed meanwhile are in the prompt, and none is lost."""
+def test_first_prompt_is_shown_while_a_first_message_is_sent(arguments: tuple[str, ...]) -> None:
+    """S1-05: keys typed meanwhile are in the next prompt, and none is lost."""
     with (
         serve_in_thread(reply("Good morning.")) as api,
         gated(api, *arguments, AFTER_PARSING="1") as terminal,
@@ -166,7 +166,7 @@ def test_a_first_message_has_a_first_prompt_too(arguments: tuple[str, ...]) -> N
         first_message_is_answered_while_typing(terminal)
 
 
-def test_a_session_that_goes_on_has_a_first_prompt_too() -> None:
+def test_first_prompt_is_shown_for_a_continued_session() -> None:
     """S1-05: the row below the old conversation is the first prompt's."""
     with serve_in_thread(reply("Good morning.")) as api:
         assert agent_cli("-p", "Good day", api=api).code == 0
@@ -174,7 +174,7 @@ def test_a_session_that_goes_on_has_a_first_prompt_too() -> None:
             first_message_is_answered_while_typing(terminal)
 
 
-def test_without_a_session_to_go_on_with_an_error_takes_the_place_of_the_prompt() -> None:
+def test_continue_without_a_session_replaces_the_first_prompt_with_an_error() -> None:
     with serve_in_thread() as api, gated(api, "-c") as terminal:
         terminal.until(lambda: terminal.last_row == "you>")
         go_on()

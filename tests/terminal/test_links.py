@@ -1,4 +1,4 @@
-"""Links, in terminals that support them."""
+"""Detection of terminals that support links."""
 
 import pytest
 
@@ -25,7 +25,7 @@ from agent_cli.terminal.links import shows_links
         ({"TERM": "xterm-kitty", "FORCE_HYPERLINK": "0"}, False),
     ],
 )
-def test_links_are_written_where_they_are_understood(
+def test_terminals_that_support_links_are_detected_from_the_environment(
     environment: dict[str, str], *, expected: bool
 ) -> None:
     """Elsewhere the plain address is printed; FORCE_HYPERLINK overrides the detection."""

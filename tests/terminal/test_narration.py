@@ -1,4 +1,4 @@
-"""The sentences shown to a person."""
+"""The sentences that tell the user what happens."""
 
 import pytest
 
@@ -22,15 +22,15 @@ async def _nothing(*_given: object) -> str:
     return ""
 
 
-def test_a_retry_says_which_attempt_and_how_long_the_wait_is() -> None:
+def test_retry_message_says_which_attempt_and_how_long_the_wait_is() -> None:
     """S1-21: `attempt i/5, waiting n s`, on one line."""
     retry = events.Retry(2, 5, 20.0, "rate limited", restarted=False)
 
     assert narrate(retry) == Sentence("warning", "rate limited; retry 2 of 5 in 20 s")
 
 
-def test_a_restart_in_the_middle_of_an_answer_is_marked() -> None:
-    """C16: the user sees where the answer begins again."""
+def test_retry_message_says_if_the_answer_starts_again() -> None:
+    """C16: the user must see where the answer begins again."""
     retry = events.Retry(1, 5, 1.5, "the connection broke", restarted=True)
 
     assert narrate(retry) == Sentence(
@@ -40,7 +40,7 @@ def test_a_restart_in_the_middle_of_an_answer_is_marked() -> None:
     )
 
 
-def test_warnings_and_errors_are_sentences_and_the_rest_is_silent() -> None:
+def test_notices_and_errors_are_narrated_and_other_events_are_not() -> None:
     """S1-33, S1-36, C17: a warning is an event; the narration is one of its subscribers."""
     assert narrate(events.Notice("warning", "3 removed")) == Sentence("warning", "3 removed")
     assert narrate(events.Notice("info", "connected")) == Sentence("dim", "connected")
@@ -61,14 +61,14 @@ def test_warnings_and_errors_are_sentences_and_the_rest_is_silent() -> None:
         ("max_rounds", "stopped after 3", Sentence("warning", "stopped after 3")),
     ],
 )
-def test_a_person_reads_why_a_run_ended(
+def test_end_of_a_run_is_narrated_with_its_reason(
     stop_reason: str, error: str | None, sentence: Sentence | None
 ) -> None:
-    """S1-30: one line, and none for a normal end."""
+    """S1-30: in one line; a normal end has none."""
     assert narrate_end(RunResult((), None, 1, stop_reason, error)) == sentence
 
 
-def test_a_run_that_ends_without_a_word_says_so() -> None:
+def test_run_with_an_empty_reply_is_reported() -> None:
     """Otherwise the prompt would return as if no question had been asked."""
     silent, spoken = AssistantMessage(()), AssistantMessage((text_block("done"),))
 
@@ -77,7 +77,7 @@ def test_a_run_that_ends_without_a_word_says_so() -> None:
     assert narrate_end(RunResult((spoken,), spoken, 1, "end_turn")) is None
 
 
-def test_a_call_is_one_short_line() -> None:
+def test_tool_call_is_described_in_one_short_line() -> None:
     """S4-23: label and summary; without them the name and the first text of its input."""
     schema = {"type": "object", "required": ["path"]}
     read = Tool(
@@ -97,7 +97,7 @@ def test_a_call_is_one_short_line() -> None:
 @pytest.mark.parametrize(
     ("elapsed_s", "shown"), [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.3, "12 s"), (185, "3 min 5 s")]
 )
-def test_durations_are_as_exact_as_a_person_needs(elapsed_s: float, shown: str) -> None:
+def test_duration_is_rounded_to_a_useful_precision(elapsed_s: float, shown: str) -> None:
     """S4-23."""
     assert seconds(elapsed_s) == shown
 
@@ -114,13 +114,13 @@ def test_durations_are_as_exact_as_a_person_needs(elapsed_s: float, shown: str) 
         (200_000, "2 days ago"),
     ],
 )
-def test_how_long_ago_something_was_is_said_roughly(elapsed_s: float, shown: str) -> None:
+def test_age_is_rounded_to_one_unit(elapsed_s: float, shown: str) -> None:
     """A clock that was set back must not give a negative time."""
     assert ago(elapsed_s) == shown
 
 
 @pytest.mark.parametrize("text", ["", "one", " two  words\n\n\tand a tab ", "\n", "naïve 漢字 🙂"])
-def test_words_joined_are_the_text(text: str) -> None:
+def test_words_of_a_text_joined_give_the_text_back(text: str) -> None:
     """S4-20: byte for byte, cut after whitespace."""
     assert "".join(words(text)) == text
     assert all(not word[:-1].rstrip() or " " not in word.strip() for word in words(text))

@@ -1,4 +1,4 @@
-"""Files named in a prompt."""
+"""References to files in a prompt, such as @src/a.py."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from agent_cli.terminal.references import Reference, reference_before, reference
 
 
 @given(st.text(min_size=1))
-def test_a_reference_to_any_path_is_read_as_that_path(path: str) -> None:
+def test_reference_written_for_any_path_is_read_as_the_same_path(path: str) -> None:
     """S6: names with spaces, quotes, newlines and wide characters work when inserted."""
     written = reference_to(path)
 
@@ -15,12 +15,12 @@ def test_a_reference_to_any_path_is_read_as_that_path(path: str) -> None:
     assert "\n" not in written
 
 
-def test_a_reference_begins_a_word() -> None:
+def test_reference_must_begin_a_word() -> None:
     """A URL names no file."""
     assert list(references("me@example.com @a.py")) == [Reference(15, 4, "a.py")]
 
 
-def test_punctuation_behind_a_path_may_belong_to_the_sentence() -> None:
+def test_reference_is_read_with_and_without_trailing_punctuation() -> None:
     """Only a look at the files can decide; the longer path is tried first."""
     assert list(references("see @a.png, or not")) == [
         Reference(4, 6, "a.png,"),
@@ -28,7 +28,7 @@ def test_punctuation_behind_a_path_may_belong_to_the_sentence() -> None:
     ]
 
 
-def test_what_is_being_typed_is_a_reference_too() -> None:
+def test_unfinished_reference_before_the_cursor_is_found() -> None:
     """An open quote counts, a closed one does not."""
     assert reference_before("see @src/a") == Reference(4, 5, "src/a")
     assert reference_before('see @"two wo') == Reference(4, 7, "two wo")

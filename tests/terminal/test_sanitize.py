@@ -1,4 +1,4 @@
-"""Text with terminal control sequences arrives as plain text."""
+"""Sanitizing text with terminal control sequences."""
 
 import random
 import re
@@ -40,7 +40,9 @@ def test_control_sequences_and_invisible_controls_are_removed(text: str, shown: 
 
 @pytest.mark.parametrize(("text", "shown"), HOSTILE)
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_stream_shows_the_same_however_it_is_cut(text: str, shown: str, size: int) -> None:
+def test_sanitized_stream_does_not_depend_on_how_the_text_is_split(
+    text: str, shown: str, size: int
+) -> None:
     """A sequence split over two deltas is still one sequence."""
     stream = Filter()
 
@@ -49,7 +51,7 @@ def test_a_stream_shows_the_same_however_it_is_cut(text: str, shown: str, size: 
     assert "".join(pieces) == shown
 
 
-def test_a_long_payload_is_removed_to_its_end_and_not_kept() -> None:
+def test_long_payload_of_a_sequence_is_removed_without_being_stored() -> None:
     """A megabyte for the clipboard costs no memory and none of it is shown."""
     stream = Filter()
 
@@ -73,7 +75,7 @@ def test_no_forbidden_character_gets_through() -> None:
         assert streamed == clean(text), text
 
 
-def test_what_a_person_approves_shows_every_hidden_character() -> None:
+def test_reveal_shows_every_hidden_character() -> None:
     """Threat 8: if one were dropped, the screen would differ from the command."""
     text = "rm x\r\x1b[2K\u202e\u200b\U000e0041\ttab\nline"
 
@@ -93,13 +95,13 @@ def test_what_a_person_approves_shows_what_looks_like_nothing(character: str) ->
     assert reveal(f"rm{character}x") == f"rm{character.encode('unicode_escape').decode()}x"
 
 
-def test_what_a_person_approves_is_readable_in_every_language() -> None:
+def test_reveal_keeps_text_in_every_language_readable() -> None:
     """Joiners between letters and emoji are part of the writing system."""
     for text in ("👨\u200d👩\u200d👧 ❤\ufe0f", "می\u200cخواهم", "日本語 naïve"):
         assert reveal(text) == text
 
 
-def test_colours_may_stay_and_nothing_else() -> None:
+def test_only_colour_sequences_are_kept_if_colours_are_allowed() -> None:
     """For output of the user's own programs; sequences that only resemble a colour are removed."""
     text = "\x1b[1;31mred\x1b[0m \x1b\x1b[31m[2Jx\x1b]0;t\x1b[32mitle\x07 \x1b[?25l\x1b[3"
 

@@ -1,4 +1,4 @@
-"""Answers on stdout, everything else on lines of its own."""
+"""The writer: answers on stdout, everything else on separate lines."""
 
 import io
 import os
@@ -27,8 +27,8 @@ def streams(*, out: bool, err: bool) -> tuple[Stream, Stream, list[str]]:
     return Stream(together, terminal=out), Stream(together, terminal=err), together
 
 
-def test_a_pipe_on_stdout_holds_only_the_answer() -> None:
-    """S1-05: asides and notices go to stderr and do not even add a newline to the answer."""
+def test_piped_stdout_gets_only_the_answer() -> None:
+    """S1-05: asides and notices go to stderr, and do not even add a newline to the answer."""
     out, err, _ = streams(out=False, err=False)
     writer = Writer(out, err, color=True)
 
@@ -41,8 +41,8 @@ def test_a_pipe_on_stdout_holds_only_the_answer() -> None:
     assert (out.getvalue(), err.getvalue()) == ("half an answer\n", "* Read a.py\ncareful\n")
 
 
-def test_on_a_terminal_no_line_begins_inside_another() -> None:
-    """One cursor for both streams."""
+def test_notice_on_a_terminal_starts_on_a_new_line() -> None:
+    """Both streams share one cursor."""
     out, err, together = streams(out=True, err=True)
     writer = Writer(out, err, color=False)
 
@@ -54,7 +54,7 @@ def test_on_a_terminal_no_line_begins_inside_another() -> None:
     assert "".join(together) == "half\ncareful\nrest\n* Read a.py\n"
 
 
-def test_colour_goes_only_to_terminals_that_want_it() -> None:
+def test_colours_are_written_only_to_a_terminal_with_colours_on() -> None:
     """The same line, coloured on the terminal, plain in a file and with colours off."""
     shown: list[str] = []
     for terminal, color in [(True, True), (False, True), (True, False)]:
@@ -66,7 +66,7 @@ def test_colour_goes_only_to_terminals_that_want_it() -> None:
 
 
 def test_thinking_never_shares_a_line_or_a_pipe_with_the_answer() -> None:
-    """S4-21: dim beside the answer on a terminal, on stderr if stdout is a pipe."""
+    """S4-21: dim above the answer on a terminal, on stderr if stdout is a pipe."""
     out, err, together = streams(out=True, err=True)
     writer = Writer(out, err, color=True)
     writer.thought("hm")
@@ -80,7 +80,7 @@ def test_thinking_never_shares_a_line_or_a_pipe_with_the_answer() -> None:
     assert (piped_out.getvalue(), piped_err.getvalue()) == ("Yes.", "hm\n")
 
 
-def test_an_answer_cannot_command_the_terminal() -> None:
+def test_answer_cannot_control_the_terminal() -> None:
     """Sanitized at the output, even if the sequence is split between two deltas."""
     out, err, _ = streams(out=True, err=True)
     writer = Writer(out, err, color=True)
@@ -92,7 +92,7 @@ def test_an_answer_cannot_command_the_terminal() -> None:
     assert (out.getvalue(), err.getvalue()) == ("ab\n", "xy\n")
 
 
-def test_a_reader_that_went_away_is_noticed_and_no_error() -> None:
+def test_closed_stdout_is_noticed_without_an_error() -> None:
     """As with `| head`: no traceback, neither now nor at the flush on exit."""
     read_end, write_end = os.pipe()
     os.close(read_end)

@@ -1,4 +1,4 @@
-"""Views: the terminal's form, and the same on a pipe, one record a line."""
+"""Views: their form on a terminal, and on a pipe, one record per line."""
 
 import os
 import pty
@@ -56,7 +56,7 @@ def test_an_empty_table_says_so() -> None:
     assert (drawn_text(empty, width=40), empty.lines()) == ("no people", ["no people"])
 
 
-def test_remarks_stand_below_a_table_and_end_a_line_on_a_pipe() -> None:
+def test_remarks_are_below_a_table_and_at_the_end_of_a_line_on_a_pipe() -> None:
     remarked = RemarkedTable(PEOPLE, [(), ("has a\ncold", "is late")])
 
     assert remarked.lines() == ["Ann  7", "Bo  -  has a cold  is late"]
@@ -70,14 +70,14 @@ def test_remarks_stand_below_a_table_and_end_a_line_on_a_pipe() -> None:
     assert RemarkedTable(Table([Column("a")], []), []).lines() == ["nothing"]
 
 
-def test_views_stand_apart_on_a_terminal_only() -> None:
+def test_stacked_views_are_separated_by_a_blank_line_only_on_a_terminal() -> None:
     stack = Stack([Facts([Fact("a", "1")]), Facts([Fact("b", "2")])], apart=True)
 
     assert drawn_text(stack, width=40).splitlines() == ["a  1", "", "b  2"]
     assert stack.lines() == ["a: 1", "b: 2"]
 
 
-def test_long_cells_fold_inside_their_column() -> None:
+def test_long_table_cells_fold_inside_their_column() -> None:
     """On 20 cells nothing is lost and no row is wider."""
     table = Table([Column("id", whole=True), Column("text")], [("0123456789", "word " * 10)])
 
@@ -100,8 +100,8 @@ def test_long_cells_fold_inside_their_column() -> None:
         lambda text: Stack([Note(text)]),
     ],
 )
-def test_a_strangers_text_draws_nothing(make: Callable[[str], View]) -> None:
-    """Neither its escape sequences nor rich's markup take effect, in any view."""
+def test_untrusted_text_has_no_effect_in_any_view(make: Callable[[str], View]) -> None:
+    """Neither its escape sequences nor rich's markup take effect."""
     drawn = on_terminal(make(HOSTILE))
 
     assert "\x1b]0" not in drawn
@@ -109,7 +109,9 @@ def test_a_strangers_text_draws_nothing(make: Callable[[str], View]) -> None:
     assert "[bold]" in drawn.replace("\x1b[0m", "") or "bold" in drawn
 
 
-def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_is_coloured_only_on_a_terminal_with_colours_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """NO_COLOR, a pipe and a dumb terminal get none."""
     view = Facts([Fact("verdict", "deny", "bold red")])
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -126,14 +128,14 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
     assert piped.getvalue() == "verdict: deny\n"
 
 
-def test_bars_share_a_whole() -> None:
+def test_bars_show_their_share_of_the_total() -> None:
     bars = Bars("used", {"tools": 1, "messages": 999})
 
     assert bars.lines() == ["used", "tools  1  <1%", "messages  999  100%"]
     assert drawn_text(bars, width=80).splitlines()[2].endswith("999  100%")
 
 
-def test_markdown_is_rendered_and_piped_as_written() -> None:
+def test_markdown_page_is_rendered_on_a_terminal_and_plain_on_a_pipe() -> None:
     page = MarkdownPage("# Title\n\nsome **bold** text\n", plain="plain")
 
     assert "Title" in drawn_text(page, width=40)
@@ -148,7 +150,7 @@ def test_a_tree_is_indented_on_a_pipe() -> None:
     assert drawn_text(tree, width=40).splitlines()[2].strip("│└─ ") == "leaf"
 
 
-def test_work_on_a_pipe_shows_no_progress(tmp_path: Path) -> None:
+def test_progress_is_not_shown_on_a_pipe(tmp_path: Path) -> None:
     target = tmp_path / "err"
     with target.open("w") as stream:
         assert list(tracked(range(3), "checking", total=3, stream=stream)) == [0, 1, 2]
@@ -156,7 +158,7 @@ def test_work_on_a_pipe_shows_no_progress(tmp_path: Path) -> None:
     assert target.read_text() == ""
 
 
-def test_a_bar_counts_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_counts_finished_items(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without work there is no bar."""
     monkeypatch.setattr(progress, "SHOWN_AFTER_S", 0)
     screen, idle = TerminalText(), TerminalText()
@@ -189,7 +191,7 @@ class TerminalText(StringIO):
         return count
 
 
-def test_work_of_less_than_a_second_shows_nothing() -> None:
+def test_work_of_less_than_a_second_shows_no_progress() -> None:
     """A bar that disappears at once would only flicker."""
     screen = TerminalText()
 
@@ -199,7 +201,7 @@ def test_work_of_less_than_a_second_shows_nothing() -> None:
     assert screen.getvalue() == ""
 
 
-def test_a_spinner_is_gone_when_its_work_is_done(
+def test_spinner_disappears_when_its_work_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipe gets nothing of it; labels may hold untrusted names."""
