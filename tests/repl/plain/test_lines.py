@@ -1,4 +1,4 @@
-"""Lines of a terminal without a cursor: questions beside a waiting prompt."""
+"""The line prompt of a terminal without cursor control: questions during a waiting prompt."""
 
 import asyncio
 import os
@@ -49,10 +49,10 @@ async def answer(asking: Coroutine[None, None, str]) -> str:
         return type(error).__name__
 
 
-async def test_a_question_goes_before_the_prompt_that_waits(
+async def test_question_takes_precedence_over_the_waiting_prompt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server asks at the idle prompt: the next line is the answer, the one after it a prompt."""
+    """If a server asks at the idle prompt, the next line is the answer, not a prompt."""
     async with typist(monkeypatch) as it:
         reading = asyncio.ensure_future(it.prompt.read("you> "))
         first = asyncio.ensure_future(it.prompt.choose("one? ", "yn"))
@@ -69,7 +69,7 @@ async def test_a_question_goes_before_the_prompt_that_waits(
         assert it.shown.getvalue() == "you> \none? you> \ntwo? you> "
 
 
-async def test_ctrl_c_ends_the_question_and_the_end_of_the_input_everything(
+async def test_ctrl_c_ends_only_the_question_and_end_of_input_ends_everything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A question asked after the end gets no answer."""

@@ -34,7 +34,7 @@ def reply(text: str, *blocks: Block, error: str | None = None) -> events.Message
     return events.MessageEnd(AssistantMessage((text_block(text), *blocks), error=error))
 
 
-def test_parallel_calls_are_told_apart_and_timed_one_by_one() -> None:
+def test_parallel_calls_are_named_and_timed_separately() -> None:
     """S4-19, S4-23: each end names its call, with its own duration."""
     screen = Screen()
 
@@ -55,7 +55,7 @@ def test_parallel_calls_are_told_apart_and_timed_one_by_one() -> None:
     ]
 
 
-def test_live_text_goes_out_as_it_comes_and_the_next_message_begins_a_line() -> None:
+def test_live_text_is_written_at_once_and_each_message_begins_a_line() -> None:
     """S1-05."""
     screen = Screen()
 
@@ -69,7 +69,7 @@ def test_live_text_goes_out_as_it_comes_and_the_next_message_begins_a_line() -> 
     assert (seen, screen.out.getvalue()) == ("Hel", "Hello\nAgain\n")
 
 
-def test_thinking_is_shown_apart_from_the_answer_or_not_at_all() -> None:
+def test_thinking_is_written_to_stderr_or_hidden() -> None:
     """S4-21: on a pipe stdout holds the answer alone, in both modes."""
     thought = events.MessageUpdate(AssistantMessage, ThinkingDelta(0, "hm"))  # type: ignore[arg-type]
     for sequential in (False, True):
@@ -99,8 +99,8 @@ def test_sequential_mode_shows_nothing_before_the_reply_is_complete() -> None:
     assert (before, screen.out.getvalue()) == ("", "The  whole\n answer.\n")
 
 
-def test_what_tools_hand_over_stands_below_its_own_call() -> None:
-    """S2: as text, although the other call ended first; sanitized like all output."""
+def test_side_outputs_of_a_tool_are_written_below_their_own_call() -> None:
+    """S2: as text, even if the other call ended first; sanitized like all output."""
     screen = Screen()
     widget = WidgetOutput("w", 0, "1", "table", None, "a table\x1b[2J")
     file = FileOutput("f", 0, "2", "out.pdf", "application/pdf", "the report")
@@ -115,8 +115,8 @@ def test_what_tools_hand_over_stands_below_its_own_call() -> None:
     ]
 
 
-def test_a_single_call_is_not_listed_before_it_starts() -> None:
-    """S4-18: a list is for batches; one call would only be shown twice."""
+def test_only_a_batch_of_calls_is_listed_before_the_calls_start() -> None:
+    """S4-18: a list of a single call would only show it twice."""
     screen = Screen()
     call = events.ToolCall("1", "read", {"path": "a.py"})
 

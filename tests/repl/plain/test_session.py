@@ -33,7 +33,7 @@ def converse(lines: str, **environment: str) -> tuple[int, str, str]:
         return process.wait(), out, err
 
 
-def test_stdout_holds_only_answers() -> None:
+def test_stdout_of_a_piped_session_holds_only_answers() -> None:
     """S1-05: no prompt, tool lines, warnings or escapes; these are on stderr."""
     code, out, err = converse("hello\n\nnotes good\nretry\n/tools\nfail\n")
 
@@ -60,7 +60,7 @@ def test_stdout_holds_only_answers() -> None:
     ]
 
 
-def test_each_delta_is_on_stdout_before_the_next_one_exists() -> None:
+def test_each_delta_is_on_stdout_before_the_next_one_is_generated() -> None:
     """S1-05: the model writes piece k+1 only after the test has read piece k."""
     with repl() as process:
         process.stdin.write("gated 5\n")
@@ -72,7 +72,7 @@ def test_each_delta_is_on_stdout_before_the_next_one_exists() -> None:
         assert process.wait() == 0
 
 
-def test_sequential_mode_shows_the_answer_once_and_complete() -> None:
+def test_sequential_mode_writes_the_answer_once_and_complete() -> None:
     """C16, S4-20, S4-22: a restart leaves no trace on stdout; text before tools is on stderr."""
     _, out, err = converse("retry\nnotes good\n", SEQUENTIAL="1")
 
@@ -84,7 +84,7 @@ def test_sequential_mode_shows_the_answer_once_and_complete() -> None:
     ]
 
 
-def test_without_a_user_to_ask_a_call_is_refused() -> None:
+def test_call_that_needs_approval_is_refused_without_a_user_to_ask() -> None:
     """The call does not run, the model reads why, and the next line is not taken as an answer."""
     _, out, err = converse("bash touch made\ny\n")
 
@@ -94,8 +94,8 @@ def test_without_a_user_to_ask_a_call_is_refused() -> None:
     assert not Path("made").exists()
 
 
-def test_a_session_that_waits_for_a_decision_says_so() -> None:
-    """Without a line the call keeps waiting, for a terminal or `agent-cli sessions approve`."""
+def test_continued_session_reports_a_call_that_waits_for_a_decision() -> None:
+    """Without a prompt the call keeps waiting, for a terminal or `agent-cli sessions approve`."""
     _, out, err = converse("/usage\n", WAITING="1")
 
     assert out == ""
@@ -106,14 +106,14 @@ def test_a_session_that_waits_for_a_decision_says_so() -> None:
     ]
 
 
-def test_a_backslash_continues_the_line_in_a_pipe_too() -> None:
+def test_backslash_continues_a_line_in_a_pipe() -> None:
     """C28."""
     _, out, _ = converse("one\\\ntwo\n")
 
     assert out == "You said 'one\\ntwo' to model-1.\n"
 
 
-def test_ctrl_c_stops_the_run_and_sigterm_the_program() -> None:
+def test_sigint_stops_the_run_and_sigterm_the_program() -> None:
     """C18, without a terminal."""
     with repl() as process:
         process.stdin.write("forever\nhello\nforever\n")
@@ -127,7 +127,7 @@ def test_ctrl_c_stops_the_run_and_sigterm_the_program() -> None:
         assert (process.wait(), Path("closed").exists()) == (143, True)
 
 
-def test_a_reader_that_goes_away_ends_the_session_quietly() -> None:
+def test_closed_stdout_ends_the_session_quietly() -> None:
     """As with `| head`: no traceback."""
     with repl() as process:
         process.stdin.write("gated 2\nhello\n")
@@ -140,8 +140,8 @@ def test_a_reader_that_goes_away_ends_the_session_quietly() -> None:
         assert "Error" not in process.stderr.read()
 
 
-def test_a_dumb_terminal_gets_the_prompt_and_questions_without_one_escape() -> None:
-    """TERM=dumb: whole lines, so the answer to a question needs Enter."""
+def test_dumb_terminal_gets_the_prompt_and_questions_without_escapes() -> None:
+    """With TERM=dumb input comes in whole lines, so the answer to a question needs Enter."""
     child = pexpect.spawn(
         sys.executable,
         [str(SCRIPTED), "repl"],
@@ -165,8 +165,8 @@ def test_a_dumb_terminal_gets_the_prompt_and_questions_without_one_escape() -> N
         child.close(force=True)
 
 
-async def test_a_hidden_prompt_of_a_plugin_is_not_shown() -> None:
-    """Its answer used to stream on the screen, though every transcript leaves it out."""
+async def test_answer_to_a_hidden_prompt_of_a_plugin_is_not_shown() -> None:
+    """It used to stream on the screen, though every transcript leaves it out."""
     out, err = StringIO(), StringIO()
     app = Application()
     app.agent, *_ = scripted_agent(says("secretly"), says("openly"))
@@ -184,8 +184,8 @@ async def test_a_hidden_prompt_of_a_plugin_is_not_shown() -> None:
     assert (hidden, out.getvalue()) == ("", "openly\n")
 
 
-async def test_an_event_that_says_nothing_does_not_repeat_the_prompt() -> None:
-    """A screen reader said `you> ` twice after the start, because of the session's event."""
+async def test_event_without_output_does_not_repeat_the_prompt() -> None:
+    """A screen reader used to say `you> ` twice after the start, because of the session's event."""
     moved: list[str] = []
     out, err = StringIO(), StringIO()
 
@@ -208,7 +208,7 @@ async def test_an_event_that_says_nothing_does_not_repeat_the_prompt() -> None:
     assert moved == ["files is gone\n"]
 
 
-def test_hooks_are_listed_with_what_they_did() -> None:
+def test_hooks_command_lists_each_hook_with_its_command_and_file() -> None:
     """A guard that cannot be inspected cannot be trusted."""
     _, _, err = converse("/hooks\n")
 

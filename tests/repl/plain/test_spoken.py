@@ -1,4 +1,4 @@
-"""Answers as a screen reader speaks them."""
+"""Answers as text for a screen reader."""
 
 import io
 
@@ -51,8 +51,8 @@ SPOKEN = [
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_an_answer_is_whole_lines_with_words_for_marks(size: int) -> None:
-    """However it arrives: no marks, no lines drawn, no blank lines, no row repeated."""
+def test_spoken_answer_is_whole_lines_with_words_for_marks(size: int) -> None:
+    """However it arrives, it has no marks, no drawn lines, no blank lines and no repeated row."""
     spoken = SpokenAnswer()
 
     said = [spoken.feed(ANSWER[at : at + size]) for at in range(0, len(ANSWER), size)]
@@ -62,8 +62,8 @@ def test_an_answer_is_whole_lines_with_words_for_marks(size: int) -> None:
     assert all(piece.endswith("\n") for piece in said if piece)
 
 
-def test_tools_begin_and_end_in_words() -> None:
-    """No mark that a listener has to guess."""
+def test_spoken_tool_calls_start_and_end_with_words() -> None:
+    """There is no mark that a listener has to guess."""
     out, err = io.StringIO(), io.StringIO()
     show = Renderer(Writer(out, err, color=False), lambda: (), spoken=True, clock=lambda: 0.0)
     message = AssistantMessage((text_block("I **look**."),))
@@ -77,7 +77,7 @@ def test_tools_begin_and_end_in_words() -> None:
     assert err.getvalue().splitlines() == ["started: read a.py", "  done in 0.0 s: read a.py"]
 
 
-def test_in_a_terminal_nothing_is_ever_painted_over() -> None:
+def test_screen_reader_mode_never_paints_over_a_line() -> None:
     """Not one escape, no carriage return except at line ends, each line once."""
     with Terminal(SCREEN_READER="1") as terminal:
         terminal.until("logs: agent.log")
