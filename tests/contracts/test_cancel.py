@@ -1,4 +1,4 @@
-"""The cancellation flag of a run."""
+"""The cancel token of a run."""
 
 import asyncio
 
@@ -17,14 +17,14 @@ class SetRightAfterTheCheck(CancelToken):
         self.cancel()
 
 
-async def test_a_scope_that_opens_while_the_token_is_set_is_interrupted() -> None:
-    """A check before the scope was registered used to leave the body running for good."""
+async def test_cancel_scope_is_interrupted_if_the_token_is_set_while_opening() -> None:
+    """A check before the registration of the scope used to leave the body running for good."""
     with pytest.raises(Aborted):
         async with asyncio.timeout(LIMIT_S), SetRightAfterTheCheck().scope():
             await asyncio.Event().wait()
 
 
-async def test_a_scope_of_a_token_that_is_set_runs_nothing() -> None:
+async def test_cancel_scope_of_a_cancelled_token_does_not_run_its_body() -> None:
     token = CancelToken()
     token.cancel()
 

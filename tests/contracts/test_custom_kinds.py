@@ -1,4 +1,4 @@
-"""A program's own kinds of messages, with typed data."""
+"""Typed data in custom messages of a program."""
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -13,18 +13,18 @@ class Mail(BaseModel):
 MAIL = CustomKind("mail", Mail)
 
 
-def test_data_comes_back_as_it_was_given() -> None:
+def test_custom_message_data_round_trips() -> None:
     message = MAIL.message(Mail(sender="Ann"))
 
     assert (message.role, message.data) == ("mail", {"sender": "Ann"})
     assert MAIL.data_of(message) == Mail(sender="Ann")
 
 
-def test_other_messages_have_none() -> None:
+def test_custom_message_data_of_another_kind_is_none() -> None:
     assert MAIL.data_of(UserMessage.of("hi")) is None
     assert MAIL.data_of(CustomMessage("weather", {"sender": "Ann"})) is None
 
 
-def test_data_of_another_version_of_the_program_is_refused() -> None:
+def test_custom_message_data_with_other_fields_is_refused() -> None:
     with pytest.raises(ValidationError):
         MAIL.data_of(CustomMessage("mail", {"from": "Ann"}))

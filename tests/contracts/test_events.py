@@ -50,17 +50,17 @@ def piece(event: StreamEvent) -> str:
         (events.ToolExecutionEnd("t1", "look", ToolResult.of("ok"), False), False),
     ],
 )
-def test_the_type_of_an_event_narrows_it(event: events.CoreEvent, value: object) -> None:
+def test_event_type_narrows_the_event_to_its_class(event: events.CoreEvent, value: object) -> None:
     """S0-08: without `isinstance` and without a cast."""
     assert told(event) == value
 
 
-def test_the_type_of_a_stream_event_narrows_it() -> None:
+def test_stream_event_type_narrows_the_event_to_its_class() -> None:
     assert [piece(e) for e in (TextDelta(0, "a"), ToolCallStart(0, "t1", "look"))] == ["a", "look"]
 
 
-def test_every_event_has_a_type_of_its_own() -> None:
-    """S0-08: and an application's names are under `app.`."""
+def test_event_types_are_unique_and_app_events_begin_with_app() -> None:
+    """S0-08: core events have no such prefix."""
     core = [event.type for event in get_args(events.CoreEvent)]
     app = [event.type for event in get_args(events.AppEvent)]
 

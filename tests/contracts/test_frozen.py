@@ -21,8 +21,8 @@ values: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(values)
-def test_a_frozen_value_is_the_same_json(value: Json) -> None:
-    """S2-43: it compares, serialises, copies and pickles like its source."""
+def test_frozen_value_equals_its_json_source(value: Json) -> None:
+    """S2-43: it compares, serialises, copies and pickles alike."""
     kept = frozen(value)
 
     assert kept == value
@@ -59,7 +59,7 @@ CHANGES: list[tuple[str, Callable[[Any], object]]] = [
 
 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES], ids=[n for n, _ in CHANGES])
-def test_every_change_in_place_is_refused(change: Callable[[Any], object]) -> None:
+def test_changing_a_frozen_value_in_place_is_refused(change: Callable[[Any], object]) -> None:
     """S0-56: the message says how to get a mutable copy."""
     value: Json = {"d": {"a": 1}, "l": ["x", {"y": 2}]}
     kept = frozen(value)
@@ -70,8 +70,8 @@ def test_every_change_in_place_is_refused(change: Callable[[Any], object]) -> No
     assert kept == value
 
 
-def test_no_method_that_changes_a_dict_or_a_list_was_forgotten() -> None:
-    """A later Python may add another one."""
+def test_frozen_dict_and_list_override_every_mutating_method() -> None:
+    """A later Python may add one."""
     harmless = {"__init__", "__new__", "__getattribute__", "__class_getitem__"}
     for kind, made in ((dict, FrozenDict), (list, FrozenList)):
         readers = {"copy", "count", "fromkeys", "get", "index", "items", "keys", "values"}
@@ -82,7 +82,7 @@ def test_no_method_that_changes_a_dict_or_a_list_was_forgotten() -> None:
         assert {name for name in writers if name not in vars(made)} == set()
 
 
-def test_a_shallow_copy_can_be_changed() -> None:
+def test_shallow_copy_of_a_frozen_value_can_be_changed() -> None:
     kept = frozen({"a": [1]})
     assert isinstance(kept, dict)
 
@@ -96,7 +96,7 @@ def test_a_shallow_copy_can_be_changed() -> None:
     assert kept["a"] == [1]
 
 
-def test_an_entry_keeps_nothing_of_what_its_maker_can_still_change() -> None:
+def test_timeline_entry_copies_the_mutable_values_it_is_given() -> None:
     """S2-09: blocks, details and data, at any depth."""
     block: dict[str, Json] = {"type": "text", "text": "a"}
     data: dict[str, Json] = {"list": [{"x": 1}]}

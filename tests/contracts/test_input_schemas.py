@@ -21,8 +21,8 @@ class Tree(BaseModel):
     below: "list[Tree]"
 
 
-def test_the_model_reads_a_schema_without_what_says_nothing() -> None:
-    """It is paid for in every request; a definition is inlined where it is used."""
+def test_input_schema_has_no_redundant_parts_and_inlines_definitions() -> None:
+    """It is part of every request, and paid for each time."""
 
     class Parts(BaseModel):
         parts: list[Part]
@@ -43,5 +43,5 @@ def test_the_model_reads_a_schema_without_what_says_nothing() -> None:
     }
 
 
-def test_a_definition_that_holds_itself_stays_one() -> None:
+def test_recursive_definition_is_not_inlined() -> None:
     assert "$defs" in input_schema(Tree)

@@ -49,13 +49,13 @@ SCHEMA: dict[str, Json] = {
 }
 
 
-def test_the_model_sees_name_description_and_schema_only() -> None:
+def test_tool_spec_has_only_name_description_and_schema() -> None:
     """S0-16, S3-21: neither label nor code."""
     assert move(SCHEMA).spec == ToolSpec("move", "Move the thing", SCHEMA)
 
 
-def test_a_schema_does_not_say_that_nothing_is_the_default() -> None:
-    """S0-16: null is the implicit default; any other default is stated."""
+def test_input_schema_omits_empty_defaults() -> None:
+    """S0-16: false, an empty string or null is implied; any other default is stated."""
 
     class Options(BaseModel):
         deep: bool = False
@@ -71,7 +71,7 @@ def test_a_schema_does_not_say_that_nothing_is_the_default() -> None:
     }
 
 
-def test_a_schema_has_no_titles_but_may_have_a_parameter_of_that_name() -> None:
+def test_input_schema_has_no_titles_but_may_have_a_title_parameter() -> None:
     """S0-16: pydantic's titles repeat the name."""
     schema = input_schema(Move)
 
@@ -84,22 +84,22 @@ def test_a_schema_has_no_titles_but_may_have_a_parameter_of_that_name() -> None:
 
 @pytest.mark.parametrize("parameters", [Move, SCHEMA])
 @pytest.mark.parametrize("given", [{"x": "far"}, {}, [], None, "x"])
-def test_input_that_does_not_fit_is_named(
+def test_error_about_invalid_tool_input_names_the_tool_and_the_remedy(
     parameters: type[BaseModel] | dict[str, Json], given: Json
 ) -> None:
-    """S2-21: with the remedy, for the model."""
+    """S2-21: for the model."""
     with pytest.raises(ToolError, match=r"Invalid input for move: .+Correct it and call again"):
         check_input(move(parameters), given)
 
 
-def test_input_that_fits_is_what_the_parameters_promise() -> None:
-    """S3-21: an instance of the model, or the object as received."""
+def test_valid_tool_input_is_parsed_or_passed_as_received() -> None:
+    """S3-21: an instance of the model, or the JSON object."""
     assert check_input(move(Move), {"x": 1}) == Move(x=1)
     assert check_input(move(SCHEMA), {"x": 1, "more": 2}) == {"x": 1, "more": 2}
 
 
-def test_every_fault_is_named_with_its_path() -> None:
-    """S2-21: one round trip is enough to correct all of them."""
+def test_every_fault_of_a_tool_input_is_named_with_its_path() -> None:
+    """S2-21: one round trip suffices to correct all of them."""
 
     class Outer(BaseModel):
         inner: Move
@@ -109,8 +109,8 @@ def test_every_fault_is_named_with_its_path() -> None:
         check_input(move(Outer), {"inner": {}, "n": "many"})
 
 
-def test_updates_may_be_text_or_results() -> None:
-    """S0-19, S3-22: a context is also the function `on_update`."""
+def test_tool_updates_may_be_text_or_results() -> None:
+    """S0-19, S3-22: a tool context is also the function `on_update`."""
     seen: list[ToolResult] = []
     context = ToolContext(update=seen.append)
 
@@ -120,8 +120,8 @@ def test_updates_may_be_text_or_results() -> None:
     assert seen == [ToolResult.of("half"), ToolResult((text_block("most"),), {"n": 1})]
 
 
-def test_a_context_of_ones_own_needs_nothing() -> None:
-    """S1-16: a tool can be called in a test without a run."""
+def test_tool_context_can_be_created_without_arguments() -> None:
+    """S1-16: so a tool can be called in a test without a run."""
     ToolContext()("nobody listens")
 
 
@@ -134,7 +134,9 @@ def test_a_context_of_ones_own_needs_nothing() -> None:
         ({"type": "strin"}, "is not valid"),
     ],
 )
-def test_a_schema_that_cannot_be_checked_costs_the_call(part: dict[str, Json], reason: str) -> None:
+def test_call_of_a_tool_with_an_invalid_schema_is_an_error(
+    part: dict[str, Json], reason: str
+) -> None:
     """The fault is the tool's: the model must not try to correct its input."""
     tool = move({"type": "object", "properties": {"x": part}})
 
@@ -144,7 +146,7 @@ def test_a_schema_that_cannot_be_checked_costs_the_call(part: dict[str, Json], r
     assert reason in str(caught.value)
 
 
-def test_patterns_are_left_to_the_tool() -> None:
+def test_schema_patterns_are_not_checked() -> None:
     """JavaScript patterns are not Python's, and either kind may take for ever."""
     part: Json = {"type": "string", "pattern": r"^(\p{L}+)+$"}
     schema: dict[str, Json] = {
@@ -156,7 +158,7 @@ def test_patterns_are_left_to_the_tool() -> None:
     assert check_input(move(schema), {"x": "a" * 40 + "!"}) == {"x": "a" * 40 + "!"}
 
 
-def test_only_the_first_faults_are_told() -> None:
+def test_error_about_invalid_input_lists_only_the_first_faults() -> None:
     """A thousand messages would fill the context, and the first are enough to begin with."""
     tool = move({"type": "object", "additionalProperties": {"type": "null"}})
 
@@ -202,19 +204,19 @@ def named(name: str, execute: object = returns("ok")) -> Tool:
 
 
 @pytest.mark.parametrize("name", ["", "t t", "é", "a.b", "t\n", "x" * 65])
-def test_a_name_the_api_would_refuse_is_refused_when_the_tool_is_made(name: str) -> None:
+def test_tool_name_the_api_would_refuse_is_refused_at_creation(name: str) -> None:
     """S0-16: the request would fail for all tools; here the error names the tool and the reason."""
     with pytest.raises(AgentCliError, match=r"a tool cannot be named '.*letters, digits, _ and -$"):
         named(name)
 
 
 @pytest.mark.parametrize("name", ["t", "mcp__a-b__C_9", "x" * 64])
-def test_a_name_the_api_takes_is_taken(name: str) -> None:
+def test_tool_name_the_api_accepts_is_accepted(name: str) -> None:
     assert named(name).spec.name == name
 
 
 @pytest.mark.parametrize("execute", [blocking, Blocking(), partial(blocking), None, "text"])
-def test_a_body_that_cannot_be_awaited_is_refused_when_the_tool_is_made(execute: object) -> None:
+def test_execute_that_is_not_a_coroutine_function_is_refused_at_creation(execute: object) -> None:
     """S0-18: its first call would block the whole program, and then fail."""
     with pytest.raises(AgentCliError, match=r"^execute of the tool 't' must be an async def$"):
         named("t", execute)
@@ -223,5 +225,5 @@ def test_a_body_that_cannot_be_awaited_is_refused_when_the_tool_is_made(execute:
 @pytest.mark.parametrize(
     "execute", [returns("ok"), Counter(), Counter().method, partial(partial(returns("ok")))]
 )
-def test_any_kind_of_coroutine_function_is_a_body(execute: object) -> None:
+def test_execute_may_be_any_kind_of_coroutine_function(execute: object) -> None:
     assert named("t", execute).execute is execute

@@ -16,5 +16,5 @@ from agent_cli.contracts.wording import counted
         (counted(3, "entry", "entries"), "3 entries"),
     ],
 )
-def test_a_count_takes_the_noun_that_fits(words: str, shown: str) -> None:
+def test_count_is_shown_with_the_singular_or_plural_noun(words: str, shown: str) -> None:
     assert words == shown
