@@ -1,4 +1,4 @@
-"""Agent files: the effect of each field, and the message about a file that cannot be used."""
+"""Agent definition files: the effect of each field, and the messages about unusable files."""
 
 from pathlib import Path
 
@@ -43,8 +43,8 @@ def parsed(**fields: str) -> AgentDefinition:
     return parse_definition("\n".join(["---", *lines, "---", "Do."]), "x.md")
 
 
-def test_an_agent_of_claude_code_works_unchanged() -> None:
-    """Every field keeps its meaning; an unsupported one is reported, not fatal."""
+def test_agent_definition_of_claude_code_works_unchanged() -> None:
+    """Every field keeps its meaning; an unsupported one is reported, and is no error."""
     agent = parse_definition(REVIEWER, "a.md", our_tool_name=our_tool_name)
 
     assert agent == AgentDefinition(
@@ -71,14 +71,14 @@ def test_an_agent_of_claude_code_works_unchanged() -> None:
 @pytest.mark.parametrize(
     "written", ["Read, Grep", "[Read, 'Grep']", "\n  - Read\n  - Grep", "\n- Read\n- Grep"]
 )
-def test_a_list_may_be_written_in_every_way_of_yaml(written: str) -> None:
+def test_list_in_an_agent_definition_may_have_any_yaml_form(written: str) -> None:
     assert parsed(tools=written).tools == ("Read", "Grep")
 
 
 @pytest.mark.parametrize(
     ("written", "model"), [("inherit", ""), ("Opus", "Opus"), ("my-id", "my-id")]
 )
-def test_a_model_is_an_alias_an_id_or_the_parents(written: str, model: str) -> None:
+def test_agent_model_is_an_alias_an_id_or_inherited(written: str, model: str) -> None:
     assert parsed(model=written).model == model
 
 
@@ -95,7 +95,7 @@ def test_a_model_is_an_alias_an_id_or_the_parents(written: str, model: str) -> N
         ({"omitClaudeMd": "maybe"}, "its omitClaudeMd must be true or false, not 'maybe'"),
     ],
 )
-def test_a_wrong_field_is_named(fields: dict[str, str], said: str) -> None:
+def test_error_about_an_invalid_field_names_the_field(fields: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=r"^its? ") as wrong:
         parsed(**fields)
 
@@ -104,7 +104,9 @@ def test_a_wrong_field_is_named(fields: dict[str, str], said: str) -> None:
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(st.text(max_size=200), st.text(max_size=50))
-def test_any_text_is_an_agent_or_refused_with_a_sentence(front: str, body: str) -> None:
+def test_arbitrary_text_is_parsed_as_an_agent_or_refused_with_a_sentence(
+    front: str, body: str
+) -> None:
     for text in (front, f"---\nname: x\ndescription: d\n{front}\n---\n{body}"):
         try:
             assert parse_definition(text, "x.md").description
@@ -112,7 +114,7 @@ def test_any_text_is_an_agent_or_refused_with_a_sentence(front: str, body: str) 
             assert str(error).startswith(("it ", "its "))
 
 
-def test_the_built_in_agents_only_read_unless_they_say_so() -> None:
+def test_built_in_agents_run_in_plan_mode_except_general() -> None:
     warned: list[str] = []
     agents = {agent.name: agent for agent in AgentCatalogue(warn=warned.append).all()}
 
@@ -122,8 +124,8 @@ def test_the_built_in_agents_only_read_unless_they_say_so() -> None:
     assert agents["general"].tools is None
 
 
-def test_files_come_before_ours_and_each_fault_is_told_once(tmp_path: Path) -> None:
-    """The user's folder wins over the workspace's, both over the built-in ones."""
+def test_agent_files_override_built_in_agents_and_faults_are_reported_once(tmp_path: Path) -> None:
+    """The user's folder overrides the workspace's; both override the built-in agents."""
     mine, project = tmp_path / "mine", tmp_path / "project"
     outside = tmp_path / "outside.md"
     for folder in (mine, project):
@@ -155,10 +157,10 @@ def test_files_come_before_ours_and_each_fault_is_told_once(tmp_path: Path) -> N
     ]
 
 
-def test_an_agent_of_a_plugin_is_called_by_both_names_where_its_own_is_taken(
+def test_plugin_agent_gets_the_plugins_name_as_a_prefix_if_its_name_is_taken(
     tmp_path: Path,
 ) -> None:
-    """A plugin's agent never replaces another agent; a plugin is read once."""
+    """It never replaces another agent; a plugin is read once."""
     definition = "---\nname: {}\ndescription: {}\n---\nDo."
     for plugin in ("first", "second"):
         (tmp_path / plugin).mkdir()
@@ -185,7 +187,7 @@ def test_an_agent_of_a_plugin_is_called_by_both_names_where_its_own_is_taken(
     ]
 
 
-def test_what_changed_since_it_was_trusted_is_not_used(tmp_path: Path) -> None:
+def test_agents_of_a_folder_changed_after_trust_are_not_used(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("---\nname: a\ndescription: d\n---\nDo.")
     warned: list[str] = []
     folders = [AgentFolder(tmp_path, inside=tmp_path)]

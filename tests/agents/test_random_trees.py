@@ -338,11 +338,11 @@ async def run_trees(first: int, count: int) -> None:
             api.requests.clear()
 
 
-async def test_no_tree_spends_more_than_its_limit() -> None:
-    """Nor less than the server's bill: to the micro-dollar, whatever broke off or was stopped."""
+async def test_random_agent_tree_never_exceeds_its_cost_limit() -> None:
+    """Its cost equals the server's bill to the micro-dollar, whatever broke off or was stopped."""
     await run_trees(0, QUICK_TREES)
 
 
 @pytest.mark.slow
-async def test_no_tree_of_many_spends_more_than_its_limit() -> None:
+async def test_many_random_agent_trees_never_exceed_their_cost_limits() -> None:
     await run_trees(1_000_000, SOAK_TREES)

@@ -1,7 +1,7 @@
 """Random trees of agents, killed at any moment and resumed from what was on disk then.
 
-As in test_random_trees, but the conversations are kept as sessions, some calls wait for a decision,
-and a second program goes on with a copy of the files, made at the moment of the kill.
+As in test_random_trees, but the conversations are stored as sessions, some calls wait for a
+decision, and a second program continues with a copy of the files, made at the moment of the kill.
 """
 
 import asyncio
@@ -222,11 +222,11 @@ async def run_lives(folder: Path, first: int, count: int) -> None:
             shutil.rmtree(folder / str(seed), ignore_errors=True)
 
 
-async def test_a_resumed_tree_spends_no_more_than_its_limit(tmp_path: Path) -> None:
-    """Killed while it waits for a decision, or at work; to the micro-dollar where it can be."""
+async def test_resumed_agent_tree_never_exceeds_its_cost_limit(tmp_path: Path) -> None:
+    """Killed while it waits for a decision, or at work; exact where possible."""
     await run_lives(tmp_path, 0, QUICK_TREES)
 
 
 @pytest.mark.slow
-async def test_many_resumed_trees_spend_no_more_than_their_limits(tmp_path: Path) -> None:
+async def test_many_resumed_agent_trees_never_exceed_their_cost_limits(tmp_path: Path) -> None:
     await run_lives(tmp_path, 1_000_000, SOAK_TREES)
