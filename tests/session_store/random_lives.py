@@ -1,8 +1,8 @@
 """Random lives of a session: user, model, tools and machine act in any order.
 
 A life is played with the real agent, the real policies and real session files; only the model and
-the tools are scripted. A kill is a copy of the file at that event: the rest of the run is
-discarded, and the session is resumed from those bytes.
+the tools are scripted. A kill is simulated with a copy of the file at that event: the rest of the
+run is discarded, and the session is resumed from the copy.
 """
 
 import asyncio

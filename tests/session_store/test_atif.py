@@ -1,4 +1,4 @@
-"""Sessions as ATIF trajectories."""
+"""Export of sessions as ATIF trajectories."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.session_store.recordings import a_long_talk, recorded
 from tests.session_store.trajectories import trajectory_faults
 
 
-async def test_a_session_with_every_kind_of_entry_keeps_the_rules(tmp_path: Path) -> None:
+async def test_trajectory_of_a_session_with_every_kind_of_entry_is_valid(tmp_path: Path) -> None:
     """A call's files and widgets, recorded before the end of its reply, come after it."""
     store = SessionStore(tmp_path)
     session, conversation = await a_long_talk(store)
@@ -30,8 +30,8 @@ async def test_a_session_with_every_kind_of_entry_keeps_the_rules(tmp_path: Path
     assert shown["final_metrics"]["total_prompt_tokens"] == conversation.usage.prompt_tokens
 
 
-def test_a_reply_is_a_step_with_its_calls_results_and_tokens(tmp_path: Path) -> None:
-    """The prompt's tokens include the cached ones; non-object arguments become an object."""
+def test_reply_becomes_a_trajectory_step_with_calls_results_and_tokens(tmp_path: Path) -> None:
+    """Prompt tokens include the cached ones; non-object arguments become an object."""
     store = SessionStore(tmp_path)
     session = recorded(store, conversation := Conversation())
     conversation.begin(UserMessage.of("go"))
@@ -63,7 +63,7 @@ def test_a_reply_is_a_step_with_its_calls_results_and_tokens(tmp_path: Path) -> 
         {"steps": [{"step_id": 2, "timestamp": "2026-01-01", "source": "user", "message": ""}]},
     ],
 )
-def test_the_rules_can_be_broken(tmp_path: Path, broken: dict[str, Any]) -> None:
+def test_trajectory_check_finds_broken_rules(tmp_path: Path, broken: dict[str, Any]) -> None:
     store = SessionStore(tmp_path)
     session = recorded(store, conversation := Conversation())
     conversation.begin(UserMessage.of("go"))

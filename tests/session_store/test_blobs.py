@@ -1,4 +1,4 @@
-"""Long strings stored beside the record, and data that only resembles them."""
+"""Long strings stored in separate files, and data that only resembles references to them."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.session_store.recordings import jsons
 LONG = "ä" * BLOB_CHARS_MIN
 
 
-def test_a_long_string_is_moved_out_and_brought_back(tmp_path: Path) -> None:
+def test_long_string_is_stored_in_a_separate_file_and_restored(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path / "blobs")
     record = {"a": [LONG, "short"], "b": {"c": LONG + "\ud800"}}
 
@@ -25,7 +25,7 @@ def test_a_long_string_is_moved_out_and_brought_back(tmp_path: Path) -> None:
 
 @given(jsons)
 @settings(deadline=None, derandomize=True)
-def test_data_that_looks_like_a_reference_is_not_taken_for_one(value: Json) -> None:
+def test_data_that_looks_like_a_blob_reference_is_kept_as_data(value: Json) -> None:
     """JSON schemas are full of keys that begin with a dollar."""
     blobs = Blobs(Path("never-created"))
 
@@ -33,7 +33,7 @@ def test_data_that_looks_like_a_reference_is_not_taken_for_one(value: Json) -> N
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "x" * 64, "", "A" * 64])
-def test_a_reference_cannot_name_another_file(tmp_path: Path, name: str) -> None:
+def test_blob_reference_cannot_name_a_file_outside_its_folder(tmp_path: Path, name: str) -> None:
     """A session may come from a stranger."""
     (tmp_path / "secret").write_text("sesame")
 

@@ -27,22 +27,22 @@ class ProgressOutput(WidgetOutput):
 
 @given(outputs)
 @settings(deadline=None, derandomize=True)
-def test_every_kind_of_entry_comes_back_as_it_was(output: Output) -> None:
+def test_every_kind_of_entry_round_trips_through_json(output: Output) -> None:
     """S2-43: through real JSON text, not only through dicts."""
     text = json.dumps(output_to_json(output))
 
     assert Codec().output(json.loads(text)) == output
 
 
-def test_every_kind_of_the_timeline_is_registered() -> None:
-    """S2-43: a kind missing from the registry would come back unread."""
+def test_every_kind_of_timeline_entry_is_registered() -> None:
+    """S2-43: a kind missing from the registry would be loaded as an unknown entry."""
     declared = {value for value in vars(timeline).values() if isinstance(value, type)}
     ours = {cls for cls in declared if issubclass(cls, Output)} - {Output}
 
     assert ours == set(KINDS)
 
 
-def test_an_unknown_kind_is_kept_unchanged() -> None:
+def test_entry_of_an_unknown_kind_is_kept_unchanged() -> None:
     """S2-04: a plugin that is not installed today may be tomorrow."""
     data: Block = {"kind": "hologram", "id": "a1", "at_ms": 7, "beams": [1, {"of": "light"}]}
 
@@ -52,8 +52,8 @@ def test_an_unknown_kind_is_kept_unchanged() -> None:
     assert output_to_json(output) == data
 
 
-def test_a_field_a_newer_version_added_is_passed_over() -> None:
-    """A text stays a text: as an unknown entry it would be missing from the history."""
+def test_unknown_field_of_an_entry_is_ignored() -> None:
+    """A newer version may add one; the entry must not become an unknown one."""
     block: Block = {"type": "text", "text": "hi"}
     data: Block = {
         "kind": "text",
@@ -67,14 +67,14 @@ def test_a_field_a_newer_version_added_is_passed_over() -> None:
     assert Codec().output(data) == TextOutput("a", 1, "r", block)
 
 
-def test_a_kind_that_lacks_a_field_is_kept_unread() -> None:
+def test_entry_with_a_missing_field_is_kept_as_unknown() -> None:
     data: Block = {"kind": "trim", "id": "a", "at_ms": 1}
 
     assert Codec().output(data) == UnknownOutput("a", 1, data)
 
 
-async def test_a_registered_kind_goes_through_a_run_and_a_restart(tmp_path: Path) -> None:
-    """S2-04: the loop does not know `progress`; it survives a session without the plugin too."""
+async def test_registered_custom_kind_survives_a_run_and_a_restart(tmp_path: Path) -> None:
+    """S2-04: the loop does not know `progress`; a session without the plugin keeps it, too."""
     progress = ProgressOutput("p1", 3, "t1", "bar", None, "42 %", 42)
 
     async def work(context: ToolContext) -> ToolResult:

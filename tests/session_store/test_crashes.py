@@ -56,7 +56,7 @@ def is_open(call: ToolOutput) -> bool:
     return isinstance(call.result, Pending)
 
 
-async def test_a_session_cut_at_any_record_can_be_gone_on_with(folder: Path) -> None:
+async def test_session_truncated_at_any_record_can_be_resumed(folder: Path) -> None:
     """Every end of a record, one byte before and after it, and a hundred bytes in between."""
     data = await a_talk(folder)
     ends = [end for end, byte in enumerate(data) if byte == ord("\n")]
@@ -67,15 +67,15 @@ async def test_a_session_cut_at_any_record_can_be_gone_on_with(folder: Path) -> 
 
 
 @pytest.mark.slow
-async def test_a_session_cut_at_every_byte_can_be_gone_on_with(folder: Path) -> None:
+async def test_session_truncated_at_every_byte_can_be_resumed(folder: Path) -> None:
     data = await a_talk(folder)
 
     for size in range(len(data) + 1):
         check_cut(folder, data, size)
 
 
-async def test_a_session_with_any_flipped_byte_is_read_up_to_it(folder: Path) -> None:
-    """It never raises when shown, and reads nothing after the damage."""
+async def test_session_with_a_flipped_byte_is_read_up_to_the_damage(folder: Path) -> None:
+    """Reading never raises, and returns nothing after the damage."""
     store = SessionStore(folder)
     data = await a_talk(folder)
     lines = data.splitlines(keepends=True)
@@ -117,21 +117,21 @@ def answers(conversation: Conversation) -> dict[str, str]:
     }
 
 
-async def test_a_call_that_had_started_has_an_unknown_outcome(folder: Path) -> None:
-    """It may have had its effect: only the model, or the user, can check."""
+async def test_call_interrupted_after_its_start_has_an_unknown_outcome(folder: Path) -> None:
+    """It may have had an effect: only the model, or the user, can check."""
     conversation = await started_then_cut(folder, at='"replaced"')
 
     assert answers(conversation) == {"t1": UNKNOWN_OUTCOME, "t2": NEVER_STARTED}
     assert conversation.prompts[-1].state == "completed"
 
 
-async def test_a_call_that_had_not_started_is_told_so(folder: Path) -> None:
+async def test_call_interrupted_before_its_start_is_answered_as_never_started(folder: Path) -> None:
     conversation = await started_then_cut(folder, at='"kind":"reply"')
 
     assert answers(conversation) == {"t1": NEVER_STARTED, "t2": NEVER_STARTED}
 
 
-async def test_a_reply_without_its_end_never_existed(folder: Path) -> None:
+async def test_reply_without_its_end_record_is_dropped(folder: Path) -> None:
     """An incomplete reply would be a tool call that cannot be answered."""
     conversation = await started_then_cut(folder, at='"id":"t2"')
 
@@ -139,7 +139,7 @@ async def test_a_reply_without_its_end_never_existed(folder: Path) -> None:
     assert conversation.prompts[-1].state == "completed"
 
 
-async def test_the_mending_is_recorded_and_done_once(folder: Path) -> None:
+async def test_repair_after_a_crash_is_recorded_once(folder: Path) -> None:
     """The repair is in the file; a second restart finds nothing to repair."""
     conversation = await started_then_cut(folder, at='"replaced"')
     path = folder / f"{conversation.id}.jsonl"
@@ -172,14 +172,14 @@ async def approved(folder: Path, *, restart: bool) -> Sequence[object]:
     return [(type(m).__name__, getattr(m, "content", None)) for m in conversation.messages()]
 
 
-async def test_a_question_outlives_the_process(folder: Path, tmp_path: Path) -> None:
+async def test_pending_question_survives_a_restart(folder: Path, tmp_path: Path) -> None:
     """S2-31, S2-47: killed while it waits, approved after a restart: the same conversation."""
     without = await approved(tmp_path / "other", restart=False)
 
     assert await approved(folder, restart=True) == without
 
 
-async def test_a_pause_that_was_recorded_in_part_still_asks(folder: Path) -> None:
+async def test_question_recorded_without_the_pause_is_still_asked(folder: Path) -> None:
     """S2-28: the question is written before the pause; a kill in between must not lose it."""
     store = SessionStore(folder)
     conversation = Conversation()
@@ -197,8 +197,8 @@ async def test_a_pause_that_was_recorded_in_part_still_asks(folder: Path) -> Non
     assert [call.tool_call_id for call in again.questions()] == ["t1"]
 
 
-async def test_a_decision_that_was_not_acted_on_does_not_block(folder: Path) -> None:
-    """Cut between the approval and the run: the call is answered, and nothing waits for ever."""
+async def test_approved_call_that_never_ran_is_closed_on_resume(folder: Path) -> None:
+    """Killed between the approval and the run: the call is answered, and nothing waits for ever."""
     store = SessionStore(folder)
     conversation = Conversation()
     session = store.create(conversation, folder)

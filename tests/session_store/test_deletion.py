@@ -72,10 +72,10 @@ def _plans(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], set[int]]
 
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(_plans())
-def test_deletion_leaves_the_other_sessions_whole(
+def test_deletion_keeps_the_other_sessions_intact(
     plan: tuple[list[list[int]], list[list[int]], set[int]],
 ) -> None:
-    """S2-43: strings are shared; each goes with the last session that names it, and not before."""
+    """S2-43: strings are shared; each is deleted with the last session that names it."""
     texts = [*LONG, "a short one"]
     sessions, agents, doomed = plan
     with TemporaryDirectory() as folder:
@@ -105,7 +105,7 @@ def test_deletion_leaves_the_other_sessions_whole(
         assert blobs_in(store.folder) == named_by(iter(store.files()))
 
 
-def test_what_others_keep_for_a_session_and_its_agents_goes_too(
+def test_deletion_removes_folders_kept_for_a_session_and_its_agents(
     store: SessionStore, tmp_path: Path
 ) -> None:
     """An agent's session that was resumed has agents of its own."""
@@ -122,7 +122,9 @@ def test_what_others_keep_for_a_session_and_its_agents_goes_too(
     assert [path.stem for path in store.files()] == [other.id]
 
 
-def test_an_agents_session_can_be_deleted_alone_or_named_twice(store: SessionStore) -> None:
+def test_agents_session_can_be_deleted_alone_or_together_with_its_parent(
+    store: SessionStore,
+) -> None:
     session = keep(store)
     one, two = (keep(store.of_agents(session.id), LONG[0], text) for text in (LONG[1], LONG[2]))
 
@@ -135,7 +137,7 @@ def test_an_agents_session_can_be_deleted_alone_or_named_twice(store: SessionSto
     assert not two.path.parent.exists()
 
 
-def test_an_open_session_or_agent_keeps_everything_named_with_it(store: SessionStore) -> None:
+def test_open_session_or_agent_prevents_the_whole_deletion(store: SessionStore) -> None:
     closed, parent = keep(store), keep(store)
     agent = keep(store.of_agents(parent.id), "look")
     opened, _ = store.resume(agent.id)
@@ -148,7 +150,7 @@ def test_an_open_session_or_agent_keeps_everything_named_with_it(store: SessionS
     assert delete(store, [closed.id, parent.id], folders_of=none) == 2
 
 
-def test_an_unknown_session_keeps_the_others(store: SessionStore) -> None:
+def test_unknown_session_prevents_the_whole_deletion(store: SessionStore) -> None:
     session = keep(store)
 
     with pytest.raises(SessionNotFound):
@@ -158,7 +160,7 @@ def test_an_unknown_session_keeps_the_others(store: SessionStore) -> None:
 
 
 def test_a_damaged_session_can_be_deleted(store: SessionStore) -> None:
-    """Its strings go as well, those named behind the damage included."""
+    """Its strings are deleted as well, those named after the damage included."""
     session = keep(store, LONG[0])
     data = session.path.read_bytes()
     session.path.write_bytes(b"rubbish\n" + data)
@@ -170,7 +172,7 @@ def test_a_damaged_session_can_be_deleted(store: SessionStore) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "agents/{}/"])
-def test_a_name_that_is_another_folder_is_no_session(store: SessionStore, place: str) -> None:
+def test_session_file_named_dots_is_not_a_session(store: SessionStore, place: str) -> None:
     """`agents/..` is the folder of all sessions."""
     session, other = keep(store), keep(store)
     keep(store.of_agents(session.id), "look")
@@ -184,10 +186,10 @@ def test_a_name_that_is_another_folder_is_no_session(store: SessionStore, place:
     assert [path.stem for path in store.files()] == [other.id]
 
 
-def test_a_string_that_is_being_named_is_not_removed(
+def test_deletion_keeps_a_string_that_another_session_is_about_to_name(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program found it there, and writes the record that names it after all were read."""
+    """That program found the string stored, and writes its record after all others were read."""
     doomed, other = keep(store, LONG[0]), keep(store)
     [name] = blobs_in(store.folder)
     stored = blobs.Blobs(store.folder / "blobs")
@@ -215,8 +217,8 @@ def test_a_string_that_is_being_named_is_not_removed(
     assert blobs_in(store.folder) == {name}
 
 
-def test_strings_without_a_session_go_when_they_are_old(store: SessionStore) -> None:
-    """What a killed program left, drafts included; nothing else in the folder."""
+def test_deletion_removes_old_strings_without_a_session(store: SessionStore) -> None:
+    """Those left by a killed program, drafts included; nothing else in the folder."""
     session = keep(store, LONG[0])
     folder = store.folder / "blobs"
     old, young = folder / ("a" * 64), folder / ("b" * 64)
@@ -232,10 +234,10 @@ def test_strings_without_a_session_go_when_they_are_old(store: SessionStore) -> 
     assert {file.name for file in folder.iterdir()} == {young.name, foreign.name, ".lock"}
 
 
-def test_a_lock_that_is_never_released_is_told(
+def test_lock_that_is_never_released_is_reported(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stopped program holds it: every wait has a limit, and a session saves again later."""
+    """A stopped program may hold it: every wait has a limit, and a session saves again later."""
     monkeypatch.setattr(blobs, "_LOCK_LIMIT_S", 0.0)
     doomed, told = keep(store, LONG[0]), list[str]()
     writing = SessionStore(store.folder, tell=told.append)
@@ -256,7 +258,7 @@ def test_a_lock_that_is_never_released_is_told(
     assert not doomed.path.exists()
 
 
-def test_what_cannot_be_removed_is_named_and_stays_to_be_deleted(
+def test_deletion_that_fails_names_the_folder_and_keeps_the_session(
     store: SessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, gone = keep(store), keep(store, LONG[0])
@@ -276,7 +278,7 @@ def test_what_cannot_be_removed_is_named_and_stays_to_be_deleted(
     assert blobs_in(store.folder) == set()
 
 
-def test_a_link_in_place_of_a_folder_is_removed_and_not_followed(
+def test_deletion_removes_a_symlink_to_a_folder_without_following_the_link(
     store: SessionStore, tmp_path: Path
 ) -> None:
     session = keep(store)
@@ -291,8 +293,8 @@ def test_a_link_in_place_of_a_folder_is_removed_and_not_followed(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no way to open a deleted file")
-def test_a_session_deleted_while_it_is_opened_is_not_gone_on_with(store: SessionStore) -> None:
-    """What it recorded would be nowhere."""
+def test_session_deleted_while_being_opened_is_not_resumed(store: SessionStore) -> None:
+    """Otherwise its new records would be lost."""
     session = keep(store)
     descriptor = os.open(session.path, os.O_RDWR)
     delete(store, [session.id], folders_of=none)
@@ -303,7 +305,7 @@ def test_a_session_deleted_while_it_is_opened_is_not_gone_on_with(store: Session
     os.close(descriptor)
 
 
-def test_a_list_passes_over_what_is_deleted_meanwhile(
+def test_session_list_skips_sessions_deleted_meanwhile(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = keep(store)

@@ -43,8 +43,8 @@ def saying(folder: Path, text: str) -> History:
     return store.read(session.id)
 
 
-async def test_json_has_everything_and_refers_by_id(tmp_path: Path) -> None:
-    """S2-13, S2-49, S2-50: prompts once, by id; hidden prompts and plugins' shared state, too."""
+async def test_json_export_has_every_entry_and_refers_to_prompts_by_id(tmp_path: Path) -> None:
+    """S2-13, S2-49, S2-50: each prompt once; hidden prompts and plugins' shared state, too."""
     history = await a_history(tmp_path)
 
     document = json.loads(export(history, "json", redact=unchanged))
@@ -68,7 +68,7 @@ async def test_json_has_everything_and_refers_by_id(tmp_path: Path) -> None:
     ]
 
 
-async def test_markdown_reads_like_the_talk(tmp_path: Path) -> None:
+async def test_markdown_export_shows_the_conversation(tmp_path: Path) -> None:
     shown = export(await a_history(tmp_path), "md", redact=unchanged)
 
     assert shown.startswith(
@@ -78,7 +78,7 @@ async def test_markdown_reads_like_the_talk(tmp_path: Path) -> None:
     assert "Hidden." not in shown
 
 
-def test_a_fence_in_a_result_does_not_end_the_block(tmp_path: Path) -> None:
+def test_code_fence_in_a_result_does_not_end_the_markdown_block(tmp_path: Path) -> None:
     """The text after it would become Markdown: links, images."""
     shown = export(saying(tmp_path, "````\n![x](http://x)"), "md", redact=unchanged)
 
@@ -103,7 +103,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_a_page_shows_what_was_said_and_obeys_nothing_of_it(tmp_path: Path) -> None:
+def test_html_export_escapes_markup_in_the_conversation(tmp_path: Path) -> None:
     evil = "</pre><script>alert(1)</script><img src=x onerror=alert(1)> & $title \x1b[31m"
 
     page = export(saying(tmp_path, evil), "html", redact=unchanged)
@@ -116,7 +116,7 @@ def test_a_page_shows_what_was_said_and_obeys_nothing_of_it(tmp_path: Path) -> N
     assert "\x1b" not in page
 
 
-async def test_a_page_has_every_visible_entry(tmp_path: Path) -> None:
+async def test_html_export_has_every_visible_entry(tmp_path: Path) -> None:
     page = Page(export(await a_history(tmp_path), "html", redact=unchanged))
 
     assert page.tags.count("details") == 7
@@ -126,8 +126,8 @@ async def test_a_page_has_every_visible_entry(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_secrets_stay_at_home(tmp_path: Path, to: Format) -> None:
-    """The record keeps them, to replay exactly; an export does not."""
+def test_export_redacts_secrets_but_the_record_keeps_them(tmp_path: Path, to: Format) -> None:
+    """The record is for exact replay."""
     history = saying(tmp_path, "the key is open-sesame-1234 ok")
 
     shown = export(history, to, redact=Redactor(["open-sesame-1234"]).text)
@@ -138,7 +138,7 @@ def test_secrets_stay_at_home(tmp_path: Path, to: Format) -> None:
     assert "open-sesame-1234" in path.read_text()
 
 
-def test_a_secret_hidden_by_an_escape_sequence_is_found(tmp_path: Path) -> None:
+def test_export_redacts_a_secret_split_by_an_escape_sequence(tmp_path: Path) -> None:
     """Once the escape sequence is removed, the secret would be readable."""
     store = SessionStore(tmp_path)
     session = recorded(store, conversation := Conversation())
@@ -151,7 +151,7 @@ def test_a_secret_hidden_by_an_escape_sequence_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("to", FORMATS)
-async def test_an_export_is_the_same_each_time(tmp_path: Path, to: Format) -> None:
+async def test_export_is_deterministic(tmp_path: Path, to: Format) -> None:
     history = await a_history(tmp_path)
 
     assert export(history, to, redact=unchanged) == export(history, to, redact=unchanged)

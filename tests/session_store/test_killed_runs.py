@@ -81,11 +81,11 @@ def kill_and_check(runs: Runs, *, times: int) -> None:
     assert len(ran) > times
 
 
-def test_twenty_killed_runs_lose_nothing_and_repeat_nothing(runs: Runs) -> None:
-    """S2-31: one session goes through all of them; each run approves the calls left waiting."""
+def test_twenty_killed_runs_lose_no_event_and_repeat_no_call(runs: Runs) -> None:
+    """S2-31: one session goes through all of them; each run approves the pending calls."""
     kill_and_check(runs, times=20)
 
 
 @pytest.mark.slow
-def test_two_hundred_killed_runs_lose_nothing_and_repeat_nothing(runs: Runs) -> None:
+def test_two_hundred_killed_runs_lose_no_event_and_repeat_no_call(runs: Runs) -> None:
     kill_and_check(runs, times=200)

@@ -1,4 +1,4 @@
-"""Lines on a disk: their writing, their survival, and the lock of the writer."""
+"""The lines of a log file: writing, crash safety, and the writer's lock."""
 
 import errno
 import fcntl
@@ -27,7 +27,7 @@ def written(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_the_format_of_a_line_is_fixed(path: Path) -> None:
+def test_log_line_format_is_stable(path: Path) -> None:
     """Files of earlier versions must stay readable: this is a wire format."""
     assert written(path).decode() == (
         '{"sum":"0bdb7e6c7f41b8c5140e1d5a0e36ed6a","prev":"00000000000000000000000000000000",'
@@ -37,7 +37,7 @@ def test_the_format_of_a_line_is_fixed(path: Path) -> None:
     )
 
 
-def test_appending_writes_only_what_is_new(path: Path) -> None:
+def test_append_writes_only_the_new_lines(path: Path) -> None:
     """O(new): the old bytes are a prefix of the new file."""
     before = written(path)
 
@@ -50,7 +50,7 @@ def test_appending_writes_only_what_is_new(path: Path) -> None:
     assert after.count(b"\n") == 3
 
 
-def test_a_torn_last_line_is_cut_off_before_the_next_append(path: Path) -> None:
+def test_incomplete_last_line_is_removed_before_the_next_append(path: Path) -> None:
     before = written(path)
     path.write_bytes(before + before[:40])
 
@@ -74,7 +74,7 @@ def test_a_damaged_line_is_neither_read_nor_overwritten(path: Path) -> None:
     assert path.read_bytes() == damaged
 
 
-def test_one_process_at_a_time_writes(path: Path) -> None:
+def test_log_file_can_be_open_in_only_one_process(path: Path) -> None:
     """A second writer would break the chain; it gets an error that names the options."""
     log = LogFile.create(path)
 
@@ -84,7 +84,7 @@ def test_one_process_at_a_time_writes(path: Path) -> None:
     LogFile.open(path)[0].close()
 
 
-def test_a_refused_open_leaves_no_lock_behind(path: Path) -> None:
+def test_refused_open_leaves_no_lock(path: Path) -> None:
     path.write_bytes(written(path).replace(b"one", b"two"))
 
     with pytest.raises(SessionError):
@@ -94,7 +94,7 @@ def test_a_refused_open_leaves_no_lock_behind(path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_only_the_owner_can_read(path: Path) -> None:
+def test_log_and_blob_files_are_readable_by_the_owner_only(path: Path) -> None:
     old = os.umask(0)
     try:
         written(path)
@@ -106,7 +106,7 @@ def test_only_the_owner_can_read(path: Path) -> None:
     assert modes == {"s.jsonl": 0o600, "blob": 0o600}
 
 
-def test_a_file_that_cannot_be_put_in_place_leaves_no_draft(tmp_path: Path) -> None:
+def test_failed_private_write_leaves_no_draft_file(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
 
     with pytest.raises(OSError, match="taken"):
@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_put_in_place_leaves_no_draft(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
-def test_a_line_that_is_not_json_is_damage_though_its_checksum_fits(path: Path) -> None:
+def test_line_with_a_valid_checksum_that_is_not_json_is_damage(path: Path) -> None:
     body = b'"prev":"' + b"0" * 32 + b'",oops'
     digest = hashlib.sha256(body).hexdigest()[:32].encode()
     path.write_bytes(b'{"sum":"' + digest + b'",' + body + b"\n")
@@ -126,7 +126,7 @@ def test_a_line_that_is_not_json_is_damage_though_its_checksum_fits(path: Path) 
     assert (damage.number, damage.problem) == (1, "is not JSON although its checksum matches")
 
 
-def test_a_folder_that_cannot_be_synced_leaves_no_empty_file(
+def test_failed_creation_of_a_log_leaves_no_empty_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next attempt would take it for another program's session."""

@@ -20,7 +20,7 @@ def _live(life: Life) -> None:
 
 @settings(_COMMON, derandomize=True, max_examples=25)
 @given(lives)
-def test_a_session_keeps_its_promises(life: Life) -> None:
+def test_invariants_hold_for_every_random_session(life: Life) -> None:
     """S0-15, S0-46, S2-31, S2-43: requests valid, nothing twice, nothing lost, no hang."""
     _live(life)
 
@@ -28,6 +28,6 @@ def test_a_session_keeps_its_promises(life: Life) -> None:
 @pytest.mark.slow
 @settings(_COMMON, max_examples=4_000)
 @given(lives)
-def test_thousands_of_sessions_keep_their_promises(life: Life) -> None:
+def test_invariants_hold_for_thousands_of_random_sessions(life: Life) -> None:
     """The same test, with another sample for each seed."""
     _live(life)

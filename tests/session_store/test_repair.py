@@ -1,11 +1,11 @@
-"""Calls left open by a program that ended at any moment are closed, and the model is told so."""
+"""Calls left open by a program that ended at any moment are closed, and the model reads why."""
 
 from agent_cli.contracts.timeline import Pending, Prompt, ReplyOutput, ToolOutput
 from agent_cli.session_store.repair import NEVER_STARTED, repairs
 from tests.fakes import tool_use
 
 
-def test_a_persons_no_that_the_model_has_not_read_is_what_it_reads() -> None:
+def test_repair_keeps_the_reason_of_a_rejection_the_model_has_not_read() -> None:
     """S2-33, S2-51: the program ended after the decision and before the run continued."""
     refused = ToolOutput(
         "1", 1, "r", tool_use("bash", {}, "t1"), Pending("queued", "use yarn"), decision="rejected"

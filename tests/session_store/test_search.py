@@ -1,4 +1,4 @@
-"""Search in all sessions: the matching sessions, the entries searched, and those never searched."""
+"""Search in all sessions: which sessions match, which entries are searched, which never are."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ def found(store: SessionStore, *words: str) -> Sequence[SessionMatch]:
     return list(search(store, words, redact=redact))
 
 
-def test_all_words_must_stand_in_one_entry(store: SessionStore) -> None:
+def test_search_finds_entries_that_contain_all_words(store: SessionStore) -> None:
     """In any case and order; of several entries the last is shown, with their count."""
     one = keep(store, "Fix the RACE in the queue", "The queue had a race, and now has none.")
     keep(store, "The queue is slow", "There is no such race")
@@ -62,15 +62,15 @@ def test_all_words_must_stand_in_one_entry(store: SessionStore) -> None:
 @pytest.mark.parametrize(
     "word", ["größe", "GRÖSSE", 'say "hi"', r"C:\temp", "a\tb", "日本", "$1.2*"]
 )
-def test_words_are_found_however_the_file_writes_them(store: SessionStore, word: str) -> None:
+def test_search_finds_words_that_are_escaped_in_the_file(store: SessionStore, word: str) -> None:
     """Records are escaped ASCII; special characters of regular expressions match literally."""
     id = keep(store, f"look: {word.lower()}", "ok")
 
     assert [match.session.id for match in found(store, word)] == [id]
 
 
-def test_long_output_beside_the_record_is_found(store: SessionStore) -> None:
-    """It is in a separate file that the record names; subagents' sessions are searched too."""
+def test_search_finds_long_output_stored_in_a_separate_file(store: SessionStore) -> None:
+    """Subagents' sessions are searched, too."""
     long = keep(store, "go", "done", "needle " + "x" * BLOB_CHARS_MIN)
     of_agent = keep(store.of_agents(long), "look for it", "the needle is there")
 
@@ -83,7 +83,7 @@ def test_long_output_beside_the_record_is_found(store: SessionStore) -> None:
     assert all(len(match.excerpt) <= 160 for match in matches)
 
 
-def test_secrets_hidden_prompts_and_what_was_taken_back_are_not_found(store: SessionStore) -> None:
+def test_search_does_not_find_secrets_hidden_or_rewound_prompts(store: SessionStore) -> None:
     """As in an export: no output holds a key, and a search cannot be used to guess one."""
     shown = keep(store, "go", "done", f"TOKEN={KEY} here")
     keep(store, "a hidden thing", "hidden indeed", visible=False)
@@ -99,7 +99,7 @@ def test_secrets_hidden_prompts_and_what_was_taken_back_are_not_found(store: Ses
         assert found(store, words) == []
 
 
-def test_without_ripgrep_every_session_is_read(
+def test_search_without_ripgrep_reads_every_session(
     store: SessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slower, with the same result."""
@@ -111,8 +111,10 @@ def test_without_ripgrep_every_session_is_read(
     assert [match.session.id for match in found(store, "FIND")] == [id]
 
 
-def test_a_damaged_session_hides_no_other(store: SessionStore, tmp_path: Path) -> None:
-    """`sessions verify` names its fault."""
+def test_search_skips_a_damaged_session_and_finds_the_others(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    """`sessions verify` names the damage."""
     id = keep(store, "find me", "ok")
     (tmp_path / "sessions" / "broken.jsonl").write_text("find me\n")
 

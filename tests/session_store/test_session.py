@@ -1,4 +1,4 @@
-"""The record as written: before the effect, with all fields, on disks that fail."""
+"""The written record: complete, written before the effect, on disks that fail."""
 
 import os
 import resource
@@ -37,7 +37,7 @@ def resumed(session: Session) -> Conversation:
     return conversation
 
 
-async def test_the_state_is_rebuilt_from_the_events_alone(tmp_path: Path) -> None:
+async def test_resumed_session_restores_the_complete_conversation(tmp_path: Path) -> None:
     """S2-43, S2-45: all kinds of entries, inserted and replaced ones, usage and states."""
     session, conversation = await a_long_talk(SessionStore(tmp_path))
     session.close()
@@ -50,8 +50,8 @@ async def test_the_state_is_rebuilt_from_the_events_alone(tmp_path: Path) -> Non
     assert again.usage == conversation.usage
 
 
-async def test_a_tool_runs_only_after_its_start_is_on_disk(tmp_path: Path) -> None:
-    """The tool itself checks: after a crash from here on its outcome is unknown, not "not run"."""
+async def test_tool_start_is_on_disk_before_the_tool_runs(tmp_path: Path) -> None:
+    """After a crash from here on its outcome is unknown, not "not run"."""
     session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
     seen: list[JsonObject] = []
 
@@ -68,7 +68,7 @@ async def test_a_tool_runs_only_after_its_start_is_on_disk(tmp_path: Path) -> No
     assert start["output"]["started_at_ms"] is not None
 
 
-async def test_the_disk_is_waited_for_where_something_outside_follows(
+async def test_record_is_synced_to_disk_before_external_effects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At a tool's start and end, at a question, and at a prompt's end; nowhere else."""
@@ -107,7 +107,7 @@ def _short(record: JsonObject) -> str:
     return f"{call['block']['id']} {'ended' if ended else 'started' if started else 'held'}"
 
 
-async def test_the_pause_is_saved_before_the_user_is_asked(tmp_path: Path) -> None:
+async def test_pause_for_approval_is_saved_before_the_user_is_asked(tmp_path: Path) -> None:
     """S2-28: once the question is shown, another process can already answer it."""
     session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
     agent = agent_with(conversation, session, calls(tool_use("write", {}, "t1")))
@@ -125,7 +125,7 @@ async def test_the_pause_is_saved_before_the_user_is_asked(tmp_path: Path) -> No
     assert at_question[-2]["output"]["result"]["why"] == "approval"
 
 
-async def test_the_record_holds_ids_and_not_copies(tmp_path: Path) -> None:
+async def test_records_refer_to_a_prompt_by_id(tmp_path: Path) -> None:
     """S2-13: a prompt is written once; later records refer to it."""
     session, conversation = await a_long_talk(SessionStore(tmp_path))
     session.close()
@@ -138,7 +138,7 @@ async def test_the_record_holds_ids_and_not_copies(tmp_path: Path) -> None:
     assert {r["prompt"] for r in records if r["kind"] in ("output", "state")} == set(prompts)
 
 
-def test_nothing_is_created_before_there_is_something_to_save(tmp_path: Path) -> None:
+def test_session_without_a_prompt_creates_no_file(tmp_path: Path) -> None:
     """Starting and leaving the program creates no session."""
     session = recorded(SessionStore(tmp_path / "sessions"))
     session.close()
@@ -146,7 +146,7 @@ def test_nothing_is_created_before_there_is_something_to_save(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_long_strings_are_kept_beside_the_record(tmp_path: Path) -> None:
+def test_long_strings_are_stored_in_separate_files(tmp_path: Path) -> None:
     """An image is stored once however often it is used, and the record stays small."""
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     image = {"type": "image", "source": {"type": "base64", "data": "QUJD" * 20_000}}
@@ -162,7 +162,7 @@ def test_long_strings_are_kept_beside_the_record(tmp_path: Path) -> None:
     assert "lost" in str(entry)
 
 
-def test_data_that_json_does_not_know_is_kept_as_text(tmp_path: Path) -> None:
+def test_data_json_cannot_represent_is_saved_as_text(tmp_path: Path) -> None:
     """An untyped plugin must not end the record for everything else."""
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     conversation.begin(UserMessage.of("Hi"))
@@ -183,8 +183,8 @@ def three_prompts(session: Session, conversation: Conversation) -> None:
     conversation.complete()
 
 
-def test_rewinding_goes_back_and_keeps_everything(tmp_path: Path) -> None:
-    """S2-53: the conversation is as before the prompt; the record keeps the messages."""
+def test_rewind_restores_the_conversation_and_keeps_the_record(tmp_path: Path) -> None:
+    """S2-53: the conversation is as before the prompt; the file still has the messages."""
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     three_prompts(session, conversation)
     second = conversation.prompts[1].id
@@ -201,7 +201,7 @@ def test_rewinding_goes_back_and_keeps_everything(tmp_path: Path) -> None:
     assert verify(session.path) == []
 
 
-def test_what_was_gone_back_from_has_been_paid_for(tmp_path: Path) -> None:
+def test_usage_of_rewound_prompts_still_counts(tmp_path: Path) -> None:
     """S2-41: also after two rewinds, and across a restart; a list of sessions agrees."""
     store = SessionStore(tmp_path)
     session = recorded(store, conversation := Conversation())
@@ -218,7 +218,7 @@ def test_what_was_gone_back_from_has_been_paid_for(tmp_path: Path) -> None:
     assert [info.usage for info in store.list()] == [Usage(3, 3)]
 
 
-def test_rewinding_to_a_prompt_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_rewind_to_an_unknown_prompt_is_an_error(tmp_path: Path) -> None:
     session = recorded(SessionStore(tmp_path))
 
     with pytest.raises(SessionError, match="has no prompt nowhere"):
@@ -237,7 +237,7 @@ def full_disk(path: Path, *, free: int) -> Generator[None]:
 
 
 @pytest.mark.parametrize("free", [0, 1, 150, 700])
-def test_a_full_disk_is_told_once_and_damages_nothing(tmp_path: Path, free: int) -> None:
+def test_full_disk_is_reported_once_and_damages_no_record(tmp_path: Path, free: int) -> None:
     """The run continues; once there is space again, all missing records are saved in order."""
     told: list[str] = []
     session = recorded(SessionStore(tmp_path, tell=told.append), conversation := Conversation())
@@ -259,7 +259,7 @@ def test_a_full_disk_is_told_once_and_damages_nothing(tmp_path: Path, free: int)
     assert resumed(session).prompts == conversation.prompts
 
 
-async def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path) -> None:
+async def test_unwritable_session_folder_does_not_stop_the_run(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder should be")
     told: list[str] = []
     store = SessionStore(tmp_path / "state" / "sessions", tell=told.append)
@@ -274,7 +274,7 @@ async def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path: P
     assert told[0].startswith("the session is no longer being saved: ")
 
 
-async def test_no_key_is_in_the_record(tmp_path: Path) -> None:
+async def test_api_key_is_not_in_the_record(tmp_path: Path) -> None:
     """The key goes to the model's server with each request, and nowhere else."""
     session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
     model = ScriptedModel(says("Done."))
@@ -289,8 +289,8 @@ async def test_no_key_is_in_the_record(tmp_path: Path) -> None:
     assert "sesame" not in session.path.read_text()
 
 
-def test_costs_beside_the_replies_are_kept(tmp_path: Path) -> None:
-    """A summary's cost has no entry of its own."""
+def test_usage_without_a_reply_is_saved(tmp_path: Path) -> None:
+    """The usage of a summary has no entry of its own."""
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     three_prompts(session, conversation)
     conversation.begin(UserMessage.of("four"))
@@ -302,7 +302,7 @@ def test_costs_beside_the_replies_are_kept(tmp_path: Path) -> None:
     assert resumed(session).usage == Usage(103, 103, cost_microdollars=None)
 
 
-def test_events_that_change_nothing_are_passed_over(tmp_path: Path) -> None:
+def test_events_that_change_no_entry_are_not_recorded(tmp_path: Path) -> None:
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     conversation.begin(UserMessage.of("Hi"))
     conversation.add_reply(calls(tool_use("look", {}, "t1")))

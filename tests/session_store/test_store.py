@@ -66,7 +66,7 @@ def used_in_this_order(*sessions: Session) -> None:
         os.utime(session.path, (second, second))
 
 
-def test_sessions_are_listed_the_last_used_first(store: SessionStore) -> None:
+def test_sessions_are_listed_most_recently_used_first(store: SessionStore) -> None:
     first = short_session(store, "the first one")
     second = short_session(store, "\x1b[31m fix\n\n  the   bug " + "x" * 100)
     used_in_this_order(second, first)
@@ -81,7 +81,7 @@ def test_sessions_are_listed_the_last_used_first(store: SessionStore) -> None:
     assert [info.id for info in store.list(limit=1)] == [first.id]
 
 
-def test_what_is_no_file_is_no_session(store: SessionStore) -> None:
+def test_session_list_ignores_broken_links_and_folders(store: SessionStore) -> None:
     """A link to a moved session used to end every list in a traceback."""
     session = short_session(store, "hello")
     session.path.with_name("link.jsonl").symlink_to("moved-away.jsonl")
@@ -93,10 +93,10 @@ def test_what_is_no_file_is_no_session(store: SessionStore) -> None:
         store.find("folder")
 
 
-def test_a_session_that_did_not_change_is_not_read_again_to_be_listed(
+def test_session_list_reads_only_changed_sessions_again(
     store: SessionStore,
 ) -> None:
-    """The list is made again at each key that completes an id."""
+    """Completing an id lists the sessions at each key."""
     old, used = short_session(store, "old"), short_session(store, "used")
     before = {info.id: info for info in store.list()}
     session, conversation = store.resume(used.id)
@@ -110,7 +110,9 @@ def test_a_session_that_did_not_change_is_not_read_again_to_be_listed(
     assert (before[used.id].prompts, after[used.id].prompts) == (1, 2)
 
 
-async def test_a_list_says_what_waits_and_counts_only_what_is_shown(store: SessionStore) -> None:
+async def test_session_list_marks_waiting_sessions_and_omits_hidden_prompts(
+    store: SessionStore,
+) -> None:
     """S2-49: the hidden prompt is in the record and in no count."""
     session, conversation = await a_long_talk(store)
     session.close()
@@ -121,7 +123,7 @@ async def test_a_list_says_what_waits_and_counts_only_what_is_shown(store: Sessi
     assert info.waiting
 
 
-def test_a_list_names_what_cannot_be_opened(store: SessionStore) -> None:
+def test_session_list_shows_the_problem_of_unreadable_sessions(store: SessionStore) -> None:
     """One bad file must not hide the others, nor be hidden."""
     damaged, newer, fine = (short_session(store, text) for text in ("damaged", "newer", "fine"))
     damaged.path.write_bytes(damaged.path.read_bytes().replace(b'"ok"', b'"no"'))
@@ -137,7 +139,7 @@ def test_a_list_names_what_cannot_be_opened(store: SessionStore) -> None:
     assert problems[fine.id] == ""
 
 
-def test_a_list_for_people_says_what_matters(store: SessionStore) -> None:
+def test_session_row_shows_use_cost_workspace_title_and_state(store: SessionStore) -> None:
     used = datetime.fromtimestamp(1_000_000).strftime("%Y-%m-%d %H:%M")
     session = short_session(store, "fix the bug")
     used_in_this_order(session)
@@ -168,7 +170,7 @@ def test_a_list_for_people_says_what_matters(store: SessionStore) -> None:
         {"no": "kind"},
     ],
 )
-def test_a_record_that_makes_no_sense_is_an_error(store: SessionStore, record: JsonObject) -> None:
+def test_inconsistent_record_is_an_error(store: SessionStore, record: JsonObject) -> None:
     """S2-01: a checksum detects damage, not forgery: a session may come from a stranger."""
     session = short_session(store, "a")
     [prompt] = store.read(session.id).prompts
@@ -181,7 +183,7 @@ def test_a_record_that_makes_no_sense_is_an_error(store: SessionStore, record: J
     assert "is not valid" in store.list()[0].problem
 
 
-def test_a_session_is_found_by_the_beginning_of_its_id(store: SessionStore) -> None:
+def test_session_is_found_by_a_prefix_of_its_id(store: SessionStore) -> None:
     session = short_session(store, "hello")
 
     assert store.find(session.id[:6]) == session.path
@@ -191,7 +193,7 @@ def test_a_session_is_found_by_the_beginning_of_its_id(store: SessionStore) -> N
             store.find(none)
 
 
-def test_an_id_that_fits_several_is_not_guessed(store: SessionStore) -> None:
+def test_ambiguous_session_id_prefix_is_an_error(store: SessionStore) -> None:
     for session in (short_session(store, "a"), short_session(store, "b")):
         session.path.rename(session.path.with_name(f"same-{session.id}.jsonl"))
 
@@ -199,7 +201,7 @@ def test_an_id_that_fits_several_is_not_guessed(store: SessionStore) -> None:
         store.find("same")
 
 
-def test_an_id_that_begins_another_is_still_its_own(store: SessionStore) -> None:
+def test_full_session_id_wins_over_a_longer_id_with_that_prefix(store: SessionStore) -> None:
     session = short_session(store, "a")
     longer = session.path.with_name(f"{session.id}0.jsonl")
     longer.write_bytes(session.path.read_bytes())
@@ -207,7 +209,7 @@ def test_an_id_that_begins_another_is_still_its_own(store: SessionStore) -> None
     assert store.find(session.id) == session.path
 
 
-def test_the_latest_session_is_that_of_this_workspace(store: SessionStore) -> None:
+def test_latest_session_is_the_latest_of_the_workspace(store: SessionStore) -> None:
     """`--continue` in one project must not open another project's session."""
     here = [short_session(store, text, at=Path("/here")) for text in ("old", "new")]
     there = short_session(store, "elsewhere", at=Path("/there"))
@@ -218,7 +220,7 @@ def test_the_latest_session_is_that_of_this_workspace(store: SessionStore) -> No
         store.latest(Path("/nowhere"))
 
 
-def test_a_session_is_open_in_one_place_only(store: SessionStore) -> None:
+def test_session_can_be_open_only_once(store: SessionStore) -> None:
     session = short_session(store, "hello")
     first, _ = store.resume(session.id)
 
@@ -228,7 +230,7 @@ def test_a_session_is_open_in_one_place_only(store: SessionStore) -> None:
     store.resume(session.id)[0].close()
 
 
-async def test_going_on_appends_to_the_same_file(store: SessionStore) -> None:
+async def test_resumed_session_appends_to_the_same_file(store: SessionStore) -> None:
     session, before = await a_long_talk(store)
     session.close()
     old = session.path.read_bytes()
@@ -244,8 +246,8 @@ async def test_going_on_appends_to_the_same_file(store: SessionStore) -> None:
     assert len(last.prompts) == len(before.prompts)
 
 
-async def test_the_array_alone_tells_who_was_asked_what_and_why(store: SessionStore) -> None:
-    """S2-51: asked, approved and rejected, with times; open ones; across a restart."""
+async def test_record_tells_who_was_asked_what_why_and_when(store: SessionStore) -> None:
+    """S2-51: approved, rejected and open calls, across a restart."""
     session = store.create(conversation := Conversation(user_id="ada"), WORKSPACE)
     script = [calls(tool_use("write", {}, f"t{number}")) for number in (1, 2, 3)]
     agent = agent_with(conversation, session, *script)
@@ -272,7 +274,7 @@ async def test_the_array_alone_tells_who_was_asked_what_and_why(store: SessionSt
     assert times[2][1] == 0
 
 
-def test_files_are_private(store: SessionStore, tmp_path: Path) -> None:
+def test_session_files_and_folders_are_private(store: SessionStore, tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         session = short_session(store, "x" * 40_000)
@@ -284,7 +286,7 @@ def test_files_are_private(store: SessionStore, tmp_path: Path) -> None:
     assert (tmp_path / "sessions").stat().st_mode & 0o777 == 0o700
 
 
-async def test_a_fork_at_any_entry_is_a_valid_history(store: SessionStore) -> None:
+async def test_fork_at_any_entry_has_a_valid_history(store: SessionStore) -> None:
     """S2-53: also at prompts; the original is unchanged, and the copy names its origin."""
     session, conversation = await a_long_talk(store)
     session.close()
@@ -306,8 +308,8 @@ async def test_a_fork_at_any_entry_is_a_valid_history(store: SessionStore) -> No
     assert session.path.read_bytes() == before
 
 
-async def test_a_fork_before_a_compaction_has_what_it_replaced(store: SessionStore) -> None:
-    """S2-53, S2-45: the summary is a separate entry, and after it only the summary is sent."""
+async def test_fork_before_a_compaction_has_the_uncompacted_messages(store: SessionStore) -> None:
+    """S2-53, S2-45: the summary is a separate entry; a fork after it sends only the summary."""
     session = recorded(store, conversation := Conversation())
     for said in ("one", "two", "three"):
         conversation.begin(UserMessage.of(said))
@@ -331,8 +333,8 @@ async def test_a_fork_before_a_compaction_has_what_it_replaced(store: SessionSto
     assert ["heard one" in each for each in sent.values()] == [True, True, True, False]
 
 
-async def test_a_fork_takes_everything_but_the_open_question(store: SessionStore) -> None:
-    """Approved in both sessions, a call would run twice."""
+async def test_fork_copies_the_session_except_for_the_pending_question(store: SessionStore) -> None:
+    """Approved in both sessions, the call would run twice."""
     session, conversation = await a_long_talk(store)
 
     copy, forked = store.fork(session.id)
@@ -346,7 +348,7 @@ async def test_a_fork_takes_everything_but_the_open_question(store: SessionStore
     assert forked.prompts[:-1] == conversation.prompts[:-1]
 
 
-def test_a_fork_of_a_damaged_session_has_what_is_before_the_damage(store: SessionStore) -> None:
+def test_fork_of_a_damaged_session_ends_before_the_damage(store: SessionStore) -> None:
     session = recorded(store, conversation := Conversation())
     for text in ("one", "two"):
         conversation.begin(UserMessage.of(text))
@@ -362,14 +364,14 @@ def test_a_fork_of_a_damaged_session_has_what_is_before_the_damage(store: Sessio
     assert [prompt.input for prompt in forked.prompts] == [conversation.prompts[0].input]
 
 
-def test_a_fork_behind_nothing_is_an_error(store: SessionStore) -> None:
+def test_fork_at_an_unknown_entry_is_an_error(store: SessionStore) -> None:
     session = short_session(store, "a")
 
     with pytest.raises(SessionError, match="no prompt or entry 'nowhere'"):
         store.fork(session.id, at="nowhere")
 
 
-def test_a_conversation_that_exists_already_is_saved_whole(store: SessionStore) -> None:
+def test_existing_conversation_is_saved_completely(store: SessionStore) -> None:
     conversation = Conversation()
     conversation.begin(UserMessage.of("one"))
     conversation.add_reply(says("ok", usage=Usage(1, 2)))
@@ -381,7 +383,7 @@ def test_a_conversation_that_exists_already_is_saved_whole(store: SessionStore) 
     assert store.read(session.id).prompts[0].usage == Usage(1, 2)
 
 
-def test_a_record_of_an_unknown_kind_is_skipped(store: SessionStore) -> None:
+def test_record_of_an_unknown_kind_is_skipped_and_kept(store: SessionStore) -> None:
     """A newer version of the same format may write records that this one does not know."""
     session = short_session(store, "a")
     log, _ = LogFile.open(session.path)
@@ -397,7 +399,7 @@ def test_a_record_of_an_unknown_kind_is_skipped(store: SessionStore) -> None:
     assert kinds == ["session", "prompt", "output", "output", "state", "mood", "prompt"]
 
 
-def test_a_file_that_is_no_session_is_refused(store: SessionStore, tmp_path: Path) -> None:
+def test_file_that_is_not_a_session_is_refused(store: SessionStore, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text(json.dumps({"hello": 1}))
 
     with pytest.raises(SessionError, match="is not a session of agent-cli"):
@@ -507,7 +509,7 @@ class Rebuilt:
 
 @given(st.lists(st.sampled_from([*STEPS, "reload", "fork", "fork at", "rewind"]), max_size=40))
 @settings(deadline=None, derandomize=True, max_examples=150)
-def test_the_record_rebuilds_any_history(
+def test_record_restores_any_random_history(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
     """S2-43, S2-45, S2-53: across restarts, forks and rewinds; listeners and file agree."""

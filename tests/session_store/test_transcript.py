@@ -76,8 +76,8 @@ you> Once more.
 """
 
 
-async def test_a_session_reads_the_same_each_time(tmp_path: Path) -> None:
-    """S2-44, S2-49: replayed from the file, byte for byte; the hidden prompt is left out."""
+async def test_transcript_is_the_same_live_and_replayed_from_the_file(tmp_path: Path) -> None:
+    """S2-44, S2-49: byte for byte; the hidden prompt is left out."""
     session, conversation = await a_long_talk(SessionStore(tmp_path))
     live = transcript(conversation.prompts)
     session.close()
@@ -92,7 +92,7 @@ def prompt_of(*outputs: Output) -> Prompt:
     return Prompt("p", "local", "normal", 0, output=[*outputs])
 
 
-def test_a_terminal_obeys_nothing_of_it() -> None:
+def test_transcript_contains_no_escape_sequences() -> None:
     """Output fetched months ago could still write the clipboard."""
     evil = "\x1b]52;c;aGk=\x07he\x1b[2Jllo"
     call = ToolOutput("t", 0, "r", {"type": "tool_use", "id": "1", "name": evil, "input": evil})
@@ -103,7 +103,7 @@ def test_a_terminal_obeys_nothing_of_it() -> None:
     assert shown.startswith("you> hello\n")
 
 
-def test_every_block_says_that_it_was_there() -> None:
+def test_transcript_shows_every_kind_of_block() -> None:
     image = {"type": "image", "source": {"data": "QUJD"}}
     call = {"type": "tool_use", "id": "1", "name": "shot", "input": {}}
     shown = transcript(

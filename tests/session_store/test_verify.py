@@ -1,4 +1,4 @@
-"""Damage is reported: the line, and its fault."""
+"""`verify` reports each damaged line and its fault."""
 
 import random
 from pathlib import Path
@@ -22,11 +22,11 @@ async def talk(tmp_path: Path) -> Path:
     return session.path
 
 
-async def test_an_intact_session_has_no_findings(talk: Path) -> None:
+async def test_verify_finds_nothing_in_an_intact_session(talk: Path) -> None:
     assert verify(talk) == []
 
 
-async def test_a_flipped_bit_is_found_in_its_line(talk: Path) -> None:
+async def test_verify_finds_a_flipped_bit_and_names_the_line(talk: Path) -> None:
     """Every line once, at a random place, line ends included; the first finding names the line."""
     chance = random.Random(4)
     data = talk.read_bytes()
@@ -43,22 +43,22 @@ async def test_a_flipped_bit_is_found_in_its_line(talk: Path) -> None:
         end += len(text)
 
 
-async def test_a_line_that_was_taken_out_is_missed(talk: Path) -> None:
+async def test_verify_finds_a_removed_line(talk: Path) -> None:
     lines = talk.read_bytes().splitlines(keepends=True)
     talk.write_bytes(b"".join(lines[:3] + lines[4:]))
 
     assert verify(talk) == [Finding(4, "does not follow the line before it")]
 
 
-async def test_a_line_that_was_put_in_is_found(talk: Path) -> None:
+async def test_verify_finds_an_inserted_line(talk: Path) -> None:
     lines = talk.read_bytes().splitlines(keepends=True)
     talk.write_bytes(b"".join([*lines[:3], b"hello\n", *lines[3:]]))
 
     assert [str(finding) for finding in verify(talk)] == ["line 4 is not a record"]
 
 
-def test_a_file_that_does_not_say_which_session_it_is_is_no_session(tmp_path: Path) -> None:
-    """Its checksums are right, but its beginning is missing."""
+def test_verify_finds_a_missing_session_header(tmp_path: Path) -> None:
+    """The checksums are right, but the first record is missing."""
     log = LogFile.create(tmp_path / "headless.jsonl")
     log.append([{"kind": "state", "prompt": "p", "state": "completed"}], sync=False)
     log.close()
@@ -68,7 +68,7 @@ def test_a_file_that_does_not_say_which_session_it_is_is_no_session(tmp_path: Pa
     assert finding == Finding(1, "does not say which session this is")
 
 
-async def test_a_torn_last_line_is_told_but_is_no_damage(talk: Path) -> None:
+async def test_verify_reports_an_incomplete_last_line_but_not_as_damage(talk: Path) -> None:
     lines = talk.read_bytes().splitlines(keepends=True)
     talk.write_bytes(b"".join(lines[:-1]) + lines[-1][:-1])
 
@@ -78,7 +78,7 @@ async def test_a_torn_last_line_is_told_but_is_no_damage(talk: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "changed"])
-def test_a_missing_side_file_is_named_with_its_line(tmp_path: Path, damage: str) -> None:
+def test_verify_names_a_missing_or_damaged_blob_and_the_line(tmp_path: Path, damage: str) -> None:
     conversation = Conversation()
     session = recorded(SessionStore(tmp_path), conversation)
     conversation.begin(UserMessage.of("x" * 40_000))
@@ -94,6 +94,6 @@ def test_a_missing_side_file_is_named_with_its_line(tmp_path: Path, damage: str)
     ]
 
 
-def test_a_file_that_is_not_there_is_an_error_and_not_a_finding(tmp_path: Path) -> None:
+def test_verify_of_a_missing_file_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="No such file"):
         verify(tmp_path / "none.jsonl")
