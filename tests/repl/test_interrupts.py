@@ -1,4 +1,4 @@
-"""What Ctrl-C interrupts at the moment."""
+"""What Ctrl-C interrupts: an open question, or the run around it."""
 
 import asyncio
 import os

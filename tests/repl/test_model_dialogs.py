@@ -111,7 +111,7 @@ async def test_approved_plan_names_the_permission_mode_to_continue_in() -> None:
 
 
 async def test_refused_plan_returns_the_typed_text_as_the_wanted_change() -> None:
-    """No, Ctrl-C and a closed terminal give no text."""
+    """Answering no, Ctrl-C or a closed terminal gives no text."""
     for answer in ("n", KeyboardInterrupt, EOFError):
         dialogs, _ = asked(answer)
         assert await dialogs.decide_plan("x") == PlanRefused()

@@ -44,7 +44,7 @@ def test_prompt_is_shown_before_the_program_has_loaded() -> None:
 
 
 def test_heavy_modules_are_not_imported_before_the_first_prompt() -> None:
-    """The way to `you> ` is short: `build` finds only the modules that the prompt needs."""
+    """When the program is built, only the modules that the prompt needs have been imported."""
     with NewTerminal() as terminal:
         terminal.until("logs: agent.log")
 

@@ -129,8 +129,8 @@ def test_screen_reader_mode_loses_no_line_entered_at_the_first_prompt() -> None:
     assert said_by_user(api.requests[-1].body) == ["go"]
 
 
-def test_dumb_terminal_shows_only_the_plain_prompt() -> None:
-    """It could not be erased again: the plain prompt comes first, and a second one would follow."""
+def test_dumb_terminal_shows_no_first_prompt() -> None:
+    """It could not be erased there, and would be left above the two rows of the plain prompt."""
     with serve_in_thread() as api, gated(api, TERM="dumb") as terminal:
         go_on()
         terminal.until("tools: ")

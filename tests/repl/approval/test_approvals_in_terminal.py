@@ -1,4 +1,4 @@
-"""Questions about tools, asked and answered in a real terminal."""
+"""Approval questions, asked and answered in a real terminal."""
 
 import os
 import signal

@@ -6,7 +6,7 @@ from tests.repl.conversation import said
 
 
 def test_agents_command_lists_subagents_with_their_state() -> None:
-    """On a pipe one record a line; escapes in a task are shown, not obeyed."""
+    """On a pipe, one record per line; escapes in a task are shown, not obeyed."""
     assert said("/agents") == [
         "1  agent explore (find \\x1b[31mit)  read a.py · 9 s",
         "2  agent plan (plan it)  ended after 3 s",

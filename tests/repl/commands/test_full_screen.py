@@ -72,7 +72,7 @@ def test_full_screen_program_is_detected_by_its_command(command: str) -> None:
     ],
 )
 def test_ordinary_command_is_not_taken_for_a_full_screen_program(command: str) -> None:
-    """Their output is shown between the other rows, and offered to the model."""
+    """Its output is shown between the other rows, and offered to the model."""
     assert not needs_terminal(command, {})
 
 

@@ -15,7 +15,7 @@ from tests.repl.scripted_app import Application
 
 
 def test_jobs_command_lists_background_commands_with_their_state() -> None:
-    """On a pipe one record a line; escapes in a command are shown, not obeyed."""
+    """On a pipe, one record per line; escapes in a command are shown, not obeyed."""
     assert said("/jobs") == [
         "1  running for 12 s  npm run \\x1b[31mdev",
         "2  exit 2 after 3 s, another conversation's  make",

@@ -67,7 +67,7 @@ def test_help_with_a_name_describes_that_command_in_full() -> None:
 
 
 def test_custom_command_is_sent_as_a_prompt() -> None:
-    """The first of a name wins; the text after it is its argument, on any number of lines."""
+    """Of two with the same name the first wins; the text after it may span several lines."""
     out, shown = converse("/review the\nlast  change", "/team:broken")
 
     assert out == "You said 'review the\\nlast  change' to model-1.\n"
@@ -234,7 +234,7 @@ def test_undo_reports_what_was_reverted_and_what_was_not() -> None:
 
 
 def test_shell_command_output_goes_to_the_model_with_the_next_prompt() -> None:
-    """Output of a command with !! does not; on a pipe such a line is a prompt."""
+    """With !! it does not; on a pipe, a line that begins with ! is an ordinary prompt."""
     out, shown = converse("!echo hi; exit 3", "!!echo no", "so", "and", answers=("y",))
 
     assert shown == ["hi", "[exit code 3]", "no"]
@@ -401,7 +401,7 @@ def test_fork_entries_are_offered_for_completion() -> None:
 def test_rewind_restores_code_and_conversation_in_one_step(
     choice: str, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can restore only one of them; it asks only if files changed since."""
+    """It can also restore just one of them; the question comes only if files changed since."""
     monkeypatch.setenv("FILES", "1")
 
     _, beside = converse("one", "two", "/rewind", answers=("1", choice))

@@ -154,8 +154,8 @@ def test_question_shows_the_waiting_text_at_once() -> None:
 
 
 def test_adjacent_pieces_of_a_text_are_joined() -> None:
-    """A frame of a fast answer has dozens; a piece costs as much as all of them. At most 1,000
-    characters at once, so that keys are handled between them.
+    """A frame of a fast answer has dozens, and each costs as much as all of them. At most 1,000
+    characters are shown at once, so that keys are handled in between.
     """
     waiting, _ = backlog()
     other = MessageUpdate(lambda: AssistantMessage(()), TextDelta(1, "other"))

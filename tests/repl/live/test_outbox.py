@@ -40,7 +40,7 @@ class Waiting:
 async def test_messages_typed_after_an_image_wait_until_the_image_is_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They keep their order, and the event loop runs on: it is what releases the image."""
+    """They keep their order; the event loop, which releases the image, is not blocked."""
     waiting = Waiting(monkeypatch)
     waiting.outbox.put(f"see {waiting.mark}", follow_up=False)
     first = asyncio.ensure_future(waiting.outbox.hand_over())

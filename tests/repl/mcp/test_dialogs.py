@@ -111,7 +111,7 @@ async def test_form_is_filled_in_field_by_field_and_reviewed_before_sending() ->
 
 
 async def test_form_can_be_declined_cancelled_or_filled_in_again() -> None:
-    """The server gets a different answer for each; until then nothing typed is sent."""
+    """The server can tell declined from cancelled; nothing typed is sent before the final yes."""
     two = form(name=NAME, age=AGE)
 
     assert await asked("x", "n")[0].fill_form(two) == Filled("decline")

@@ -53,7 +53,7 @@ def test_edit_of_part_of_a_mark_removes_the_whole_mark() -> None:
     assert known.healed(before, f"see X{MARK[5:]} now") == ("see X now", 5)
 
 
-def test_edit_that_touches_no_mark_changes_nothing_else() -> None:
+def test_edit_that_splits_no_mark_is_left_alone() -> None:
     """Typing around one, removing it whole, undoing a change, and unknown marks."""
     known = marks()
     known.shortened("\n" * 4_999)

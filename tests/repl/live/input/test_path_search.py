@@ -78,7 +78,7 @@ def test_typing_a_word_key_by_key_finds_the_same_as_the_whole_word(word: str) ->
 
 
 def test_search_of_50_000_paths_is_fast_enough_to_go_unnoticed() -> None:
-    """S6: the bar is 30 ms a key on a quiet machine; here, relative to one plain pass."""
+    """S6: the limit is 30 ms per key on a quiet machine; here, relative to one plain pass."""
     paths = [f"packages/part-{n % 97}/source/module_{n}/component_{n}.py" for n in range(50_000)]
     search = PathSearch(paths)
     search.best("x")
