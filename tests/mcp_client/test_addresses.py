@@ -55,21 +55,23 @@ async def test_a_server_of_the_internet_leads_nowhere_inside(host: str) -> None:
         ("http://intranet/mcp", "", "http://intranet/token"),
     ],
 )
-async def test_public_named_and_equally_private_addresses_may_be_asked(
+async def test_public_configured_and_equally_private_addresses_are_allowed(
     server: str, issuer: str, asked: str
 ) -> None:
     """A server in the user's network signs in there; an unknown name fails by itself."""
     await addresses(server, issuer).check(httpx2.Request("GET", asked))
 
 
-async def test_the_systems_own_names_are_looked_up() -> None:
+async def test_host_names_are_looked_up_by_the_system_resolver() -> None:
     """A server on this machine may use any name of this machine."""
     here = Addresses(ServerConfig(name="web", transport="http", url="http://127.0.0.1:1/mcp"))
 
     await here.check(httpx2.Request("GET", "http://localhost:2/token"))
 
 
-async def test_a_redirect_to_the_inside_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_redirect_into_the_internal_network_is_not_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Threat 18: the second request is never sent."""
     sent: list[str] = []
 

@@ -12,7 +12,7 @@ from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 
 
-async def test_what_a_server_logs_is_in_our_log_and_never_on_the_screen(
+async def test_log_messages_of_a_server_go_to_our_log_and_never_to_the_screen(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """However severe: warnings of ours are printed, with the usual settings."""

@@ -81,7 +81,7 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
         ),
     ],
 )
-async def test_a_call_that_goes_wrong_tells_the_model_what_happened(
+async def test_failed_call_returns_an_error_that_says_what_happened(
     raw_server: "RawServer", call: "Call", reply: Json, text: str
 ) -> None:
     """S1-42: an error result, never an exception; and the connection stays usable."""
@@ -96,7 +96,7 @@ async def test_a_call_that_goes_wrong_tells_the_model_what_happened(
         assert (after.text, after.is_error) == ("answered", False)
 
 
-async def test_a_page_a_call_needs_is_shown_to_the_user(
+async def test_url_required_by_a_call_is_shown_to_the_user(
     raw_server: "RawServer", call: "Call"
 ) -> None:
     """The older way of asking: the call fails, and is repeated after the visit."""
@@ -118,7 +118,7 @@ async def test_a_page_a_call_needs_is_shown_to_the_user(
     assert "open in the user's browser now: ask whether they are done; then call" in failed.text
 
 
-async def test_a_result_that_breaks_its_own_schema_is_an_error(
+async def test_result_that_violates_its_own_output_schema_is_an_error(
     raw_server: "RawServer", call: "Call"
 ) -> None:
     tool: Json = {
@@ -141,7 +141,9 @@ async def test_a_result_that_breaks_its_own_schema_is_an_error(
         )
 
 
-async def test_structured_content_stands_in_for_text(raw_server: "RawServer", call: "Call") -> None:
+async def test_structured_content_is_used_if_there_is_no_text(
+    raw_server: "RawServer", call: "Call"
+) -> None:
     async with McpServers(os.environ) as servers:
         servers.start([raw_server()])
         await servers.wait_started(LIMIT_S)
@@ -153,7 +155,9 @@ async def test_structured_content_stands_in_for_text(raw_server: "RawServer", ca
         assert outcome.content == (text_block('{"größe": 3}'),)
 
 
-async def test_silence_ends_a_call(raw_server: "RawServer", call: "Call", tmp_path: Path) -> None:
+async def test_silent_call_is_cancelled_after_the_idle_limit(
+    raw_server: "RawServer", call: "Call", tmp_path: Path
+) -> None:
     """The server is told to stop, and the next call works."""
     record = tmp_path / "record"
     async with McpServers(os.environ) as servers:
@@ -214,7 +218,7 @@ async def test_a_cancel_reaches_the_server(
         assert (await call(servers, "mcp__raw__reply")).text == "answered"
 
 
-async def test_other_kinds_of_content_reach_the_model(
+async def test_images_links_and_resources_reach_the_model(
     sdk_server: ServerConfig, call: "Call"
 ) -> None:
     async with McpServers(os.environ) as servers:

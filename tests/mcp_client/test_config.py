@@ -3,7 +3,7 @@
 from agent_cli.mcp_client import ServerConfig
 
 
-def test_child_processes_begin_with_the_old_handshake_unless_told_otherwise() -> None:
+def test_stdio_servers_use_the_legacy_handshake_by_default() -> None:
     """Many stdio servers hang or die on a request of the newest revision."""
     assert ServerConfig(name="a", command="x").negotiation == "legacy"
     assert ServerConfig(name="a", command="x", protocol="auto").negotiation == "auto"

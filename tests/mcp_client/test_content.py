@@ -48,7 +48,7 @@ def unknown(media_type: str, size: str) -> Block:
         ),
     ],
 )
-def test_every_kind_of_content_becomes_what_the_api_accepts(
+def test_every_kind_of_content_becomes_blocks_the_api_accepts(
     part: dict[str, Json], blocks: list[Block]
 ) -> None:
     """One block the API refuses would make every later request of the session fail."""
@@ -57,7 +57,7 @@ def test_every_kind_of_content_becomes_what_the_api_accepts(
     assert tool_result(result) == ToolResult(tuple(blocks))
 
 
-def test_an_empty_result_says_so() -> None:
+def test_empty_tool_result_says_that_nothing_was_returned() -> None:
     """The API refuses an empty text block."""
     empty: Json = [{"type": "text", "text": " \n"}]
     result = CallToolResult.model_validate({"content": empty, "isError": True}, by_name=False)

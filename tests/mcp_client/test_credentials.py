@@ -32,7 +32,7 @@ class FakeKeyring:
 
 
 @pytest.mark.parametrize("kind", ["file", "memory", "keyring"])
-def test_what_is_kept_is_found_until_it_is_deleted(kind: str, tmp_path: Path) -> None:
+def test_stored_credentials_are_found_until_deleted(kind: str, tmp_path: Path) -> None:
     places: dict[str, Credentials] = {
         "file": FileCredentials(tmp_path / "kept"),
         "memory": MemoryCredentials(),
@@ -47,7 +47,7 @@ def test_what_is_kept_is_found_until_it_is_deleted(kind: str, tmp_path: Path) ->
     assert (place.read("https://a/mcp"), place.read("https://b/mcp")) == (None, "two")
 
 
-def test_files_are_readable_by_the_user_alone(tmp_path: Path) -> None:
+def test_credential_files_are_readable_by_the_user_only(tmp_path: Path) -> None:
     FileCredentials(tmp_path / "kept").write("https://a/mcp", "secret")
 
     [file] = (tmp_path / "kept").iterdir()
@@ -55,14 +55,14 @@ def test_files_are_readable_by_the_user_alone(tmp_path: Path) -> None:
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_credentials_folder_is_a_settings_error(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("a file in the way")
 
     with pytest.raises(SettingsError, match="cannot be written"):
         FileCredentials(tmp_path / "kept").write("https://a", "x")
 
 
-def test_a_keyring_that_does_not_answer_is_one_sentence() -> None:
+def test_locked_keyring_is_a_settings_error() -> None:
     """It may be locked, or its service missing; neither may end the program."""
 
     class Locked(FakeKeyring):
@@ -77,7 +77,7 @@ def test_a_keyring_that_does_not_answer_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(("priority", "in_keyring"), [(5, True), (0, False)])
-def test_the_keyring_is_used_when_there_is_one_that_works(
+def test_credentials_go_to_the_keyring_only_if_it_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, priority: float, in_keyring: bool
 ) -> None:
     """The package may be installed on a machine without a keyring service."""
@@ -92,7 +92,7 @@ def test_the_keyring_is_used_when_there_is_one_that_works(
     assert (tmp_path / "kept").exists() is not in_keyring
 
 
-def test_without_the_package_files_are_used(
+def test_credentials_go_to_files_without_the_keyring_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)

@@ -40,7 +40,7 @@ async def find(offered: tuple[Tool, ...], query: str, state: dict[str, Json]) ->
     return result.text
 
 
-def test_within_the_budget_all_tools_are_offered() -> None:
+def test_all_tools_are_offered_within_the_token_budget() -> None:
     """And without a budget."""
     enough = sum(map(tool_tokens, TOOLS))
 
@@ -48,7 +48,7 @@ def test_within_the_budget_all_tools_are_offered() -> None:
     assert Deferral(0).offered(TOOLS, {}) == TOOLS
 
 
-async def test_beyond_it_a_search_offers_what_it_finds_from_then_on() -> None:
+async def test_tools_over_the_token_budget_are_offered_once_a_search_finds_them() -> None:
     """With the full schema, so that the model does not guess; the state outlives the program."""
     state: dict[str, Json] = {}
     deferral = Deferral(1)
@@ -63,7 +63,7 @@ async def test_beyond_it_a_search_offers_what_it_finds_from_then_on() -> None:
     assert names(Deferral(1).offered(TOOLS, state)) == names(second)
 
 
-def test_what_is_always_wanted_is_neither_deferred_nor_counted() -> None:
+def test_always_loaded_tools_are_neither_deferred_nor_counted() -> None:
     deferral = Deferral(sum(map(tool_tokens, TOOLS[:2])))
     mail = TOOLS[2].name
 
@@ -72,7 +72,7 @@ def test_what_is_always_wanted_is_neither_deferred_nor_counted() -> None:
     assert names(Deferral(1).offered(TOOLS, {}, always={mail})) == [SEARCH_TOOL, mail]
 
 
-async def test_the_best_come_first_and_found_ones_are_not_found_again() -> None:
+async def test_tool_search_ranks_best_matches_first_and_skips_found_tools() -> None:
     state: dict[str, Json] = {}
     deferral = Deferral(1)
     said = await find(deferral.offered(TOOLS, state), "commits", state)
@@ -87,7 +87,7 @@ async def test_the_best_come_first_and_found_ones_are_not_found_again() -> None:
     assert again == "Nothing fits. Names of all further tools: mcp__mail__send"
 
 
-def test_the_search_tool_keeps_its_place_with_any_found_tools() -> None:
+def test_search_tool_keeps_its_position_when_tools_are_found() -> None:
     """Prompt caches need a stable order."""
     state: dict[str, Json] = {"mcp_found_tools": ["mcp__mail__send", "gone", 7]}
 

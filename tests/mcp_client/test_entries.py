@@ -21,7 +21,7 @@ def write(path: Path, servers: object) -> Path:
     return path
 
 
-def test_a_file_as_claude_code_writes_it_is_understood(tmp_path: Path) -> None:
+def test_claude_code_server_file_is_read_with_all_its_keys(tmp_path: Path) -> None:
     """S1-42: all keys, all transports, variables with and without a default."""
     path = write(
         tmp_path / ".mcp.json",
@@ -67,7 +67,7 @@ def test_a_file_as_claude_code_writes_it_is_understood(tmp_path: Path) -> None:
     )
 
 
-def test_one_wrong_server_does_not_cost_the_others(tmp_path: Path) -> None:
+def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None:
     """Each problem names the file, the server, the key and the remedy."""
     path = write(
         tmp_path / ".mcp.json",
@@ -105,7 +105,7 @@ def test_one_wrong_server_does_not_cost_the_others(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_does_not_exist_has_no_servers(tmp_path: Path) -> None:
+def test_missing_server_file_has_no_servers(tmp_path: Path) -> None:
     assert read_config_file(tmp_path / ".mcp.json", {}) == ConfigFile()
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_does_not_exist_has_no_servers(tmp_path: Path) -> None:
         (b"[" * 100_000, "is nested too deeply"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_where(
+def test_malformed_server_file_error_says_where(
     tmp_path: Path, content: bytes, complaint: str
 ) -> None:
     path = tmp_path / ".mcp.json"
@@ -132,12 +132,12 @@ def test_a_file_that_cannot_be_read_says_where(
     assert complaint in str(caught.value)
 
 
-def test_a_directory_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+def test_directory_in_place_of_the_server_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
         read_config_file(tmp_path, {})
 
 
-def test_an_entry_of_our_settings_becomes_a_server_too() -> None:
+def test_server_entry_in_our_settings_follows_the_same_rules() -> None:
     """The same rules, without a file; a problem then names only the server."""
     entry = {"transport": "stdio", "command": "x", "protocol": "auto", "startup_timeout_s": 3}
 
@@ -149,7 +149,7 @@ def test_an_entry_of_our_settings_becomes_a_server_too() -> None:
     )
 
 
-def test_servers_do_not_get_our_credentials_unless_they_are_named() -> None:
+def test_server_environment_has_our_credentials_only_if_named() -> None:
     inherited = {
         "PATH": "/bin",
         "HTTPS_PROXY": "http://proxy",
@@ -167,8 +167,8 @@ def test_servers_do_not_get_our_credentials_unless_they_are_named() -> None:
     }
 
 
-def test_a_sign_in_and_lists_of_tools_are_read_in_both_spellings(tmp_path: Path) -> None:
-    """Claude Code's and Gemini's keys beside ours; variables are expanded, the key file is read."""
+def test_oauth_and_tool_lists_are_read_in_both_spellings(tmp_path: Path) -> None:
+    """Claude Code's and Gemini's keys, and ours; variables are expanded, the key file is read."""
     (tmp_path / "key.pem").write_text("PEM")
     entry: dict[str, object] = {
         "url": "https://x/mcp",
@@ -198,7 +198,7 @@ def test_a_sign_in_and_lists_of_tools_are_read_in_both_spellings(tmp_path: Path)
     )
 
 
-def test_a_key_that_cannot_be_read_is_the_servers_problem() -> None:
+def test_unreadable_client_key_is_a_problem_of_that_server() -> None:
     entry = {"url": "https://x/mcp", "oauth": {"client_key_file": "/nowhere.pem"}}
 
     found = server_config("web", entry, {})
@@ -207,7 +207,7 @@ def test_a_key_that_cannot_be_read_is_the_servers_problem() -> None:
     assert "the client's key /nowhere.pem cannot be read" in found.reason
 
 
-def test_a_server_that_is_off_needs_nothing() -> None:
+def test_disabled_server_may_use_unset_variables() -> None:
     """Its variables are needed once it is switched on, not at every start."""
     entry = {"command": "x", "env": {"T": "${NOT_SET}"}, "disabled": True}
 
@@ -218,7 +218,7 @@ def test_a_server_that_is_off_needs_nothing() -> None:
     assert "${NOT_SET}, which is not set" in off.problem
 
 
-def test_what_people_write_for_texts_is_taken_for_them() -> None:
+def test_numbers_booleans_and_null_are_accepted_as_strings() -> None:
     """A port, a flag, and null for nothing, as other programs read them."""
     entry = {
         "command": "x",
@@ -234,7 +234,7 @@ def test_what_people_write_for_texts_is_taken_for_them() -> None:
     assert config.env == {"PORT": "8080", "RATE": "0.5", "DEBUG": "true"}
 
 
-def test_comments_are_read_over(tmp_path: Path) -> None:
+def test_comments_in_a_server_file_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / ".mcp.json"
     file.write_text('{// mine\n"mcpServers": {"a": {"command": "x"},}}')
 

@@ -1,4 +1,4 @@
-"""Server features and requests beside tools, over real connections to an SDK server."""
+"""Server features and requests other than tools, over real connections to an SDK server."""
 
 import asyncio
 import os
@@ -56,7 +56,7 @@ def running(full_server: HttpServer) -> Running:
     return connected
 
 
-async def test_a_question_is_answered_with_what_the_user_said_and_the_defaults(
+async def test_elicitation_answer_combines_user_input_and_defaults(
     running: Running,
     call: "Call",
 ) -> None:
@@ -77,7 +77,7 @@ async def test_a_question_is_answered_with_what_the_user_said_and_the_defaults(
 @pytest.mark.parametrize(
     "answer", [ElicitationAnswer("decline"), ElicitationAnswer("accept", {"count": "many"})]
 )
-async def test_an_answer_that_does_not_fit_the_form_declines(
+async def test_declined_or_invalid_elicitation_answer_is_sent_as_decline(
     running: Running, call: "Call", answer: ElicitationAnswer
 ) -> None:
     """A server never gets values that its form does not allow."""
@@ -89,14 +89,14 @@ async def test_an_answer_that_does_not_fit_the_form_declines(
         assert (await call(servers, "mcp__full__ask")).text == "decline: None"
 
 
-async def test_without_a_person_every_question_is_declined(running: Running, call: "Call") -> None:
+async def test_elicitation_without_a_user_is_declined(running: Running, call: "Call") -> None:
     """Headless: the tool continues without an answer, and so does the run."""
     async with running() as servers:
         assert (await call(servers, "mcp__full__ask")).text == "decline: None"
         assert (await call(servers, "mcp__full__ask_to_visit")).text == "decline"
 
 
-async def test_a_page_to_visit_is_shown_with_its_address(running: Running, call: "Call") -> None:
+async def test_url_elicitation_is_shown_with_its_address(running: Running, call: "Call") -> None:
     asked: list[Elicitation] = []
 
     async def answer(question: Elicitation) -> ElicitationAnswer:
@@ -109,7 +109,7 @@ async def test_a_page_to_visit_is_shown_with_its_address(running: Running, call:
     assert asked == [Elicitation(server="full", message="Please pay", url="https://pay.example/1")]
 
 
-async def test_the_clock_of_a_call_stands_still_while_the_user_thinks(
+async def test_call_timeout_is_paused_while_the_user_answers(
     running: Running, call: "Call"
 ) -> None:
     """A dialog inside a call is not a silent server."""
@@ -122,7 +122,9 @@ async def test_the_clock_of_a_call_stands_still_while_the_user_thinks(
         assert (await call(servers, "mcp__full__ask")).text == "decline: None"
 
 
-async def test_a_model_answers_a_server_through_the_host(running: Running, call: "Call") -> None:
+async def test_sampling_request_of_a_server_is_answered_by_the_host(
+    running: Running, call: "Call"
+) -> None:
     requests: list[SamplingRequest] = []
 
     async def sample(request: SamplingRequest) -> Sampled:
@@ -142,9 +144,7 @@ async def test_a_model_answers_a_server_through_the_host(running: Running, call:
     ]
 
 
-async def test_a_refused_sampling_is_an_error_the_server_reads(
-    running: Running, call: "Call"
-) -> None:
+async def test_refused_sampling_is_an_error_for_the_server(running: Running, call: "Call") -> None:
     async def refuse(_request: SamplingRequest) -> Sampled:
         raise ToolError("the user refused the request")
 
@@ -155,7 +155,7 @@ async def test_a_refused_sampling_is_an_error_the_server_reads(
     assert "the user refused the request" in result.text
 
 
-async def test_servers_learn_where_we_work(running: Running, call: "Call", tmp_path: Path) -> None:
+async def test_server_can_ask_for_our_roots(running: Running, call: "Call", tmp_path: Path) -> None:
     folders = [tmp_path, tmp_path / "more"]
     async with running(Host(roots=lambda: folders)) as servers:
         asked = await call(servers, "mcp__full__where")
@@ -163,7 +163,7 @@ async def test_servers_learn_where_we_work(running: Running, call: "Call", tmp_p
     assert asked.text == f"{tmp_path.as_uri()} {(tmp_path / 'more').as_uri()}"
 
 
-async def test_servers_are_told_that_there_is_one_more_directory(
+async def test_added_root_is_announced_to_servers(
     running: Running, call: "Call", tmp_path: Path
 ) -> None:
     """After /add-dir: a server that confines itself to the roots requests them again."""
@@ -196,17 +196,17 @@ async def test_new_tools_of_a_running_server_are_offered(
         assert (await call(servers, "mcp__full__grown")).text == "new"
 
 
-async def test_new_tools_are_noticed_with_the_newest_revision_too(
+async def test_new_tools_are_noticed_with_the_newest_protocol_revision(
     running: Running, call: "Call", until: Until
 ) -> None:
-    """G11: there the server announces it only on a stream that we opened."""
+    """G11: such a server announces them only on a stream that we opened."""
     async with running(protocol="auto") as servers:
         before = servers.tools()
         await call(servers, "mcp__full__grow", {"name": "grown_again"})
         await until(lambda: len(servers.tools()) > len(before))
 
 
-async def test_prompts_become_text_and_complete_their_arguments(
+async def test_server_prompts_are_fetched_and_their_arguments_completed(
     running: Running, until: Until
 ) -> None:
     async with running() as servers:
@@ -241,7 +241,7 @@ async def test_resources_are_listed_and_read(running: Running, until: Until) -> 
     assert blocks == (text_block("note://today:\nbuy milk"),)
 
 
-async def test_sound_is_saved_as_a_private_file_and_named(
+async def test_audio_result_is_saved_as_a_private_file_and_named(
     running: Running, call: "Call", tmp_path: Path
 ) -> None:
     """The model cannot hear; a person can."""
@@ -254,7 +254,7 @@ async def test_sound_is_saved_as_a_private_file_and_named(
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_servers_ping_is_answered_and_its_log_goes_to_ours(
+async def test_server_ping_is_answered_and_server_log_goes_to_our_log(
     running: Running, call: "Call", until: Until
 ) -> None:
     """Never to the screen, and without terminal control sequences."""
@@ -272,6 +272,6 @@ async def test_a_servers_ping_is_answered_and_its_log_goes_to_ours(
     )
 
 
-async def test_instructions_lose_hidden_characters(running: Running) -> None:
+async def test_hidden_characters_are_removed_from_server_instructions(running: Running) -> None:
     async with running() as servers:
         assert servers.instructions() == {"full": "Be kind."}

@@ -7,7 +7,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 
 
-def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
+def test_vs_code_file_with_comments_variables_and_inputs_is_read(tmp_path: Path) -> None:
     """Inputs asked of the user there are left out with a message, not written as nonsense."""
     file = tmp_path / "mcp.json"
     file.write_text(
@@ -32,7 +32,7 @@ def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
     assert found.problems == (f"key is left out: ${{input:token}} is not supported; {file}",)
 
 
-def test_what_cannot_be_taken_over_is_told(tmp_path: Path) -> None:
+def test_unsupported_keys_of_a_foreign_file_are_reported(tmp_path: Path) -> None:
     """Without it the server may start and fail much later."""
     file = tmp_path / ".claude.json"
     server = {"url": "https://x/mcp", "headersHelper": "./token", "oauth": {"clientId": "me"}}
@@ -51,7 +51,7 @@ def test_what_cannot_be_taken_over_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
+def test_codex_spellings_of_headers_and_limits_are_translated(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(
         """
@@ -84,8 +84,8 @@ def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
     }
 
 
-def test_claude_code_keeps_a_directorys_own_servers_with_the_users(tmp_path: Path) -> None:
-    """By default its servers apply to one directory, and take precedence there."""
+def test_claude_code_servers_of_this_directory_take_precedence(tmp_path: Path) -> None:
+    """In the same file, its servers apply to one directory by default."""
     here: Json = {"mcpServers": {"a": {"command": "here"}, "b": {"command": "b"}}}
     content: Json = {
         "mcpServers": {"a": {"command": "everywhere"}, "c": {"command": "c"}},
@@ -99,7 +99,7 @@ def test_claude_code_keeps_a_directorys_own_servers_with_the_users(tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", ["{", "\\", '{"a": 1} x'])
-def test_a_broken_file_is_a_sentence(tmp_path: Path, content: str) -> None:
+def test_broken_foreign_file_is_reported_in_one_sentence(tmp_path: Path, content: str) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(content)
 
@@ -109,13 +109,13 @@ def test_a_broken_file_is_a_sentence(tmp_path: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize("content", ['{"mcpServers": {"x": 1}}', "[]", '{"projects": {"/w": 1}}'])
-def test_a_file_without_servers_has_none(tmp_path: Path, content: str) -> None:
+def test_foreign_file_without_servers_has_no_entries(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
 
     assert read_foreign(tmp_path / "a.json", workspace=tmp_path).entries == {}
 
 
-def test_every_program_has_its_places(tmp_path: Path) -> None:
+def test_every_foreign_program_has_known_config_paths(tmp_path: Path) -> None:
     places = {
         program: foreign_files(program, home=tmp_path, workspace=tmp_path / "w", environment={})
         for program in PROGRAMS

@@ -16,7 +16,7 @@ FORM: dict[str, Json] = {
 }
 
 
-def test_every_kind_of_field_is_read() -> None:
+def test_every_kind_of_form_field_is_read() -> None:
     """The fields for front ends; titles lose characters that hide or reorder text."""
     assert form_fields(FORM) == (
         FormField(name="name", label="Name", kind="text", required=True, format="email"),
@@ -30,7 +30,7 @@ def test_every_kind_of_field_is_read() -> None:
     )
 
 
-def test_defaults_fill_what_was_left_out() -> None:
+def test_form_defaults_fill_omitted_fields() -> None:
     assert with_defaults(FORM, {"name": "a@b"}) == {"name": "a@b", "age": 30}
     assert with_defaults(FORM, {"age": 3}) == {"age": 3}
 
@@ -42,6 +42,6 @@ def test_an_answer_is_checked_against_the_form() -> None:
     assert "required" in form_fault(FORM, {})
 
 
-def test_a_form_that_is_none_has_no_fields() -> None:
+def test_malformed_form_has_no_fields() -> None:
     assert form_fields({"properties": [], "required": 1}) == ()
     assert form_fields({"properties": {"a": 1}}) == ()

@@ -41,11 +41,11 @@ def named(fate: str) -> set[str]:
     return {name for name, (its, _) in HOSTILE.items() if its == fate}
 
 
-def test_there_are_fifty() -> None:
+def test_there_are_fifty_hostile_schemas() -> None:
     assert len(HOSTILE) == 50
 
 
-async def test_what_cannot_be_sent_is_left_out_and_named(servers: McpServers) -> None:
+async def test_tools_with_unsendable_schemas_are_left_out_and_named(servers: McpServers) -> None:
     """If sent, one such schema would fail every prompt without naming its server."""
     [state] = servers.states()
     offered = {tool.name.removeprefix("mcp__raw__") for tool in servers.tools()}
@@ -58,7 +58,7 @@ async def test_what_cannot_be_sent_is_left_out_and_named(servers: McpServers) ->
         json.dumps(tool.spec.input_schema, allow_nan=False, ensure_ascii=False).encode()
 
 
-async def test_a_call_is_an_answer_and_the_calls_beside_it_run(servers: McpServers) -> None:
+async def test_hostile_schema_fails_its_own_call_and_no_parallel_call(servers: McpServers) -> None:
     """A bad reference or a catastrophic pattern costs its own call, and the model reads why."""
     names = [tool.name for tool in servers.tools()]
     uses = [tool_use(name, GIVEN, f"t{at}") for at, name in enumerate(names)]

@@ -32,12 +32,14 @@ def local(*arguments: str, is_silent: bool = False) -> ServerConfig:
     )
 
 
-def test_there_are_more_than_thirty() -> None:
+def test_there_are_more_than_thirty_hostile_streams() -> None:
     assert len(hostile_stdio.FATES) + len(hostile_http.FATES) > 30
 
 
 @pytest.mark.parametrize(("action", "fate"), hostile_stdio.FATES.items())
-async def test_a_stream_of_a_local_server(action: str, fate: str, call: "Call") -> None:
+async def test_hostile_stdio_stream_affects_only_its_own_call(
+    action: str, fate: str, call: "Call"
+) -> None:
     """The server is named whenever the call did not succeed."""
     async with McpServers(os.environ, restarts=AT_ONCE) as servers:
         servers.start([local(is_silent=fate.startswith("gave no sign"))])
@@ -62,7 +64,9 @@ async def test_a_stream_of_a_local_server(action: str, fate: str, call: "Call") 
         ("exit_in_the_middle", "it ended (exit code 3) before it was ready"),
     ],
 )
-async def test_a_stream_before_the_first_answer(action: str, reason: str) -> None:
+async def test_hostile_stdio_stream_before_the_handshake_is_survived_or_reported(
+    action: str, reason: str
+) -> None:
     """At once, not at the end of the startup timeout."""
     async with McpServers(os.environ) as servers, no_freeze():
         servers.start([local(action)])
@@ -75,7 +79,9 @@ async def test_a_stream_before_the_first_answer(action: str, reason: str) -> Non
 
 
 @pytest.mark.parametrize(("answer", "fate"), hostile_http.FATES.items())
-async def test_an_answer_over_http(answer: str, fate: str, call: "Call") -> None:
+async def test_hostile_http_answer_affects_only_its_own_call(
+    answer: str, fate: str, call: "Call"
+) -> None:
     """A status comes with a remedy; a lost session is restarted, as it must be."""
     with hostile_http.hostile_http() as url:
         config = ServerConfig(name="web", transport="http", url=url, protocol="legacy")

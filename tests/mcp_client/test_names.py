@@ -10,11 +10,11 @@ from agent_cli.mcp_client.names import is_of_server, public_name
 ANY_NAME = st.text(max_size=90)
 
 
-def test_ordinary_names_are_kept_as_they_are() -> None:
+def test_ordinary_tool_names_are_kept() -> None:
     assert public_name("github", "create_issue") == "mcp__github__create_issue"
 
 
-def test_a_name_that_had_to_change_ends_in_a_hash() -> None:
+def test_changed_tool_name_ends_in_a_hash() -> None:
     """S1c-7: spaces, dots and other scripts do not reach the API; neither do 65 characters."""
     assert public_name("my server", "a.b") == "mcp__my_server__a_b_9528fd57"
     assert public_name("日本", "検索") == "mcp_________73b2f554"
@@ -22,18 +22,18 @@ def test_a_name_that_had_to_change_ends_in_a_hash() -> None:
 
 
 @given(ANY_NAME, ANY_NAME)
-def test_every_name_is_valid_for_the_api(server: str, tool: str) -> None:
+def test_every_public_tool_name_is_valid_for_the_api(server: str, tool: str) -> None:
     """S1c-7: one invalid name would make every request of the session fail."""
     assert re.fullmatch(r"mcp__[a-zA-Z0-9_-]{1,59}", public_name(server, tool))
 
 
 @given(st.lists(st.tuples(ANY_NAME, ANY_NAME), unique=True, max_size=8))
-def test_different_tools_have_different_names(pairs: list[tuple[str, str]]) -> None:
+def test_different_tools_have_different_public_names(pairs: list[tuple[str, str]]) -> None:
     """S1c-7: whatever the characters and lengths."""
     assert len({public_name(*pair) for pair in pairs}) == len(pairs)
 
 
-def test_underscores_never_make_two_tools_one() -> None:
+def test_underscores_never_make_two_public_names_equal() -> None:
     """S1c-7: "a__b" + "c" and "a" + "b__c" look alike once joined; every short pair is tried."""
     parts = ["".join(letters) for size in range(5) for letters in product("a_", repeat=size)]
     pairs = list(product(parts, parts))
@@ -42,11 +42,11 @@ def test_underscores_never_make_two_tools_one() -> None:
 
 
 @given(ANY_NAME, ANY_NAME)
-def test_a_public_name_tells_whether_a_server_may_have_the_tool(server: str, tool: str) -> None:
+def test_public_name_matches_its_own_server(server: str, tool: str) -> None:
     """A definition names servers as the user wrote them, however long and in any characters."""
     assert is_of_server(public_name(server, tool), server)
 
 
 @pytest.mark.parametrize("server", ["git", "github2", "hub", ""])
-def test_a_public_name_is_not_of_another_server(server: str) -> None:
+def test_public_name_does_not_match_another_server(server: str) -> None:
     assert not is_of_server("mcp__github__issues", server)

@@ -1,4 +1,4 @@
-"""Signing in to HTTP servers, against a server that requires it; a plain request is the browser."""
+"""Signing in to an HTTP server that requires it; a plain HTTP request plays the browser."""
 
 import asyncio
 import json
@@ -51,8 +51,8 @@ def config_of(web: SignInServer) -> ServerConfig:
     return ServerConfig(name="web", transport="http", url=web.url, protocol="legacy")
 
 
-async def test_no_page_is_opened_by_itself(web: SignInServer, host: Host) -> None:
-    """And nothing is registered: the user may not want this server at all."""
+async def test_sign_in_page_is_never_opened_unasked(web: SignInServer, host: Host) -> None:
+    """Nothing is registered either: the user may not want this server at all."""
     async with running(config_of(web), host) as servers:
         [state] = servers.states()
 
@@ -99,8 +99,10 @@ async def test_an_expired_token_is_refreshed_without_a_browser(
     assert set(web.log) == {"token:refresh_token"}
 
 
-async def test_the_browser_may_come_back_by_itself(web: SignInServer, host: Host) -> None:
-    """The listener takes the code; a stranger's request beside it changes nothing."""
+async def test_browser_redirect_to_the_listener_completes_the_sign_in(
+    web: SignInServer, host: Host
+) -> None:
+    """The listener takes the code; a stranger's request changes nothing."""
     pages: list[int] = []
 
     async def visit(url: str) -> None:
@@ -118,7 +120,9 @@ async def test_the_browser_may_come_back_by_itself(web: SignInServer, host: Host
     assert web.redirects[0].startswith("http://localhost:")
 
 
-async def test_a_refused_sign_in_is_one_sentence(web: SignInServer, host: Host) -> None:
+async def test_refused_sign_in_is_reported_with_the_servers_reason(
+    web: SignInServer, host: Host
+) -> None:
     """The page opens once, and the server's reason is shown."""
     web.refuses = True
     async with running(config_of(web), host) as servers:
@@ -129,7 +133,7 @@ async def test_a_refused_sign_in_is_one_sentence(web: SignInServer, host: Host) 
     assert web.log.count("authorize") == 1
 
 
-async def test_a_lost_sign_in_costs_a_call_and_not_the_connection(
+async def test_lost_sign_in_fails_the_call_and_opens_no_browser(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
     """No sign-in was requested during a run, so no browser opens."""
@@ -156,7 +160,7 @@ async def test_a_logout_forgets_the_sign_in(web: SignInServer, host: Host, tmp_p
     assert list((tmp_path / "credentials").iterdir()) == []
 
 
-async def test_a_configured_authorization_header_is_used_as_it_is(
+async def test_configured_authorization_header_is_never_replaced_by_a_sign_in(
     web: SignInServer, host: Host
 ) -> None:
     """A wrong token is the user's to correct; no page opens instead."""
@@ -182,15 +186,15 @@ async def test_a_local_server_has_no_sign_in(raw_server: "RawServer", host: Host
             await servers.logout("web")
 
 
-async def test_a_damaged_record_counts_as_none(web: SignInServer, tmp_path: Path) -> None:
+async def test_damaged_credentials_count_as_no_sign_in(web: SignInServer, tmp_path: Path) -> None:
     credentials = FileCredentials(tmp_path)
     await asyncio.to_thread(credentials.write, web.url, json.dumps({"tokens": 7}))
     async with running(config_of(web), Host(credentials=credentials)) as servers:
         assert servers.states()[0].needs_sign_in
 
 
-async def test_a_locked_keyring_costs_the_sign_in_and_not_the_program(web: SignInServer) -> None:
-    """The server may need none; one that needs it says so."""
+async def test_locked_keyring_counts_as_no_sign_in(web: SignInServer) -> None:
+    """The program goes on: a server may need no sign-in, and one that does says so."""
 
     class Locked(MemoryCredentials):
         def read(self, url: str) -> str | None:
@@ -200,10 +204,10 @@ async def test_a_locked_keyring_costs_the_sign_in_and_not_the_program(web: SignI
         assert servers.states()[0].needs_sign_in
 
 
-async def test_a_token_that_ends_early_is_renewed_in_mid_run(
+async def test_token_of_unknown_lifetime_is_refreshed_during_a_run(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
-    """Without `expires_in` its end is unknown; a refresh token solves that."""
+    """Its server sends no `expires_in`, but a refresh token."""
     web.lasts_s = None
     async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
@@ -215,7 +219,7 @@ async def test_a_token_that_ends_early_is_renewed_in_mid_run(
     assert web.log == ["401", "token:refresh_token"]
 
 
-async def test_a_refresh_that_cannot_be_had_now_is_no_lost_sign_in(
+async def test_failed_token_refresh_does_not_lose_the_sign_in(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
     """Another sign-in would fail as well, and the refresh token is still valid."""
@@ -247,7 +251,7 @@ async def test_a_server_without_pkce_is_refused(web: SignInServer, host: Host) -
 
 
 @pytest.mark.parametrize("nonce", ["", "nonce-1"])
-async def test_tokens_are_bound_to_a_key_where_that_is_offered(
+async def test_tokens_are_bound_to_a_key_if_the_server_offers_dpop(
     web: SignInServer, host: Host, call: "Call", nonce: str
 ) -> None:
     """RFC 9449: a new proof with each request, with the server's nonce; the key is kept."""
@@ -264,7 +268,7 @@ async def test_tokens_are_bound_to_a_key_where_that_is_offered(
     assert ("nonce" in web.log) == bool(nonce)
 
 
-async def test_a_workload_shows_the_token_of_its_platform(
+async def test_jwt_bearer_grant_sends_the_token_of_the_platform(
     web: SignInServer, host: Host, tmp_path: Path
 ) -> None:
     """RFC 7523: read again for each token, as the platform renews the file."""
@@ -286,7 +290,7 @@ async def test_a_workload_shows_the_token_of_its_platform(
     )
 
 
-async def test_a_companys_identity_provider_signs_the_user_in(
+async def test_token_exchange_signs_in_through_the_identity_provider(
     web: SignInServer, host: Host, tmp_path: Path
 ) -> None:
     """SEP-990: the identity token goes to the provider only, its answer to one server."""
@@ -312,10 +316,10 @@ async def test_a_companys_identity_provider_signs_the_user_in(
     assert "id-token" not in grant.values()
 
 
-async def test_an_assertion_is_for_the_configured_server_only(
+async def test_assertion_is_sent_to_the_configured_issuer_only(
     web: SignInServer, host: Host, tmp_path: Path
 ) -> None:
-    """An MCP server must not choose who gets it."""
+    """An MCP server must not choose who gets the assertion."""
     token = tmp_path / "token"
     token.write_text("workload-jwt")
     oauth = OAuth(

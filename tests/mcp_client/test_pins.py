@@ -38,7 +38,7 @@ async def started(config: ServerConfig, host: Host, call: "Call | None" = None) 
         return [tool.name for tool in servers.tools()]
 
 
-async def test_a_tool_that_changed_after_its_approval_is_withheld_with_the_difference(
+async def test_tool_changed_after_its_approval_is_withheld_with_a_diff(
     raw_server: "RawServer", call: "Call", tmp_path: Path
 ) -> None:
     """Approved once as harmless, it could later say anything to the model."""
@@ -64,7 +64,7 @@ async def test_a_tool_that_changed_after_its_approval_is_withheld_with_the_diffe
     assert await started(config, host) == approved
 
 
-async def test_instructions_that_changed_are_withheld_like_a_tool(
+async def test_changed_server_instructions_are_withheld_until_approved(
     raw_server: "RawServer", call: "Call", tmp_path: Path
 ) -> None:
     """The model reads them first; calls of the tools continue, and do not approve them."""
@@ -91,7 +91,9 @@ async def test_instructions_that_changed_are_withheld_like_a_tool(
         assert (servers.instructions(), servers.changes()) == (approved, {})
 
 
-async def test_an_unused_tool_may_change(raw_server: "RawServer", tmp_path: Path) -> None:
+async def test_tool_that_was_never_called_may_change(
+    raw_server: "RawServer", tmp_path: Path
+) -> None:
     """Nothing was approved yet, so there is no question."""
     host = Host(pins=Pins(tmp_path / "pins.json"))
     config = raw_server(listing("Answer."))
@@ -116,7 +118,7 @@ async def test_damaged_pins_stop_the_server_and_say_what_to_do(
     assert f"{pins} is damaged; delete it, then approve all tools again" in state.reason
 
 
-def test_another_program_of_the_same_name_is_another_server(tmp_path: Path) -> None:
+def test_pins_do_not_hold_for_another_command_of_the_same_name(tmp_path: Path) -> None:
     """An approval of one project's "db" does not hold for another's."""
     pins = Pins(tmp_path / "pins.json")
     one = ServerConfig(name="db", command="one")
@@ -127,7 +129,7 @@ def test_another_program_of_the_same_name_is_another_server(tmp_path: Path) -> N
     assert (tmp_path / "pins.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_tools_pinned_side_by_side_are_all_pinned(tmp_path: Path) -> None:
+def test_tools_pinned_concurrently_are_all_pinned(tmp_path: Path) -> None:
     """Concurrent read-only calls must all be pinned; a lost pin hides a later change."""
     pins, one = Pins(tmp_path / "pins.json"), ServerConfig(name="db", command="one")
     names = [f"tool{number}" for number in range(40)]
@@ -137,14 +139,14 @@ def test_tools_pinned_side_by_side_are_all_pinned(tmp_path: Path) -> None:
     assert sorted(pins.of_server(one)) == sorted(names)
 
 
-def test_pins_that_are_no_json_are_an_error(tmp_path: Path) -> None:
+def test_pins_file_that_is_not_json_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "pins.json").write_text("{")
 
     with pytest.raises(SettingsError, match="is damaged"):
         Pins(tmp_path / "pins.json").of_server(ServerConfig(name="db", command="x"))
 
 
-async def test_a_tool_that_says_it_only_reads_is_vouched_for_by_a_person(
+async def test_read_only_hint_counts_only_after_a_users_approval(
     raw_server: "RawServer", tmp_path: Path
 ) -> None:
     """Threat 6: its author's claim is no permission; an approval holds while it is unchanged.

@@ -71,7 +71,9 @@ async def test_a_stdio_servers_tools_appear_and_can_be_called(
     ]
 
 
-async def test_a_server_inherits_what_is_harmless(sdk_server: ServerConfig, call: "Call") -> None:
+async def test_server_inherits_only_harmless_variables(
+    sdk_server: ServerConfig, call: "Call"
+) -> None:
     """Threat 8: no key of ours or of others, no variable that changes its interpreter's start."""
     harmless = {"HTTPS_PROXY": "http://a", "http_proxy": "http://b", "LC_TIME": "C"}
     others = {
@@ -127,7 +129,7 @@ async def test_good_servers_are_ready_while_others_hang_or_crash(raw_server: "Ra
     }
 
 
-async def test_the_warning_holds_the_last_lines_of_stderr_only(raw_server: "RawServer") -> None:
+async def test_start_failure_quotes_only_the_last_lines_of_stderr(raw_server: "RawServer") -> None:
     """Not the whole log, and without terminal control sequences."""
     noise = "noise\n" * 10_000 + "Traceback\n\x1b[31mfatal:\x1b[0m missing key\n\n"
     async with McpServers(os.environ) as servers:
@@ -140,7 +142,7 @@ async def test_the_warning_holds_the_last_lines_of_stderr_only(raw_server: "RawS
         )
 
 
-async def test_a_command_that_does_not_exist_is_named(raw_server: "RawServer") -> None:
+async def test_missing_server_command_is_named_in_the_error(raw_server: "RawServer") -> None:
     async with McpServers(os.environ) as servers:
         servers.start([ServerConfig(name="gone", command="no-such-program")])
         await servers.wait_started(LIMIT_S)
@@ -151,7 +153,7 @@ async def test_a_command_that_does_not_exist_is_named(raw_server: "RawServer") -
         )
 
 
-async def test_a_server_starts_in_its_own_directory(
+async def test_server_starts_in_its_configured_directory(
     raw_server: "RawServer", tmp_path: Path
 ) -> None:
     """`./command` is relative to it; an error names a missing directory, not the command."""
@@ -170,7 +172,7 @@ async def test_a_server_starts_in_its_own_directory(
         )
 
 
-async def test_disabled_servers_and_second_ones_of_a_name_are_not_started(
+async def test_disabled_and_duplicate_servers_are_not_started(
     raw_server: "RawServer",
 ) -> None:
     async with McpServers(os.environ) as servers:
@@ -181,7 +183,7 @@ async def test_disabled_servers_and_second_ones_of_a_name_are_not_started(
         assert servers.tools() == ()
 
 
-async def test_a_server_is_switched_off_and_on(raw_server: "RawServer", call: "Call") -> None:
+async def test_server_can_be_disabled_and_enabled(raw_server: "RawServer", call: "Call") -> None:
     """Its tools disappear and come back, and the choice is passed on to be stored."""
     kept: list[tuple[str, bool]] = []
     host = Host(remember_switch=lambda name, on: kept.append((name, on)))
@@ -201,7 +203,7 @@ async def test_a_server_is_switched_off_and_on(raw_server: "RawServer", call: "C
     assert kept == [("raw", False), ("off", True), ("raw", True)]
 
 
-async def test_a_server_that_cannot_be_used_is_shown() -> None:
+async def test_misconfigured_server_is_listed_with_its_problem() -> None:
     async with McpServers(os.environ) as servers:
         servers.note_problem(ServerProblem("web", 'web: "url" is missing'))
 
@@ -210,7 +212,7 @@ async def test_a_server_that_cannot_be_used_is_shown() -> None:
         )
 
 
-async def test_waiting_for_the_start_has_a_limit(raw_server: "RawServer") -> None:
+async def test_waiting_for_servers_to_start_has_a_time_limit(raw_server: "RawServer") -> None:
     async with McpServers(os.environ) as servers:
         servers.start([raw_server({"hang": True})])
 
@@ -237,7 +239,7 @@ async def test_junk_on_stdout_and_bytes_that_are_not_utf8_do_no_harm(
     assert logged == []
 
 
-async def test_one_malformed_tool_does_not_cost_the_others(raw_server: "RawServer") -> None:
+async def test_malformed_tools_are_left_out_with_a_note(raw_server: "RawServer") -> None:
     """Left out with a note: tools refused by the SDK or the API, and duplicate names."""
     schema: Json = {"type": "object"}
     tools: list[Json] = [
@@ -274,7 +276,7 @@ async def test_one_malformed_tool_does_not_cost_the_others(raw_server: "RawServe
         )
 
 
-async def test_all_pages_of_tools_are_read(raw_server: "RawServer") -> None:
+async def test_all_pages_of_the_tool_list_are_read(raw_server: "RawServer") -> None:
     tools: list[Json] = [{"name": name, "inputSchema": {"type": "object"}} for name in "cab"]
     async with McpServers(os.environ) as servers:
         servers.start([raw_server({"tools": tools, "pages": True})])
@@ -283,7 +285,7 @@ async def test_all_pages_of_tools_are_read(raw_server: "RawServer") -> None:
         assert [tool.name for tool in servers.tools()] == [f"mcp__raw__{name}" for name in "abc"]
 
 
-async def test_a_list_of_tools_without_an_end_is_cut_and_told(raw_server: "RawServer") -> None:
+async def test_endless_tool_list_is_cut_with_a_note(raw_server: "RawServer") -> None:
     """Its last page points at its first; missing tools would go unnoticed."""
     tools: list[Json] = [{"name": name, "inputSchema": {"type": "object"}} for name in "ab"]
     async with McpServers(os.environ) as servers:
@@ -330,7 +332,7 @@ async def test_a_server_that_dies_in_a_call_is_restarted(
     assert phases(changes)[4:] == [ServerPhase.READY, ServerPhase.CLOSED]
 
 
-async def test_a_server_that_keeps_dying_is_left_alone_after_three_restarts(
+async def test_server_that_keeps_dying_is_given_up_after_three_restarts(
     raw_server: "RawServer", call: "Call", until: Until
 ) -> None:
     """Its tools stay and report the failure."""
@@ -353,7 +355,7 @@ async def test_a_server_that_keeps_dying_is_left_alone_after_three_restarts(
     )
 
 
-async def test_a_server_that_ran_for_a_while_gets_its_restarts_back(
+async def test_restart_count_is_reset_after_a_stable_run(
     raw_server: "RawServer", call: "Call"
 ) -> None:
     restarts = RestartPolicy(delays_s=(0,), stable_s=0)
@@ -383,7 +385,7 @@ async def test_an_http_servers_tools_appear_and_can_be_called(
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
-async def test_an_http_server_may_go_away_and_come_back(
+async def test_http_server_is_used_again_after_an_outage(
     http_server: "HttpServer", call: "Call", protocol: str
 ) -> None:
     """While it is away a call fails with a reason; then the same tool works again."""
@@ -423,7 +425,7 @@ async def test_a_url_without_a_server_is_reported_in_one_sentence(
         )
 
 
-async def test_a_wrong_address_is_told_with_the_status_it_answered(
+async def test_wrong_url_is_reported_with_its_http_status(
     http_server: "HttpServer",
 ) -> None:
     """Half of all mistakes are a server of the other transport, or a typing error."""
@@ -451,7 +453,7 @@ async def answering(answer: Callable[[bytes], str]) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}"
 
 
-async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
+async def test_http_401_is_reported_as_a_required_sign_in() -> None:
     """The SDK reports every refusal alike, without its status."""
     async with (
         answering(lambda _request: "401 Unauthorized") as address,
@@ -467,7 +469,7 @@ async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
         )
 
 
-async def test_what_is_sent_to_one_server_is_not_sent_on_to_another() -> None:
+async def test_redirect_to_another_host_is_not_followed() -> None:
     """A redirect would take the headers, and so the key, to any address."""
     came: list[bytes] = []
 
@@ -488,7 +490,7 @@ async def test_what_is_sent_to_one_server_is_not_sent_on_to_another() -> None:
     assert all(request.startswith(b"POST /mcp ") for request in came)
 
 
-async def test_a_missing_sdk_is_a_reason_and_not_a_crash(
+async def test_missing_sdk_fails_the_server_with_a_reason(
     raw_server: "RawServer", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "agent_cli.mcp_client.connection", None)
@@ -500,7 +502,7 @@ async def test_a_missing_sdk_is_a_reason_and_not_a_crash(
         assert "did not start: the SDK is missing" in servers.states()[0].reason
 
 
-async def test_stubborn_servers_are_closed_together(
+async def test_servers_that_ignore_sigterm_are_closed_concurrently(
     raw_server: "RawServer", tmp_path: Path, until: Until
 ) -> None:
     """They ignore the end of stdin and SIGTERM, and so do their children; none is left."""
@@ -519,7 +521,7 @@ async def test_stubborn_servers_are_closed_together(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-async def test_a_watcher_that_is_killed_leaves_nothing(
+async def test_killed_watcher_leaves_no_server_process(
     raw_server: "RawServer", tmp_path: Path, until: Until
 ) -> None:
     """It cannot clean up itself; the watcher above it does."""
@@ -549,7 +551,7 @@ async def test_closing_does_not_wait_for_a_server_that_is_still_starting(
     assert phases(changes) == [ServerPhase.CONNECTING, ServerPhase.CLOSED]
 
 
-async def test_an_error_of_the_program_passes_unchanged(raw_server: "RawServer") -> None:
+async def test_exception_while_servers_run_is_raised_unchanged(raw_server: "RawServer") -> None:
     """A TaskGroup would wrap it, but callers catch its type."""
     with pytest.raises(KeyError):
         async with McpServers(os.environ) as servers:

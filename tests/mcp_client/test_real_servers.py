@@ -48,7 +48,7 @@ def python_server(name: str, *arguments: str) -> ServerConfig:
     return ServerConfig(name=name, command=str(program), args=arguments, protocol="auto")
 
 
-async def test_everything(call: "Call", until: Until) -> None:
+async def test_features_of_the_everything_server_work(call: "Call", until: Until) -> None:
     """Tools, progress, sampling, elicitation, prompts, resources and completion of one server."""
     asked: list[Elicitation] = []
 
@@ -99,7 +99,9 @@ async def test_everything(call: "Call", until: Until) -> None:
     assert contents
 
 
-async def test_filesystem_works_inside_our_directories(call: "Call", tmp_path: Path) -> None:
+async def test_filesystem_server_works_inside_our_directories_only(
+    call: "Call", tmp_path: Path
+) -> None:
     """It replaces its own list of directories by ours."""
     (tmp_path / "a.txt").write_text("inside")
     host = Host(roots=lambda: [tmp_path])
@@ -118,7 +120,7 @@ async def test_filesystem_works_inside_our_directories(call: "Call", tmp_path: P
     assert tools["mcp__filesystem__write_file"].changes
 
 
-async def test_memory_survives_kill_9_in_the_middle_of_a_call(
+async def test_memory_server_is_restarted_after_kill_9_during_a_call(
     call: "Call", until: Until, tmp_path: Path
 ) -> None:
     """The model reads an error; the next call works, with a new process."""
@@ -159,7 +161,9 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_git_and_time_speak_the_newest_revision(call: "Call", repository: Path) -> None:
+async def test_git_and_time_servers_work_with_the_newest_revision(
+    call: "Call", repository: Path
+) -> None:
     """Concurrently, as in a session."""
     async with McpServers(os.environ) as servers:
         servers.start([python_server("git"), python_server("time")])

@@ -45,7 +45,9 @@ WAY_OUT = '; correct its url, or its type: "http", or "sse" for older servers'
         ),
     ],
 )
-def test_a_refusal_names_its_status_and_no_secrets(status: int, said: str, reason: str) -> None:
+def test_http_refusal_is_reported_with_its_status_and_no_secrets(
+    status: int, said: str, reason: str
+) -> None:
     """The SDK reports every refusal alike, or with the whole address, keys included."""
     request = httpx2.Request("GET", WEB.url)
     older = httpx2.HTTPStatusError(
@@ -59,7 +61,7 @@ def test_a_refusal_names_its_status_and_no_secrets(status: int, said: str, reaso
     assert why_not_connected(WEB, error, refused=status, refusal=refusal) == expected
 
 
-def test_the_texts_of_a_group_become_one_line() -> None:
+def test_messages_of_an_exception_group_become_one_line() -> None:
     group = ExceptionGroup("all", [ValueError("one\ntwo"), KeyError()])
 
     assert error_line(group) == "one two; KeyError without a message"

@@ -50,7 +50,7 @@ class World:
             raise LimitReached("nothing is left", limit="max_cost")
 
 
-async def test_an_allowed_request_is_answered_and_paid_for() -> None:
+async def test_allowed_sampling_is_answered_and_its_usage_counted() -> None:
     world = World()
 
     assert await world.sample(REQUEST) == Sampled("4", "small", "endTurn")
@@ -61,7 +61,7 @@ async def test_an_allowed_request_is_answered_and_paid_for() -> None:
     assert world.spent == [("small", USAGE)]
 
 
-async def test_a_refused_request_costs_nothing() -> None:
+async def test_refused_sampling_costs_nothing() -> None:
     world = World(allows=False)
 
     with pytest.raises(ToolError, match="the user refused"):
@@ -69,7 +69,7 @@ async def test_a_refused_request_costs_nothing() -> None:
     assert (world.asked, world.spent) == ([], [])
 
 
-async def test_the_cost_limit_holds_for_servers_too() -> None:
+async def test_cost_limit_applies_to_sampling() -> None:
     """Even if it is reached while the user reads the question."""
     world = World()
 
@@ -89,6 +89,6 @@ async def test_the_cost_limit_holds_for_servers_too() -> None:
     assert world.asked == []
 
 
-async def test_a_reply_that_ends_too_early_is_an_error() -> None:
+async def test_sampling_reply_that_ends_too_early_is_an_error() -> None:
     with pytest.raises(ModelError, match="ended too early"):
         await World(replies=False).sample(REQUEST)

@@ -6,7 +6,7 @@ from agent_cli.mcp_client.schemas import UnusableSchema, api_schema
 TEXT: Json = {"type": "string"}
 
 
-def test_a_plain_schema_is_kept_as_it_is() -> None:
+def test_plain_schema_is_kept_unchanged() -> None:
     schema: dict[str, Json] = {
         "type": "object",
         "properties": {"a": {"anyOf": [TEXT, {"type": "null"}]}, "b": {"$ref": "#/$defs/B"}},
@@ -18,11 +18,11 @@ def test_a_plain_schema_is_kept_as_it_is() -> None:
     assert api_schema(schema) == schema
 
 
-def test_a_missing_type_is_added() -> None:
+def test_missing_type_at_the_schema_root_is_added() -> None:
     assert api_schema({}) == {"type": "object"}
 
 
-def test_alternatives_at_the_root_are_merged() -> None:
+def test_alternatives_at_the_schema_root_are_merged() -> None:
     """The API refuses them there; a field that only one alternative requires becomes optional."""
     schema: dict[str, Json] = {
         "type": "object",
@@ -43,7 +43,7 @@ def test_alternatives_at_the_root_are_merged() -> None:
     }
 
 
-def test_a_reference_at_the_root_is_followed() -> None:
+def test_reference_at_the_schema_root_is_resolved() -> None:
     schema: dict[str, Json] = {
         "$ref": "#/$defs/a~1b",
         "$defs": {"a/b": {"type": "object", "properties": {"x": TEXT}, "required": ["x"]}},
@@ -68,7 +68,7 @@ def test_a_reference_at_the_root_is_followed() -> None:
         ({"anyOf": [{"type": "array"}]}, "describes array, not an object"),
     ],
 )
-def test_what_the_api_would_refuse_is_refused_here(schema: dict[str, Json], reason: str) -> None:
+def test_schema_that_the_api_would_refuse_is_unusable(schema: dict[str, Json], reason: str) -> None:
     """At listing time, where it costs one tool, and never by fetching anything."""
     with pytest.raises(UnusableSchema, match="its input schema") as caught:
         api_schema(schema)
@@ -76,7 +76,7 @@ def test_what_the_api_would_refuse_is_refused_here(schema: dict[str, Json], reas
     assert reason in str(caught.value)
 
 
-def test_descriptions_inside_are_cut_and_hide_nothing() -> None:
+def test_nested_descriptions_are_truncated_and_sanitized() -> None:
     """They are untrusted like the tool's own; a property may be named `description`."""
     hostile = "a\u200b\x1b[2J" + "x" * 5000
 
@@ -87,7 +87,7 @@ def test_descriptions_inside_are_cut_and_hide_nothing() -> None:
     assert api_schema(nested(hostile)) == nested("a[2J" + "x" * 2040 + " …")
 
 
-def test_a_schema_that_would_fill_the_context_is_refused() -> None:
+def test_oversized_schema_is_refused() -> None:
     """A megabyte of choices would be paid for with every request."""
     with pytest.raises(UnusableSchema, match="its input schema is longer than 64 KB"):
         api_schema({"properties": {"a": {"enum": ["x" * 1_000_000]}}})

@@ -47,7 +47,7 @@ def mcp_tool(
     )
 
 
-def test_a_description_is_cut_at_two_kilobytes_of_whole_characters() -> None:
+def test_tool_description_is_cut_at_two_kilobytes() -> None:
     """Every byte of it is sent with every request."""
     description = wrap_tool(NoServer(), mcp_tool("ä" * 3000)).description
 
@@ -69,7 +69,7 @@ def test_a_tool_without_description_is_described_by_its_title() -> None:
     assert (tool.label, tool.description) == ("srv: Read a file", "Read a file")
 
 
-def test_a_tool_changes_things_unless_it_says_that_it_only_reads() -> None:
+def test_tool_without_a_read_only_hint_counts_as_changing() -> None:
     """The permission rules rely on the hint."""
     hints = (None, False, True)
 
@@ -80,7 +80,7 @@ def test_a_tool_changes_things_unless_it_says_that_it_only_reads() -> None:
     ]
 
 
-def test_a_call_is_summarised_in_one_line() -> None:
+def test_mcp_call_is_summarised_in_one_line() -> None:
     tool = wrap_tool(NoServer(), mcp_tool())
 
     assert tool.summary({}) == ""
@@ -88,7 +88,7 @@ def test_a_call_is_summarised_in_one_line() -> None:
     assert len(tool.summary({"text": "x" * 500})) == 80
 
 
-def test_a_configuration_chooses_which_tools_are_offered(tmp_path: Path) -> None:
+def test_tool_lists_of_a_server_choose_which_tools_are_offered(tmp_path: Path) -> None:
     """Every tool costs tokens in every request; tools left out on purpose need no report."""
     tools = [mcp_tool().model_copy(update={"name": name}) for name in ("read_a", "read_b", "drop")]
 
@@ -108,7 +108,7 @@ def test_a_configuration_chooses_which_tools_are_offered(tmp_path: Path) -> None
     assert offered(disabled=("*",)) == []
 
 
-def test_all_that_the_model_reads_is_pinned() -> None:
+def test_everything_the_model_reads_of_a_tool_is_pinned() -> None:
     """Of a long text only the part sent, to show the user the change; hidden characters count."""
 
     def pinned(description: str | None, title: str | None = None) -> str:
@@ -121,7 +121,7 @@ def test_all_that_the_model_reads_is_pinned() -> None:
     assert pinned(None, "A title") == expected.format("A title")
 
 
-def test_a_tool_that_says_later_that_it_only_reads_is_not_what_was_approved() -> None:
+def test_read_only_hint_added_later_changes_the_pinned_definition() -> None:
     """Threat 6: read-only tools run unasked."""
     before = mcp_tool()
     after = before.model_copy(update={"annotations": ToolAnnotations(read_only_hint=True)})
@@ -131,7 +131,7 @@ def test_a_tool_that_says_later_that_it_only_reads_is_not_what_was_approved() ->
     assert now == f"{pinned}\nIt says that it only reads: it runs unasked.\n"
 
 
-def test_a_tool_that_destroys_is_never_one_that_only_reads() -> None:
+def test_destructive_hint_overrides_the_read_only_hint() -> None:
     """A server may contradict itself; the cautious reading counts."""
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=True)
 
