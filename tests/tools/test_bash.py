@@ -24,7 +24,7 @@ def outcome(text: str) -> tuple[str, ...]:
     return match.groups()
 
 
-async def test_output_is_merged_and_ends_with_code_and_time(tools: Tools) -> None:
+async def test_bash_output_is_merged_and_ends_with_exit_code_and_time(tools: Tools) -> None:
     result = await tools("bash", command="echo one; echo two >&2; echo three; exit 3")
 
     assert not result.is_error
@@ -40,13 +40,13 @@ async def test_output_is_merged_and_ends_with_code_and_time(tools: Tools) -> Non
     }
 
 
-async def test_output_without_a_newline_at_its_end_is_kept_apart(tools: Tools) -> None:
+async def test_exit_line_starts_on_a_new_line_after_unterminated_output(tools: Tools) -> None:
     assert (await tools.text("bash", command="printf x")).startswith("x\n[exit 0 · ")
     assert (await tools.text("bash", command="true")).startswith("[exit 0 · ")
 
 
-async def test_every_call_starts_at_the_root_in_a_fresh_shell(tools: Tools) -> None:
-    """State carried over from call to call would change the meaning of a command."""
+async def test_every_bash_call_starts_at_the_root_in_a_new_shell(tools: Tools) -> None:
+    """State kept from call to call would change the meaning of a command."""
     tools.file("sub/a", "")
     await tools.text("bash", command="cd sub; export LEAK=1; leak() { :; }; alias ls=false")
 
@@ -57,8 +57,10 @@ async def test_every_call_starts_at_the_root_in_a_fresh_shell(tools: Tools) -> N
     assert "sub\n" in text
 
 
-async def test_keys_are_not_visible(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command's output goes to the model, and a command may be anyone's."""
+async def test_api_keys_are_not_visible_to_commands(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command's output goes to the model, and anyone may have written the command."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "CANARY-1")
     monkeypatch.setenv("SOMEBODYS_TOKEN", "CANARY-2")
     monkeypatch.setenv("BASH_ENV", str(tools.file("evil.sh", "echo CANARY-3")))
@@ -70,7 +72,7 @@ async def test_keys_are_not_visible(tools: Tools, monkeypatch: pytest.MonkeyPatc
     assert "CI=1" in text
 
 
-async def test_nothing_can_be_asked(tools: Tools) -> None:
+async def test_commands_cannot_ask_for_input(tools: Tools) -> None:
     """Input ends at once, and there is no terminal for questions."""
     text = await tools.text("bash", command='cat; read x; echo "read: $?"; echo x >/dev/tty')
 
@@ -79,7 +81,7 @@ async def test_nothing_can_be_asked(tools: Tools) -> None:
     assert outcome(text)[0] == "1"
 
 
-async def test_signals_have_their_defaults(tools: Tools) -> None:
+async def test_commands_get_default_signal_handlers(tools: Tools) -> None:
     """A test of interrupts in a command must not find them ignored."""
     command = "bash -c 'kill -INT $$'; echo $?; bash -c 'kill -TERM $$'; echo $?"
 
@@ -99,13 +101,13 @@ async def test_signals_have_their_defaults(tools: Tools) -> None:
         ("nosuchcommand", ("127", None)),
     ],
 )
-async def test_a_command_that_ends_itself_has_an_exit_code(
+async def test_exit_code_and_signal_of_a_command_are_reported(
     tools: Tools, command: str, expected: tuple[str, str | None]
 ) -> None:
     assert outcome(await tools.text("bash", command=command))[:2] == expected
 
 
-async def test_a_long_output_is_cut_in_the_middle_and_kept_in_a_file(tools: Tools) -> None:
+async def test_long_output_is_cut_in_the_middle_and_saved_to_a_file(tools: Tools) -> None:
     result = await tools("bash", command="seq 100000")
 
     assert isinstance(result.details, dict)
@@ -127,8 +129,8 @@ async def test_fifty_megabytes_of_output_need_little_memory(tools: Tools) -> Non
     assert _resident_kb() - before < 20_000
 
 
-async def test_the_end_of_the_output_is_streamed(tools: Tools) -> None:
-    """The first part is visible while the command waits for us."""
+async def test_output_is_streamed_while_the_command_runs(tools: Tools) -> None:
+    """The first part is visible before the command ends."""
     async with asyncio.TaskGroup() as group:
         call = group.create_task(
             tools.text("bash", command="echo first; until [ -e go ]; do sleep 0.02; done")
@@ -140,7 +142,7 @@ async def test_the_end_of_the_output_is_streamed(tools: Tools) -> None:
     assert call.result().startswith("first\n")
 
 
-async def test_updates_come_at_most_five_times_a_second(tools: Tools) -> None:
+async def test_output_updates_come_at_most_five_times_a_second(tools: Tools) -> None:
     started = time.monotonic()
 
     await tools.text("bash", command="for i in $(seq 100); do echo $i; sleep 0.01; done")
@@ -148,7 +150,7 @@ async def test_updates_come_at_most_five_times_a_second(tools: Tools) -> None:
     assert 1 <= len(tools.updates) <= 1 + (time.monotonic() - started) / 0.2
 
 
-async def test_a_command_that_takes_too_long_is_ended(tools: Tools) -> None:
+async def test_command_is_ended_at_its_timeout_and_its_output_returned(tools: Tools) -> None:
     started = time.monotonic()
 
     text = await tools.error("bash", command="echo $$; echo so far; sleep 300", timeout=1)
@@ -160,7 +162,7 @@ async def test_a_command_that_takes_too_long_is_ended(tools: Tools) -> None:
     assert not is_alive(int(text.splitlines()[-2]))
 
 
-async def test_what_is_said_at_the_end_is_heard(tools: Tools) -> None:
+async def test_output_printed_after_sigterm_at_the_timeout_is_returned(tools: Tools) -> None:
     """Many programs report their progress when asked to stop."""
     command = "trap 'echo was at 42; exit' TERM; while :; do sleep 0.05; done"
 
@@ -169,7 +171,7 @@ async def test_what_is_said_at_the_end_is_heard(tools: Tools) -> None:
     assert silent.endswith("does not end by itself. It printed nothing.")
 
 
-async def test_ignoring_sigterm_does_not_help(tools: Tools) -> None:
+async def test_processes_that_ignore_sigterm_are_killed_at_the_timeout(tools: Tools) -> None:
     command = (
         "trap '' TERM; (trap '' TERM; echo $BASHPID; sleep 300)& echo $$; sleep 300; sleep 300"
     )
@@ -182,7 +184,7 @@ async def test_ignoring_sigterm_does_not_help(tools: Tools) -> None:
 
 
 async def test_cancelling_ends_the_command_and_its_children(tools: Tools) -> None:
-    """Ctrl-C: nothing is left, within two seconds."""
+    """Ctrl-C: no process is left after two seconds."""
     token = tools.cancel = CancelToken()
     command = "sleep 61 & (trap '' TERM; sleep 62; sleep 63) & echo $! $$ > pids; wait"
     pids = tools.root / "pids"
@@ -202,8 +204,8 @@ async def _aborted(tools: Tools, command: str) -> None:
         await tools("bash", command=command)
 
 
-async def test_a_background_process_does_not_keep_the_call(tools: Tools) -> None:
-    """It holds the pipe; it continues, is named, and its later output does not kill it."""
+async def test_background_process_does_not_delay_the_end_of_the_call(tools: Tools) -> None:
+    """The process holds the pipe, continues and is named; its later output does not kill it."""
     started = time.monotonic()
     command = "(until [ -e go ]; do sleep 0.02; done; echo late; touch done) & echo $!"
 
@@ -217,7 +219,7 @@ async def test_a_background_process_does_not_keep_the_call(tools: Tools) -> None
     await until((tools.root / "done").exists)
 
 
-async def test_a_background_process_ends_with_the_workspace(tools: Tools) -> None:
+async def test_background_process_is_ended_when_the_workspace_closes(tools: Tools) -> None:
     text = await tools.text("bash", command="sleep 300 >/dev/null 2>&1 & echo $!")
     pid = int(text.splitlines()[0])
     assert is_alive(pid)
@@ -227,14 +229,14 @@ async def test_a_background_process_ends_with_the_workspace(tools: Tools) -> Non
     await until(lambda: not is_alive(pid))
 
 
-async def test_without_a_log_there_is_no_background(tools: Tools) -> None:
+async def test_background_command_is_refused_without_a_log_file(tools: Tools) -> None:
     """Its output would be lost without a notice."""
     tools.workspace = Workspace(tools.root, spill_dir=tools.file("out", "").parent / "out")
 
     assert "No log file" in await tools.error("bash", command="sleep 300", background=True)
 
 
-async def test_what_fails_at_once_is_no_background_process(
+async def test_background_command_that_fails_at_once_returns_its_result(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command_run, "_SETTLE_S", 20.0)  # A generous "at once" for a busy machine.
@@ -244,7 +246,7 @@ async def test_what_fails_at_once_is_no_background_process(
     assert text.startswith("no\n[exit 4 · ")
 
 
-async def test_no_process_and_no_descriptor_is_left(tools: Tools) -> None:
+async def test_bash_calls_leak_no_process_and_no_file_descriptor(tools: Tools) -> None:
     """A session runs thousands of commands."""
     await tools.text("bash", command="true")
     await asyncio.sleep(0)
@@ -261,8 +263,8 @@ async def test_no_process_and_no_descriptor_is_left(tools: Tools) -> None:
     assert _open_descriptors() == before - 1, "the launcher's is closed with the workspace"
 
 
-async def test_commands_run_side_by_side(tools: Tools) -> None:
-    """S1-44: each waits for the other, so they can only end together."""
+async def test_commands_run_concurrently(tools: Tools) -> None:
+    """S1-44: each command waits for the other, so they can only end together."""
     one = "touch a; until [ -e b ]; do sleep 0.01; done"
     other = "touch b; until [ -e a ]; do sleep 0.01; done"
 
@@ -278,19 +280,21 @@ async def test_commands_run_side_by_side(tools: Tools) -> None:
         ("#" * 200_000, "write it to a file"),
     ],
 )
-async def test_what_cannot_be_started_says_why(tools: Tools, command: str, words: str) -> None:
+async def test_command_that_cannot_be_started_is_an_error_with_the_reason(
+    tools: Tools, command: str, words: str
+) -> None:
     assert words in await tools.error("bash", command=command)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 601])
-async def test_the_timeout_has_limits(tools: Tools, timeout: int) -> None:
+async def test_timeout_must_be_within_its_limits(tools: Tools, timeout: int) -> None:
     assert "timeout" in await tools.error("bash", command="true", timeout=timeout)
 
 
 async def test_a_bash_in_the_workspace_is_not_run(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A repository may contain one, and PATH may lead there."""
+    """A repository may contain a program of that name, and PATH may lead there."""
     fake = tools.file("bin/bash", "#!/bin/sh\necho CANARY\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
@@ -301,7 +305,7 @@ async def test_a_bash_in_the_workspace_is_not_run(
 async def test_a_bash_below_the_current_directory_is_not_run(
     tools: Tools, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Threat 13: the demo's workspace is elsewhere, and it may be started in a repository."""
+    """Threat 13: the demo has its workspace elsewhere, and may be started in a repository."""
     folder = tmp_path_factory.mktemp("repository")
     fake = folder / "bin" / "bash"
     fake.parent.mkdir()
@@ -313,12 +317,12 @@ async def test_a_bash_below_the_current_directory_is_not_run(
     assert "CANARY" not in await tools.text("bash", command="true")
 
 
-def test_in_the_root_of_all_the_systems_programs_are_found() -> None:
-    """Containers start there."""
+def test_system_programs_are_found_if_the_workspace_is_the_root_directory() -> None:
+    """Containers start in that directory."""
     assert find_program("bash", outside=Path("/")) is not None
 
 
-async def test_without_bash_the_model_is_told(
+async def test_missing_bash_is_an_error_for_the_model(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tools.root))

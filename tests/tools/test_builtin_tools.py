@@ -23,7 +23,7 @@ PARAMETERS = {
 }
 
 
-async def test_names_and_parameters_are_the_documented_ones(tools: Tools) -> None:
+async def test_builtin_tools_have_the_documented_names_and_parameters(tools: Tools) -> None:
     """Users' rules and recorded sessions refer to them."""
     found = {}
     for tool in builtin_tools(tools.workspace, None, permissions="allow"):
@@ -34,7 +34,7 @@ async def test_names_and_parameters_are_the_documented_ones(tools: Tools) -> Non
     assert found == PARAMETERS
 
 
-async def test_the_definitions_stay_below_800_tokens(tools: Tools) -> None:
+async def test_builtin_tool_definitions_stay_below_800_tokens(tools: Tools) -> None:
     """They are part of every request; measured in bytes / 4, like the budget."""
     size = sum(
         len(json.dumps([tool.spec.name, tool.spec.description, tool.spec.input_schema]).encode())
@@ -44,8 +44,8 @@ async def test_the_definitions_stay_below_800_tokens(tools: Tools) -> None:
     assert size / 4 < 800
 
 
-async def test_only_edit_write_and_bash_change_anything(tools: Tools) -> None:
-    """Plan mode offers the others."""
+async def test_only_edit_write_and_bash_are_marked_as_changing(tools: Tools) -> None:
+    """Plan mode allows the others."""
     changing = {
         tool.name
         for tool in builtin_tools(tools.workspace, None, permissions="allow")
@@ -55,8 +55,8 @@ async def test_only_edit_write_and_bash_change_anything(tools: Tools) -> None:
     assert changing == {"edit", "write", "bash"}
 
 
-async def test_edit_and_write_say_which_real_path_they_write(tools: Tools) -> None:
-    """S1-44: calls that write one file run one after the other, however it is named."""
+async def test_edit_and_write_declare_the_resolved_path_they_write(tools: Tools) -> None:
+    """S1-44: calls that write one file run one after the other, whatever name they use."""
     tools.file("a.txt", "x")
     (tools.root / "link").symlink_to("a.txt")
     write, edit = tools.named("write"), tools.named("edit")
@@ -67,14 +67,14 @@ async def test_edit_and_write_say_which_real_path_they_write(tools: Tools) -> No
     assert edit.writes(given) == (str(tools.root / "a.txt"),)
 
 
-async def test_a_path_that_will_be_refused_writes_nothing(tools: Tools) -> None:
+async def test_path_that_will_be_refused_is_not_declared_as_written(tools: Tools) -> None:
     """The refusal is the call's answer, not a planning error."""
     write = tools.named("write")
 
     assert write.writes(check_input(write, {"path": "/etc/passwd", "content": ""})) == ()
 
 
-async def test_every_tool_has_a_summary_for_the_screen(tools: Tools) -> None:
+async def test_every_builtin_tool_has_a_summary_for_the_screen(tools: Tools) -> None:
     inputs: dict[str, Json] = {
         "read": {"path": "a.txt"},
         "edit": {"path": "a.txt", "edits": [{"old": "a", "new": "b"}]},
@@ -99,12 +99,12 @@ async def test_every_tool_has_a_summary_for_the_screen(tools: Tools) -> None:
     }
 
 
-async def test_an_unknown_parameter_is_named(tools: Tools) -> None:
+async def test_unknown_parameter_is_named_in_the_error(tools: Tools) -> None:
     """S2-21: a misspelt parameter must not be ignored."""
     assert "limits" in await tools.error("read", path="a", limits=3)
 
 
-async def test_a_call_names_the_files_that_it_reads_and_writes(tools: Tools) -> None:
+async def test_builtin_tools_declare_the_paths_they_read_and_write(tools: Tools) -> None:
     """C1: a read after an edit of the same file runs after it; a command may read everything."""
     root = tools.workspace.dirs[0]
     given: dict[str, Json] = {
@@ -130,7 +130,7 @@ async def test_a_call_names_the_files_that_it_reads_and_writes(tools: Tools) -> 
     }
 
 
-async def test_a_librarys_call_that_changes_something_waits_for_a_yes(tmp_path: Path) -> None:
+async def test_library_calls_that_change_something_wait_for_approval(tmp_path: Path) -> None:
     """Safe by default: reading runs, other calls pause the run."""
     with Workspace(tmp_path) as workspace:
         agent, _, events = scripted_agent(
@@ -152,7 +152,7 @@ async def test_a_librarys_call_that_changes_something_waits_for_a_yes(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_librarys_command_runs_in_a_sandbox_or_not_at_all(
+async def test_library_commands_do_not_run_without_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bash never runs with full permissions by accident."""

@@ -1,4 +1,4 @@
-"""The diff of a change, as shown to a person."""
+"""The diff of a change, as shown to the user."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from agent_cli_tools.diffs import diff
 
 
-def test_a_change_is_shown_with_three_lines_around_it() -> None:
+def test_diff_shows_three_lines_of_context() -> None:
     before = "".join(f"{number}\n" for number in range(1, 21))
     after = before.replace("10\n", "ten\nand\n")
 
@@ -23,7 +23,7 @@ def test_a_change_is_shown_with_three_lines_around_it() -> None:
     }
 
 
-def test_changes_far_apart_are_two_hunks() -> None:
+def test_distant_changes_are_separate_hunks() -> None:
     before = "".join(f"{number}\n" for number in range(1, 31))
     after = before.replace("2\n", "two\n", 1).replace("29\n", "")
 
@@ -36,12 +36,12 @@ def test_changes_far_apart_are_two_hunks() -> None:
     assert (found.added, found.removed) == (1, 2)
 
 
-def test_a_new_file_is_all_added() -> None:
+def test_diff_of_a_new_file_has_only_added_lines() -> None:
     assert diff("", "a\nb\n").text == "@@ -0,0 +1,2 @@\n+a\n+b"
 
 
-def test_a_line_ends_where_an_editor_ends_it() -> None:
-    """Python splits at more characters, which gave other numbers than the file's."""
+def test_diff_splits_lines_only_at_line_endings_editors_use() -> None:
+    """Python splits at more characters, so the line numbers differed from the file's."""
     before = "a\x0cb\u2028c\x85\x1cd\n\u2029e\r\nold\rlast"
 
     found = diff(before, before.replace("old", "new"))
@@ -50,13 +50,13 @@ def test_a_line_ends_where_an_editor_ends_it() -> None:
     assert (found.added, found.removed, found.first, found.last) == (1, 1, 3, 3)
 
 
-def test_nothing_changed_is_nothing() -> None:
+def test_diff_without_changes_is_empty() -> None:
     found = diff("a\n", "a\n")
 
     assert (found.text, found.added, found.removed, found.first) == ("", 0, 0, 0)
 
 
-def test_a_huge_change_is_shown_in_part() -> None:
+def test_huge_diff_is_truncated() -> None:
     """The details travel to the screen and into the session's file."""
     found = diff("", "x" * 600 + "\n" + "line\n" * 5000)
 
@@ -70,7 +70,7 @@ texts = st.lists(st.sampled_from(["a\n", "b\u2028\n", "c\r\n", "\n"]), max_size=
 
 
 @given(texts, texts)
-def test_the_counts_are_those_of_the_marks(before: str, after: str) -> None:
+def test_diff_counts_match_its_added_and_removed_lines(before: str, after: str) -> None:
     found = diff(before, after)
 
     marks = [line[:1] for line in found.text.split("\n")]

@@ -10,7 +10,7 @@ def one(old: str, new: str, *, everywhere: bool = False) -> list[Json]:
     return [{"old": old, "new": new, "all": everywhere}]
 
 
-async def test_a_text_is_replaced_and_the_diff_shown(tools: Tools) -> None:
+async def test_edit_replaces_a_text_and_returns_the_diff(tools: Tools) -> None:
     path = tools.file("src/a.py", "one\ntwo\nthree\n")
 
     result = await tools("edit", path="src/a.py", edits=one("two", "2\n2.5"))
@@ -34,7 +34,9 @@ async def test_a_text_is_replaced_and_the_diff_shown(tools: Tools) -> None:
         ("“one” \t\n".encode(), "“two” \t\n".encode()),
     ],
 )
-async def test_every_other_byte_stays(tools: Tools, raw: bytes, expected: bytes) -> None:
+async def test_edit_keeps_every_other_byte_of_the_file(
+    tools: Tools, raw: bytes, expected: bytes
+) -> None:
     """Not UTF-8, a byte order mark, mixed endings, blanks at line ends, no newline at the end."""
     path = tools.file("a", raw)
 
@@ -55,7 +57,7 @@ async def test_several_edits_are_all_made_or_none(tools: Tools) -> None:
     assert path.read_text() == "1 2"
 
 
-async def test_an_edit_that_changes_nothing_is_skipped_with_a_note(tools: Tools) -> None:
+async def test_edit_with_old_equal_to_new_is_skipped_with_a_note(tools: Tools) -> None:
     path = tools.file("a", "one two")
 
     text = await tools.text(
@@ -74,7 +76,7 @@ async def test_edits_that_cancel_each_other_are_refused(tools: Tools) -> None:
     assert "change nothing" in await tools.error("edit", path="a", edits=back_and_forth)
 
 
-async def test_a_text_that_occurs_twice_needs_all(tools: Tools) -> None:
+async def test_edit_of_a_text_that_occurs_twice_needs_the_all_option(tools: Tools) -> None:
     path = tools.file("a", "x\ny\nx\n")
 
     assert "lines 1, 3" in await tools.error("edit", path="a", edits=one("x", "z"))
@@ -83,8 +85,8 @@ async def test_a_text_that_occurs_twice_needs_all(tools: Tools) -> None:
     assert path.read_text() == "z\ny\nz\n"
 
 
-async def test_a_misquoted_text_needs_a_file_that_was_read(tools: Tools) -> None:
-    """A repair is a guess about the text the model saw, so it must have seen it."""
+async def test_misquoted_edit_is_repaired_only_after_the_file_was_read(tools: Tools) -> None:
+    """A repair is a guess about the text that the model saw, so it must have read the file."""
     path = tools.file("a", "if x:\n    one\n")
     misquoted = one("  if x:\n      one", "  if x:\n      two")
 
@@ -96,7 +98,7 @@ async def test_a_misquoted_text_needs_a_file_that_was_read(tools: Tools) -> None
     assert "repaired: indentation (2 spaces removed from every line). Check" in text
 
 
-async def test_a_file_changed_since_it_was_read_takes_exact_edits_only(tools: Tools) -> None:
+async def test_file_changed_since_the_last_read_accepts_only_exact_edits(tools: Tools) -> None:
     path = tools.file("a", "one\ntwo\n")
     await tools.text("read", path="a")
     path.write_text("one\ntwo\nthree\n")
@@ -109,7 +111,7 @@ async def test_a_file_changed_since_it_was_read_takes_exact_edits_only(tools: To
     assert path.read_text() == "one\n2\nthree\n"
 
 
-async def test_after_an_edit_the_file_is_still_known(tools: Tools) -> None:
+async def test_edited_file_still_counts_as_read(tools: Tools) -> None:
     """Otherwise every second edit would need another read."""
     path = tools.file("a", "one\ntwo\n")
     await tools.text("read", path="a")
@@ -131,7 +133,7 @@ async def test_after_an_edit_the_file_is_still_known(tools: Tools) -> None:
         ("../outside", None, "outside the workspace"),
     ],
 )
-async def test_what_cannot_be_edited_says_why(
+async def test_path_that_cannot_be_edited_is_an_error_with_the_reason(
     tools: Tools, name: str, content: bytes | None, words: str
 ) -> None:
     if content is not None:
@@ -140,7 +142,7 @@ async def test_what_cannot_be_edited_says_why(
     assert words in await tools.error("edit", path=name, edits=one("a", "b"))
 
 
-async def test_edits_have_limits(tools: Tools) -> None:
+async def test_number_and_size_of_edits_are_limited(tools: Tools) -> None:
     tools.file("a", "a")
     many: list[Json] = [{"old": str(n), "new": ""} for n in range(51)]
 
@@ -149,14 +151,14 @@ async def test_edits_have_limits(tools: Tools) -> None:
     assert "at least 1" in await tools.error("edit", path="a", edits=[])
 
 
-async def test_a_character_the_encoding_lacks_is_refused(tools: Tools) -> None:
+async def test_edit_with_a_character_the_encoding_lacks_is_refused(tools: Tools) -> None:
     path = tools.file("a", b"caf\xe9")
 
     assert "U+20AC" in await tools.error("edit", path="a", edits=one("caf", "€"))
     assert path.read_bytes() == b"caf\xe9"
 
 
-async def test_a_link_inside_stays_a_link(tools: Tools) -> None:
+async def test_edit_through_a_symlink_keeps_the_symlink(tools: Tools) -> None:
     target = tools.file("real", "one")
     (tools.root / "link").symlink_to("real")
 

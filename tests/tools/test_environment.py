@@ -1,9 +1,9 @@
-"""The information about us that a command can get."""
+"""The environment variables that a command gets."""
 
 from agent_cli_tools.environment import command_environment
 
 
-def test_only_listed_variables_are_passed_on() -> None:
+def test_only_listed_environment_variables_are_passed_to_commands() -> None:
     """A deny list would miss the next key."""
     ours = {
         "PATH": "/bin",
@@ -23,7 +23,7 @@ def test_only_listed_variables_are_passed_on() -> None:
     assert passed.keys().isdisjoint(ours.keys() - {"PATH", "HOME", "LC_ALL"})
 
 
-def test_nothing_waits_for_a_person() -> None:
+def test_command_environment_disables_pagers_and_prompts() -> None:
     environment = command_environment({"TERM": "xterm", "PAGER": "less"})
 
     assert environment["TERM"] == "dumb"
@@ -32,7 +32,7 @@ def test_nothing_waits_for_a_person() -> None:
     assert environment["CI"] == "1"
 
 
-def test_a_proxy_is_passed_on_unless_it_holds_a_password() -> None:
+def test_proxy_variable_is_passed_on_unless_it_holds_a_password() -> None:
     """Many companies cannot install a package without a proxy."""
     ours = {"HTTPS_PROXY": "http://proxy:3128", "http_proxy": "http://user:secret@proxy:3128"}
 

@@ -43,7 +43,7 @@ def around_the_search(
 
 @pytest.mark.parametrize("swapped_back", [False, True])
 @pytest.mark.parametrize("path", [".", "sub", "sub/a.txt"])
-async def test_a_directory_swapped_for_a_symlink_shows_nothing(
+async def test_search_shows_nothing_through_a_directory_swapped_for_a_symlink(
     tree: Tools, monkeypatch: pytest.MonkeyPatch, path: str, *, swapped_back: bool
 ) -> None:
     """Threat 3: between check and open, also if the old directory is restored afterwards."""
@@ -74,10 +74,10 @@ async def test_a_directory_swapped_for_a_symlink_shows_nothing(
     assert not any(CANARY in answer.replace(f"for {CANARY}", "") for answer in answers)
 
 
-async def test_names_outside_are_not_listed_through_a_swapped_directory(
+async def test_glob_lists_no_names_outside_through_a_swapped_directory(
     tree: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 3: glob reveals names only; not even those."""
+    """Threat 3: glob reveals only names, but not even those may leak."""
     folder = tree.root / "sub"
 
     def swap() -> None:
@@ -90,7 +90,7 @@ async def test_names_outside_are_not_listed_through_a_swapped_directory(
     assert "only-there" not in answer
 
 
-async def test_another_name_of_a_secret_is_not_searched(tree: Tools) -> None:
+async def test_hard_link_to_a_secret_is_not_searched(tree: Tools) -> None:
     """Threat 2: a hard link is the file itself, as for `read`."""
     secret = tree.file(".env", f"TOKEN={CANARY}\n")
     os.link(secret, tree.root / "notes.txt")
@@ -114,8 +114,8 @@ async def test_another_name_of_a_secret_is_not_searched(tree: Tools) -> None:
     ],
     ids=["crlf", "bom", "utf-16", "latin-1", "long", "no end"],
 )
-async def test_a_search_recognises_every_line_it_has_found(tools: Tools, content: bytes) -> None:
-    """Otherwise a true answer would be withheld."""
+async def test_search_shows_every_true_match_in_any_encoding(tools: Tools, content: bytes) -> None:
+    """Otherwise correct results would be withheld."""
     tools.file("a.txt", content)
 
     result = await tools("grep", pattern="found", context=1)
@@ -124,8 +124,8 @@ async def test_a_search_recognises_every_line_it_has_found(tools: Tools, content
     assert "left out" not in result.text
 
 
-def test_only_what_stands_there_is_held(tmp_path: Path) -> None:
-    """At that offset, in a regular file; a pipe without a writer does not block us."""
+def test_opened_file_confirms_only_text_at_the_given_offset(tmp_path: Path) -> None:
+    """Only in a regular file; a pipe without a writer does not block."""
     (tmp_path / "a").write_bytes(b"one\ntwo\n")
     (tmp_path / "link").symlink_to("a")
     os.mkfifo(tmp_path / "pipe")

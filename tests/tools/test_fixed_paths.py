@@ -1,4 +1,4 @@
-"""The path that was checked must be the path that is opened."""
+"""The path that was checked is the path that is opened."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ CANARY = "CANARY"
 
 
 def test_a_directory_swapped_for_a_symlink_is_not_entered(tmp_path: Path) -> None:
-    """Threat 3: the check came before the swap; nothing is read, created or written elsewhere."""
+    """Threat 3: swapped after the check; nothing is read, created or written elsewhere."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a").write_text(CANARY)
     (tmp_path / "sub").symlink_to("elsewhere")
@@ -35,13 +35,13 @@ def test_a_directory_swapped_for_a_symlink_is_not_entered(tmp_path: Path) -> Non
     assert (tmp_path / "elsewhere" / "a").read_text() == CANARY
 
 
-def test_missing_directories_are_made_on_request(tmp_path: Path) -> None:
+def test_missing_directories_are_created_on_request(tmp_path: Path) -> None:
     with directory_at(tmp_path / "a" / "b", create=True) as place:
         assert os.listdir(tmp_path / "a") == ["b"]  # noqa: PTH208 - names
         assert os.stat(".", dir_fd=place).st_ino == (tmp_path / "a" / "b").stat().st_ino
 
 
-def test_no_descriptor_is_left(tmp_path: Path) -> None:
+def test_open_file_leaks_no_file_descriptor(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
 
     os.close(open_file(tmp_path / "new", os.O_WRONLY | os.O_CREAT))
@@ -105,6 +105,8 @@ async def test_a_flipping_symlink_leads_nowhere(tools: Tools, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="two names are exchanged by a call of Linux")
-async def test_a_flipping_symlink_leads_nowhere_for_long(tools: Tools, tmp_path: Path) -> None:
-    """Threat 3, ten thousand times."""
+async def test_symlink_swapped_in_ten_thousand_times_never_leads_out(
+    tools: Tools, tmp_path: Path
+) -> None:
+    """Threat 3: the same for longer."""
     await hammered(tools, tmp_path, times=10_000, calls=3_000)

@@ -22,7 +22,7 @@ def status(text: str) -> list[str]:
     return text.splitlines()[-1].strip("[]").split(" · ")
 
 
-async def test_each_call_shows_what_is_new(tools: Tools) -> None:
+async def test_job_output_shows_only_new_lines(tools: Tools) -> None:
     await started(tools, f"echo one; echo two; {UNTIL_GO}; echo three; sleep 300")
     await prints(tools, "two\n")
 
@@ -41,7 +41,7 @@ async def test_each_call_shows_what_is_new(tools: Tools) -> None:
     assert status(more)[2] == "lines 3 to 3"
 
 
-async def test_an_incomplete_line_is_shown_again_with_the_rest(tools: Tools) -> None:
+async def test_job_output_shows_an_incomplete_line_again_with_its_rest(tools: Tools) -> None:
     await started(tools, f"printf 'Is it'; {UNTIL_GO}; echo ' right?'; sleep 300")
     await prints(tools, "Is it")
 
@@ -52,7 +52,7 @@ async def test_an_incomplete_line_is_shown_again_with_the_rest(tools: Tools) -> 
     assert (await tools.text("job_output", id=1)).startswith("Is it right?\n[job 1")
 
 
-async def test_since_goes_back_and_a_filter_leaves_out(tools: Tools) -> None:
+async def test_job_output_supports_since_and_filter(tools: Tools) -> None:
     await started(tools, r"printf 'ok 1\n\033[31mERROR\033[0m 2\nok 3\nERROR 4\n'; sleep 300")
     await prints(tools, "4\n")
     await tools.text("job_output", id=1)
@@ -64,14 +64,14 @@ async def test_since_goes_back_and_a_filter_leaves_out(tools: Tools) -> None:
     assert status(await tools.text("job_output", id=1, since=3))[2] == "lines 3 to 4"
 
 
-async def test_a_filter_that_is_none_says_so(tools: Tools) -> None:
+async def test_job_output_refuses_an_invalid_filter(tools: Tools) -> None:
     await started(tools, "sleep 300")
 
     assert "no regular expression" in await tools.error("job_output", id=1, filter="(")
 
 
-async def test_a_wait_ends_with_the_job(tools: Tools) -> None:
-    """A run without a person ends with its last reply, and so do its jobs: the model can wait."""
+async def test_job_output_wait_ends_with_the_job(tools: Tools) -> None:
+    """A one-shot run ends with its last reply, and so do its jobs: the model can wait for them."""
     await started(tools, f"{UNTIL_GO}; echo done; exit 5")
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(tools.text("job_output", id=1, wait=60))
@@ -82,7 +82,7 @@ async def test_a_wait_ends_with_the_job(tools: Tools) -> None:
     assert status(call.result())[1].startswith("exit 5 after ")
 
 
-async def test_a_wait_with_a_filter_ends_with_its_first_line(tools: Tools) -> None:
+async def test_job_output_wait_with_a_filter_ends_at_the_first_match(tools: Tools) -> None:
     await started(tools, f"{UNTIL_GO}; echo ready; sleep 300")
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(tools.text("job_output", id=1, wait=60, filter="ready"))
@@ -92,13 +92,13 @@ async def test_a_wait_with_a_filter_ends_with_its_first_line(tools: Tools) -> No
     assert call.result().startswith("ready\n")
 
 
-async def test_a_wait_has_a_limit(tools: Tools) -> None:
+async def test_job_output_wait_has_a_time_limit(tools: Tools) -> None:
     await started(tools, "sleep 300")
 
     assert status(await tools.text("job_output", id=1, wait=0.05))[2] == "nothing new"
 
 
-async def test_of_much_output_the_end_is_shown(tools: Tools) -> None:
+async def test_job_output_shows_the_end_of_long_output(tools: Tools) -> None:
     await started(tools, "seq 100000; sleep 300")
     await prints(tools, "100000\n")
 
@@ -110,8 +110,8 @@ async def test_of_much_output_the_end_is_shown(tools: Tools) -> None:
     assert status(text)[-1] == f"the last 2000 shown, all in {log}"
 
 
-async def test_a_job_that_is_not_there_is_named_with_those_that_are(tools: Tools) -> None:
-    """After a resume the model may still know the jobs of the previous program."""
+async def test_unknown_job_is_an_error_that_lists_the_existing_jobs(tools: Tools) -> None:
+    """After a resume the model may still refer to jobs of the previous program."""
     assert await tools.error("job_output", id=3) == (
         "There is no job 3; those of an earlier program ended with it."
     )
@@ -119,14 +119,14 @@ async def test_a_job_that_is_not_there_is_named_with_those_that_are(tools: Tools
     assert (await tools.error("job_output", id=3)).endswith(" There are: 1.")
 
 
-async def test_a_log_that_is_gone_is_told(tools: Tools) -> None:
+async def test_job_output_reports_a_missing_log(tools: Tools) -> None:
     await started(tools, "sleep 300")
     tools.workspace.jobs.all[0].log.unlink()
 
     assert "cannot be read" in await tools.error("job_output", id=1)
 
 
-async def test_binary_output_is_not_shown(tools: Tools) -> None:
+async def test_job_output_does_not_show_binary_output(tools: Tools) -> None:
     await started(tools, "head -c 4000 /dev/zero; echo; sleep 300")
     await prints(tools, "\n")
 

@@ -34,7 +34,7 @@ async def limited(folder: Path, jobs: Jobs) -> AsyncGenerator[Tools]:
         workspace.close()
 
 
-async def test_a_job_is_named_and_its_output_kept(tools: Tools) -> None:
+async def test_background_command_becomes_a_job_whose_output_is_logged(tools: Tools) -> None:
     result = await tools("bash", command="echo up; exec sleep 300", background=True)
 
     assert isinstance(result.details, dict)
@@ -44,8 +44,8 @@ async def test_a_job_is_named_and_its_output_kept(tools: Tools) -> None:
     await until(lambda: log.read_text() == "up\n")
 
 
-async def test_kill_with_its_number_ends_a_job_and_all_it_started(tools: Tools) -> None:
-    """As in a shell; an unknown number is left to bash, which knows none."""
+async def test_kill_with_a_job_number_ends_the_job_and_its_children(tools: Tools) -> None:
+    """As in a shell; bash answers for an unknown number."""
     await tools.text("bash", command="echo $$; sleep 300 & sleep 300", background=True)
     log = tools.workspace.jobs.all[0].log
     await until(log.read_text)
@@ -58,7 +58,9 @@ async def test_kill_with_its_number_ends_a_job_and_all_it_started(tools: Tools) 
     assert await news(tools.workspace.jobs) == []
 
 
-async def test_the_end_is_told_once_and_only_where_the_job_is_known(tools: Tools) -> None:
+async def test_end_of_a_job_is_reported_once_to_the_conversation_that_started_it(
+    tools: Tools,
+) -> None:
     """No notice of a job enters a conversation that did not start it."""
     await tools.text("bash", command=f"{UNTIL_GO}; exit 3", background=True)
     jobs = tools.workspace.jobs
@@ -74,7 +76,7 @@ async def test_the_end_is_told_once_and_only_where_the_job_is_known(tools: Tools
     assert await news(jobs) == []
 
 
-async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
+async def test_first_line_that_matches_notify_is_reported_once(tools: Tools) -> None:
     r"""Colours in between do not hide it; later matches are not reported."""
     script = rf"echo no; {UNTIL_GO}; printf 'Lo\033[1mcal: 5173\nLocal: 2\n'; sleep 300"
     answer = await tools.text("bash", command=script, background=True, notify=r"Local: \d+")
@@ -90,8 +92,8 @@ async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
     assert await news(jobs) == []
 
 
-async def test_a_question_without_an_end_of_line_matches(tools: Tools) -> None:
-    """The program waits after it."""
+async def test_notify_matches_an_unterminated_last_line(tools: Tools) -> None:
+    """A program that asks a question waits after it."""
     script = "printf 'Overwrite? '; sleep 300"
     await tools.text("bash", command=script, background=True, notify=r"\? $")
     jobs = tools.workspace.jobs
@@ -102,7 +104,7 @@ async def test_a_question_without_an_end_of_line_matches(tools: Tools) -> None:
     assert told.endswith("notify: Overwrite?]")
 
 
-async def test_what_matched_right_before_the_end_is_told_before_it(tools: Tools) -> None:
+async def test_notify_match_is_reported_before_the_end_of_the_job(tools: Tools) -> None:
     await tools.text("bash", command=f"{UNTIL_GO}; echo ready", background=True, notify="ready")
     jobs = tools.workspace.jobs
     tools.file("go", "")
@@ -114,14 +116,14 @@ async def test_what_matched_right_before_the_end_is_told_before_it(tools: Tools)
     assert "ended with exit 0" in end
 
 
-async def test_a_pattern_that_is_none_starts_nothing(tools: Tools) -> None:
+async def test_job_with_an_invalid_notify_pattern_is_not_started(tools: Tools) -> None:
     told = await tools.error("bash", command="touch ran", background=True, notify="(")
 
     assert "no regular expression" in told
     assert not (tools.root / "ran").exists()
 
 
-async def test_no_more_jobs_run_than_allowed(tmp_path: Path) -> None:
+async def test_number_of_running_jobs_is_limited(tmp_path: Path) -> None:
     async with limited(tmp_path, Jobs(jobs_max=1)) as tools:
         await tools.text("bash", command="sleep 300", background=True)
 
@@ -137,7 +139,7 @@ async def test_no_more_jobs_run_than_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ignores", ["", "trap '' TERM; "])
-async def test_a_job_ends_at_its_limit(ignores: str, tmp_path: Path) -> None:
+async def test_job_is_ended_at_its_time_limit(ignores: str, tmp_path: Path) -> None:
     """A job that ignores the request to end is killed."""
     jobs = Jobs(timeout_s=0.6)
     async with limited(tmp_path, jobs) as tools:
@@ -150,8 +152,8 @@ async def test_a_job_ends_at_its_limit(ignores: str, tmp_path: Path) -> None:
         assert "ran too long and was stopped" in told
 
 
-async def test_what_a_person_stops_is_told_and_not_urgent(tools: Tools) -> None:
-    """The user needs no run for it, but the model must know."""
+async def test_job_stopped_by_the_user_is_reported_but_not_urgent(tools: Tools) -> None:
+    """The user needs no run for the notice, but the model must know."""
     await tools.text("bash", command="sleep 300", background=True)
     jobs = tools.workspace.jobs
 
@@ -162,8 +164,8 @@ async def test_what_a_person_stops_is_told_and_not_urgent(tools: Tools) -> None:
     assert "was stopped by the user" in told
 
 
-async def test_each_end_is_urgent_once(tools: Tools) -> None:
-    """A run that could not report it must not be started again and again."""
+async def test_end_of_each_job_is_urgent_only_once(tools: Tools) -> None:
+    """A run that could not report the end must not be started again and again."""
     await tools.text("bash", command=UNTIL_GO, background=True)
     jobs = tools.workspace.jobs
     tools.file("go", "")
@@ -173,7 +175,7 @@ async def test_each_end_is_urgent_once(tools: Tools) -> None:
     assert [jobs.take_urgent(jobs.all) for _ in range(2)] == [True, False]
 
 
-async def test_a_running_command_goes_on_as_a_job(tools: Tools) -> None:
+async def test_running_command_can_be_moved_to_the_background_as_a_job(tools: Tools) -> None:
     """Its output is kept from the first byte, and its call is answered at once."""
     jobs = tools.workspace.jobs
     command = f"echo before; {UNTIL_GO}; echo after; exit 4"
@@ -203,7 +205,7 @@ async def test_only_a_running_command_can_be_moved(tools: Tools) -> None:
         jobs.move_to_background()
 
 
-async def test_a_moved_command_needs_room(tmp_path: Path) -> None:
+async def test_command_is_not_moved_to_the_background_beyond_the_job_limit(tmp_path: Path) -> None:
     jobs = Jobs(jobs_max=0)
     async with limited(tmp_path, jobs) as tools, asyncio.TaskGroup() as tasks:
         call = tasks.create_task(tools("bash", command=UNTIL_GO, timeout=60))
@@ -216,7 +218,7 @@ async def test_a_moved_command_needs_room(tmp_path: Path) -> None:
         assert "exit 0" in (await call).text
 
 
-async def test_without_a_disk_a_moved_command_stays(tmp_path: Path) -> None:
+async def test_command_is_not_moved_to_the_background_without_a_log_file(tmp_path: Path) -> None:
     """Its output would be lost."""
     workspace = Workspace(tmp_path, spill_dir=tmp_path / "no")
     (tmp_path / "no").write_text("no folder")
@@ -233,14 +235,14 @@ async def test_without_a_disk_a_moved_command_stays(tmp_path: Path) -> None:
     workspace.close()
 
 
-async def test_numbers_go_on_above_those_of_an_earlier_program(tools: Tools) -> None:
+async def test_job_numbers_continue_after_those_of_an_earlier_program(tools: Tools) -> None:
     """`kill %1` of a resumed conversation must not end a job of this program."""
     tools.workspace.jobs.use_ids_above(6)
 
     assert "job 7." in await tools.text("bash", command="sleep 300", background=True)
 
 
-async def test_jobs_that_ended_long_ago_are_forgotten(
+async def test_only_the_last_ended_jobs_are_kept(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_cli_tools.jobs._ENDED_MAX", 1)

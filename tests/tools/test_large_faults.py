@@ -57,7 +57,7 @@ async def test_a_gibibyte_of_output_costs_less_than_30_mb(tools: Tools) -> None:
 
 @pytest.mark.slow
 @linux
-async def test_a_line_of_300_mb_costs_less_than_30_mb(tools: Tools) -> None:
+async def test_line_of_300_mb_is_read_in_less_than_30_mb_of_memory(tools: Tools) -> None:
     """Threat 14: its beginning and its end are read."""
     with tools.file("a", "").open("wb") as file:
         for _ in range(300):
@@ -82,8 +82,8 @@ async def test_a_line_of_300_mb_costs_less_than_30_mb(tools: Tools) -> None:
     ],
     ids=["sleeps", "ignores every request", "spins"],
 )
-async def test_a_hang_ends_soon_after_its_limit(tools: Tools, command: str) -> None:
-    """And no process of it is left."""
+async def test_hanging_command_ends_soon_after_its_timeout(tools: Tools, command: str) -> None:
+    """No process of the command is left."""
     started_s = time.monotonic()
 
     text = await tools.error("bash", command=command, timeout=1)
@@ -97,8 +97,10 @@ async def test_a_hang_ends_soon_after_its_limit(tools: Tools, command: str) -> N
     "command",
     ["python3 -c 'input()'", "bash -i", "su root </dev/tty", "git rebase -i x", "sudo -k true"],
 )
-async def test_what_wants_a_person_ends_by_itself(tools: Tools, command: str) -> None:
-    """No person is present: no input, no terminal, no editor, no password."""
+async def test_command_that_wants_input_from_a_user_ends_by_itself(
+    tools: Tools, command: str
+) -> None:
+    """Commands get no input, no terminal, no editor and no password."""
     program = command.partition(" ")[0]
     if not shutil.which(program):
         pytest.skip(f"no {program}")
@@ -107,8 +109,8 @@ async def test_what_wants_a_person_ends_by_itself(tools: Tools, command: str) ->
 
 
 @linux
-def test_a_disk_that_is_full_keeps_the_old_file(tmp_path: Path) -> None:
-    """A real one, of 256 KB: no part of the new text, no temporary file."""
+def test_full_disk_leaves_the_old_file_intact(tmp_path: Path) -> None:
+    """With a real file system of 256 KB: no part of the new text, no temporary file."""
     mount = f"mount -t tmpfs -o size=256k none {tmp_path}"
     namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     if (

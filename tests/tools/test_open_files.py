@@ -45,19 +45,19 @@ def opened(buffers: Buffers) -> OpenFiles:
         (b"\0\n", "x\n", b"\0\n"),
     ],
 )
-def test_only_what_the_user_changed_differs_from_the_disk(
+def test_only_the_users_unsaved_changes_override_the_file_on_disk(
     saved: bytes, shown: str | None, content: bytes
 ) -> None:
     """Line endings, a byte order mark or another encoding in an editor are no change."""
     assert opened(Buffers(shown)).content(Path("a.txt"), saved) == content
 
 
-def test_without_an_editor_the_disk_counts() -> None:
+def test_without_an_editor_the_file_on_disk_is_used() -> None:
     assert OpenFiles().content(Path("a.txt"), b"a") == b"a"
     assert not OpenFiles().write(Path("a.txt"), b"a", None, Claim())
 
 
-def test_what_changed_in_the_editor_meanwhile_is_not_overwritten() -> None:
+def test_buffer_changed_in_the_editor_meanwhile_is_not_overwritten() -> None:
     buffers = Buffers("typed just now\n")
 
     with pytest.raises(ToolError, match="changed in the editor"):
@@ -66,14 +66,14 @@ def test_what_changed_in_the_editor_meanwhile_is_not_overwritten() -> None:
 
 
 @pytest.mark.parametrize("data", [b"caf\xe9\n", b"\xef\xbb\xbfa\n", b"\0"])
-def test_what_an_editor_would_save_in_another_form_is_written_by_us(data: bytes) -> None:
+def test_content_an_editor_would_save_differently_is_not_written_through_it(data: bytes) -> None:
     buffers = Buffers("a\n")
 
     assert not opened(buffers).write(Path("a.txt"), data, b"a\n", Claim())
     assert buffers.written == []
 
 
-def test_a_call_that_was_stopped_changes_no_buffer() -> None:
+def test_stopped_call_changes_no_editor_buffer() -> None:
     buffers, claim = Buffers("a\n"), Claim()
     claim.withdraw()
 
@@ -82,5 +82,5 @@ def test_a_call_that_was_stopped_changes_no_buffer() -> None:
     assert buffers.written == []
 
 
-def test_an_editor_that_cannot_write_leaves_it_to_us() -> None:
+def test_file_is_written_by_the_tool_if_the_editor_cannot_write_it() -> None:
     assert not opened(Buffers("a\n", is_writing=False)).write(Path("a"), b"b\n", b"a\n", Claim())

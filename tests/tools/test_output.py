@@ -27,7 +27,7 @@ def no_spill() -> tuple[Path, BinaryIO]:
 
 
 @given(st.lists(st.binary(max_size=50).filter(lambda piece: b"\x1b" not in piece), max_size=2))
-def test_a_short_output_is_given_as_it_is(pieces: list[bytes]) -> None:
+def test_short_output_is_returned_unchanged(pieces: list[bytes]) -> None:
     buffer = OutputBuffer(no_spill)
     for piece in pieces:
         buffer.add(piece)
@@ -39,7 +39,7 @@ def test_a_short_output_is_given_as_it_is(pieces: list[bytes]) -> None:
 @pytest.mark.parametrize(
     "raw", [b"\0" * 32_768, bytes(range(256)) * 100, b"\x7fELF" + bytes(range(16)) * 5_000]
 )
-def test_binary_output_is_described_and_kept_in_a_file(tmp_path: Path, raw: bytes) -> None:
+def test_binary_output_is_described_and_saved_to_a_file(tmp_path: Path, raw: bytes) -> None:
     """32 kB of NULs used to be 197 kB of JSON in each later request."""
     buffer = OutputBuffer(Spills(tmp_path))
     buffer.add(raw)
@@ -52,7 +52,7 @@ def test_binary_output_is_described_and_kept_in_a_file(tmp_path: Path, raw: byte
     assert (tmp_path / "001.log").read_bytes() == raw
 
 
-def test_names_separated_by_nul_are_no_binary_output(tmp_path: Path) -> None:
+def test_file_names_separated_by_nul_are_not_binary_output(tmp_path: Path) -> None:
     """`find -print0` writes text."""
     raw = b"".join(b"./src/module_%d.py\0" % number for number in range(300))
     buffer = OutputBuffer(Spills(tmp_path))
@@ -61,7 +61,7 @@ def test_names_separated_by_nul_are_no_binary_output(tmp_path: Path) -> None:
     assert buffer.text() == raw.decode()
 
 
-def test_escape_sequences_are_left_out() -> None:
+def test_escape_sequences_are_removed_from_the_output() -> None:
     """Colours, cursor movements, titles and links mean nothing to a model."""
     buffer = OutputBuffer(no_spill)
     buffer.add(b"\x1b]0;title\x07\x1b[1;31mred\x1b[0m\x1b[2K \x1b]8;;https://x\x1b\\link")
@@ -72,7 +72,9 @@ def test_escape_sequences_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 1000, 10**6])
-def test_a_long_output_keeps_head_and_tail_and_spills_all(tmp_path: Path, piece_bytes: int) -> None:
+def test_long_output_keeps_head_and_tail_and_spills_everything(
+    tmp_path: Path, piece_bytes: int
+) -> None:
     """Whole lines only, and the file holds every byte, however the output arrived."""
     raw = b"".join(b"%05d some longer line\n" % number for number in range(3_000))
     buffer = OutputBuffer(Spills(tmp_path))
@@ -94,7 +96,7 @@ def test_a_long_output_keeps_head_and_tail_and_spills_all(tmp_path: Path, piece_
     assert (tmp_path / "001.log").read_bytes() == raw
 
 
-def test_many_short_lines_are_cut_to_two_thousand(tmp_path: Path) -> None:
+def test_output_of_many_short_lines_is_cut_to_two_thousand(tmp_path: Path) -> None:
     buffer = OutputBuffer(Spills(tmp_path))
     buffer.add(b"\n" * 10_000)
     buffer.close()
@@ -113,7 +115,7 @@ def test_one_giant_line_is_cut_between_characters(tmp_path: Path) -> None:
     assert len(buffer.text().encode()) < 50 * 1024
 
 
-def test_the_spill_file_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spill_file_ends_at_its_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_module, "SPILL_BYTES_MAX", 100_000)
     buffer = OutputBuffer(Spills(tmp_path))
     for _ in range(30):
@@ -124,7 +126,7 @@ def test_the_spill_file_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.Mo
     assert "the first 64 MB are in" in buffer.text()
 
 
-def test_a_full_disk_costs_the_middle_and_says_so() -> None:
+def test_output_on_a_full_disk_loses_its_middle_and_says_so() -> None:
     """The command must not fail because its output cannot be stored."""
     buffer = OutputBuffer(no_spill)
     buffer.add(b"a" * 20_000 + b"b" * 20_000)
@@ -135,7 +137,7 @@ def test_a_full_disk_costs_the_middle_and_says_so() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_disk_that_fills_up_costs_the_rest_and_says_so() -> None:
+def test_output_on_a_disk_that_fills_up_says_what_was_not_kept() -> None:
     full = Path("/dev/full")
     buffer = OutputBuffer(lambda: (full, full.open("wb", buffering=0)))
     buffer.add(b"a" * 40_000)
@@ -144,8 +146,8 @@ def test_a_disk_that_fills_up_costs_the_rest_and_says_so() -> None:
     assert "could not be kept" in buffer.text()
 
 
-def test_the_excerpt_leaves_room_in_a_small_result_and_counts_characters(tmp_path: Path) -> None:
-    """S1-35: one cut, and the size in it is that of the output, not of an excerpt."""
+def test_excerpt_fits_a_small_result_limit_and_states_the_full_length(tmp_path: Path) -> None:
+    """S1-35: cut only once, and the stated size is that of the whole output."""
     buffer = OutputBuffer(Spills(tmp_path), result_chars_max=1_500)
     for _ in range(1_000):
         buffer.add(("é" * 59 + "\n").encode())
@@ -157,7 +159,7 @@ def test_the_excerpt_leaves_room_in_a_small_result_and_counts_characters(tmp_pat
     assert buffer.total_chars == 60_000
 
 
-def test_the_end_is_shown_while_it_grows() -> None:
+def test_last_lines_of_growing_output_can_be_shown() -> None:
     buffer = OutputBuffer(no_spill)
     buffer.add("é".encode() * 2_000)
 

@@ -1,4 +1,4 @@
-"""A command's processes die with us, even if we are killed."""
+"""A command's processes end with the program, even if the program is killed."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ def started(script: str, workspace: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", script, str(workspace)])
 
 
-async def test_nothing_survives_our_own_sigkill(tmp_path: Path) -> None:
+async def test_no_process_survives_a_sigkill_of_the_program(tmp_path: Path) -> None:
     """PR_SET_PDEATHSIG would reach one process only."""
     with started(SCRIPT, tmp_path) as program:
         await until((tmp_path / "ready").exists)
@@ -64,7 +64,7 @@ async def test_nothing_survives_our_own_sigkill(tmp_path: Path) -> None:
     await until(lambda: not any(map(is_alive, pids)))
 
 
-def test_the_members_of_our_own_group_include_us() -> None:
+def test_members_of_the_own_process_group_include_the_process_itself() -> None:
     """The name may contain blanks and parentheses; it comes from the kernel, not from us."""
     members = group_members(os.getpgid(0))
 
@@ -73,8 +73,8 @@ def test_the_members_of_our_own_group_include_us() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="no /proc")
-async def test_a_fork_bomb_is_counted_without_a_sandbox_too(tmp_path: Path) -> None:
-    """Threat 15: relative to the user's processes at the start, so that others do not count."""
+async def test_number_of_processes_is_limited_without_a_sandbox_too(tmp_path: Path) -> None:
+    """Threat 15: the limit is relative to the processes that the user has at the start."""
     stop = threading.Event()
     before = threads_of_user()
     threads = [threading.Thread(target=stop.wait) for _ in range(50)]
@@ -93,7 +93,9 @@ async def test_a_fork_bomb_is_counted_without_a_sandbox_too(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="no ps")
-def test_without_proc_ps_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_process_group_is_read_from_ps_if_proc_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(process_groups, "_PROC", tmp_path)
 
     members = group_members(os.getpgid(0))
@@ -103,7 +105,7 @@ def test_without_proc_ps_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
-async def test_a_daemon_does_not_survive_our_own_sigkill(tmp_path: Path) -> None:
+async def test_daemon_does_not_survive_a_sigkill_of_the_program(tmp_path: Path) -> None:
     """S1-42, threat 15: no signal to the group reaches it, and no sandbox confines it."""
     daemon = "setsid sh -c 'trap : TERM HUP; echo $$ >daemon; sleep 300; sleep 300' &"
     script = SCRIPT.replace(
@@ -122,8 +124,10 @@ async def test_a_daemon_does_not_survive_our_own_sigkill(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
-async def test_a_daemon_ends_with_its_command_and_a_job_does_not(tmp_path: Path) -> None:
-    """Threat 15: a job in the group is named to the model, which can end it; a daemon is not."""
+async def test_daemon_ends_with_its_command_but_a_background_process_does_not(
+    tmp_path: Path,
+) -> None:
+    """Threat 15: the model is told of processes in the group, and can end them; not of daemons."""
     left = "echo $$ >NAME; sleep 300; :"
     command = (
         f"setsid sh -c '{left.replace('NAME', 'daemon')}' >/dev/null &"
@@ -146,8 +150,8 @@ async def test_a_daemon_ends_with_its_command_and_a_job_does_not(tmp_path: Path)
     await until(lambda: not is_alive(job))
 
 
-async def test_what_a_command_changed_is_looked_at_beside_the_event_loop(tmp_path: Path) -> None:
-    """In a large workspace this takes long enough to stall a stream of answers."""
+async def test_cleanup_after_a_command_runs_once_outside_the_event_loop(tmp_path: Path) -> None:
+    """In a large workspace it takes long enough to stall a stream of answers."""
     threads: list[threading.Thread] = []
 
     def release(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
@@ -170,10 +174,10 @@ async def test_what_a_command_changed_is_looked_at_beside_the_event_loop(tmp_pat
     assert [each is threading.main_thread() for each in threads] == [False]
 
 
-async def test_a_command_that_is_cancelled_while_it_starts_is_ended(
+async def test_command_cancelled_during_its_start_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It runs already, and no object has it yet that could end it."""
+    """The command runs already, but no object exists yet that could end it."""
     loop = asyncio.get_running_loop()
     connect = loop.connect_read_pipe
 

@@ -12,7 +12,7 @@ from tests.tools.calling import Tools
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
 
 
-async def test_lines_are_numbered_and_counted(tools: Tools) -> None:
+async def test_read_numbers_and_counts_lines(tools: Tools) -> None:
     tools.file("a.txt", "one\n\nthree\n")
 
     result = await tools("read", path="a.txt")
@@ -32,7 +32,7 @@ async def test_lines_are_numbered_and_counted(tools: Tools) -> None:
         (-9, 9, "     1\t1\n     2\t2\n     3\t3\n     4\t4\n     5\t5\n[lines 1–5 of 5]"),
     ],
 )
-async def test_a_part_is_read_from_the_start_or_the_end(
+async def test_read_returns_a_part_counted_from_the_start_or_the_end(
     tools: Tools, offset: int, limit: int, expected: str
 ) -> None:
     tools.file("a", "1\n2\n3\n4\n5\n")
@@ -40,7 +40,7 @@ async def test_a_part_is_read_from_the_start_or_the_end(
     assert await tools.text("read", path="a", offset=offset, limit=limit) == expected
 
 
-async def test_beyond_the_end_names_the_number_of_lines(tools: Tools) -> None:
+async def test_read_beyond_the_end_names_the_number_of_lines(tools: Tools) -> None:
     tools.file("a", "1\n2\n")
 
     assert "has 2 lines" in await tools.error("read", path="a", offset=3)
@@ -57,7 +57,9 @@ async def test_beyond_the_end_names_the_number_of_lines(tools: Tools) -> None:
         (b"caf\xe9\n", "[lines 1–1 of 1; not UTF-8, shown as Latin-1]"),
     ],
 )
-async def test_what_is_unusual_is_said(tools: Tools, raw: bytes, last_line: str) -> None:
+async def test_read_reports_unusual_encodings_and_line_endings(
+    tools: Tools, raw: bytes, last_line: str
+) -> None:
     tools.file("a", raw)
 
     text = await tools.text("read", path="a")
@@ -77,14 +79,16 @@ async def test_what_is_unusual_is_said(tools: Tools, raw: bytes, last_line: str)
         (b"\xe9\nb", "[lines 1–1 of 3; go on with offset=2; not UTF-8, shown as Latin-1]"),
     ],
 )
-async def test_what_follows_is_counted_too(tools: Tools, rest: bytes, last_line: str) -> None:
-    """In blocks, which may split a character or \\r from \\n."""
+async def test_read_counts_the_lines_after_the_part_shown(
+    tools: Tools, rest: bytes, last_line: str
+) -> None:
+    """The rest is read in blocks, which may split a character or \\r from \\n."""
     tools.file("a", b"a\n" + rest)
 
     assert (await tools.text("read", path="a", limit=1)).splitlines()[-1] == last_line
 
 
-async def test_two_thousand_lines_at_once(tools: Tools) -> None:
+async def test_read_returns_at_most_two_thousand_lines(tools: Tools) -> None:
     tools.file("a", "x\n" * 2_001)
 
     text = await tools.text("read", path="a", limit=5_000)
@@ -92,7 +96,7 @@ async def test_two_thousand_lines_at_once(tools: Tools) -> None:
     assert text.endswith("[lines 1–2000 of 2,001; go on with offset=2001]")
 
 
-async def test_fifty_kilobytes_at_once(tools: Tools) -> None:
+async def test_read_returns_at_most_fifty_kilobytes(tools: Tools) -> None:
     tools.file("a", ("é" * 200 + "\n") * 500)
 
     text = await tools.text("read", path="a")
@@ -103,7 +107,7 @@ async def test_fifty_kilobytes_at_once(tools: Tools) -> None:
     assert text.endswith(f"[lines 1–{count} of 500; go on with offset={count + 1}]")
 
 
-async def test_a_long_line_is_cut_and_says_so(tools: Tools) -> None:
+async def test_read_cuts_a_long_line_with_a_note(tools: Tools) -> None:
     tools.file("a", "é" * 3_000 + "\nshort\n")
 
     text = await tools.text("read", path="a")
@@ -112,7 +116,7 @@ async def test_a_long_line_is_cut_and_says_so(tools: Tools) -> None:
     assert "     2\tshort" in text
 
 
-async def test_one_giant_line_does_not_fill_the_memory(tools: Tools) -> None:
+async def test_read_skips_the_rest_of_a_giant_line(tools: Tools) -> None:
     tools.file("a", "x" * 30_000_000 + "\nend")
 
     text = await tools.text("read", path="a")
@@ -120,8 +124,8 @@ async def test_one_giant_line_does_not_fill_the_memory(tools: Tools) -> None:
     assert "[… line of 30,000,000 bytes cut]\n     2\tend\n" in text
 
 
-async def test_counting_stops_at_64_mb(tools: Tools) -> None:
-    """A sparse file: its end is only holes, and never read."""
+async def test_read_stops_counting_lines_at_64_mb(tools: Tools) -> None:
+    """A sparse file: the end consists of holes, which are never read."""
     path = tools.file("a", ("x" * 1023 + "\n") * 100)
     os.truncate(path, SCANNED_BYTES_MAX + 10_000_000)
     with path.open("r+b") as file:
@@ -135,7 +139,7 @@ async def test_counting_stops_at_64_mb(tools: Tools) -> None:
     assert end == ("    -2\tlast but one\n    -1\tlast\n[lines -2 to -1, counted from the end]")
 
 
-async def test_a_directory_shows_its_entries(tools: Tools) -> None:
+async def test_read_of_a_directory_lists_its_entries(tools: Tools) -> None:
     tools.file("src/b.py", "")
     tools.file("src/a/c.py", "")
 
@@ -145,7 +149,7 @@ async def test_a_directory_shows_its_entries(tools: Tools) -> None:
     assert result.details == {"kind": "directory", "path": "src", "entries": 2}
 
 
-async def test_a_link_that_leads_nowhere_does_not_hide_a_directory(tools: Tools) -> None:
+async def test_directory_with_a_looping_symlink_can_be_read(tools: Tools) -> None:
     """Threat 2: a repository may hold a link to itself."""
     (tools.root / "loop").symlink_to("loop")
     tools.file("a", "x")
@@ -153,7 +157,7 @@ async def test_a_link_that_leads_nowhere_does_not_hide_a_directory(tools: Tools)
     assert await tools.text("read", path=".") == "a\nloop\n[2 entries]"
 
 
-async def test_a_large_directory_is_cut(tools: Tools) -> None:
+async def test_listing_of_a_large_directory_is_truncated(tools: Tools) -> None:
     for number in range(2_010):
         tools.file(f"d/{number}", "")
 
@@ -171,8 +175,10 @@ async def test_a_large_directory_is_cut(tools: Tools) -> None:
         (b"RIFF\x24\0\0\0WEBPVP8 \0", "image/webp"),
     ],
 )
-async def test_an_image_is_shown_as_one(tools: Tools, start: bytes, media_type: str) -> None:
-    """Its bytes identify it; names may be wrong."""
+async def test_read_returns_an_image_as_an_image_block(
+    tools: Tools, start: bytes, media_type: str
+) -> None:
+    """The type is found by its bytes; names may be wrong."""
     tools.file("picture.txt", start)
 
     result = await tools("read", path="picture.txt")
@@ -213,7 +219,7 @@ async def test_a_binary_file_is_refused_with_a_hint(tools: Tools, raw: bytes, wo
     assert words in text
 
 
-async def test_a_notebook_is_shown_as_the_json_it_is(tools: Tools) -> None:
+async def test_notebook_is_read_as_plain_json(tools: Tools) -> None:
     tools.file("a.ipynb", '{"cells": []}\n')
 
     assert '{"cells": []}' in await tools.text("read", path="a.ipynb")
@@ -223,7 +229,9 @@ async def test_a_notebook_is_shown_as_the_json_it_is(tools: Tools) -> None:
     ("name", "words"),
     [("b.txt", "Did you mean a.txt?"), (".env", "may hold secrets"), ("/etc/passwd", "outside")],
 )
-async def test_what_cannot_be_read_says_why(tools: Tools, name: str, words: str) -> None:
+async def test_path_that_cannot_be_read_is_an_error_with_the_reason(
+    tools: Tools, name: str, words: str
+) -> None:
     """S1-24: tools never read `.env`."""
     tools.file("a.txt", "")
     tools.file(".env", "KEY=1")
@@ -231,14 +239,14 @@ async def test_what_cannot_be_read_says_why(tools: Tools, name: str, words: str)
     assert words in await tools.error("read", path=name)
 
 
-async def test_a_named_pipe_does_not_hang(tools: Tools) -> None:
+async def test_reading_a_named_pipe_does_not_hang(tools: Tools) -> None:
     os.mkfifo(tools.root / "pipe")
 
     assert "not a regular file" in await tools.error("read", path="pipe")
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
-async def test_a_file_of_100_mb_needs_little_memory(tools: Tools) -> None:
+async def test_reading_a_file_of_100_mb_needs_little_memory(tools: Tools) -> None:
     path = tools.file("a", "")
     with path.open("wb") as file:
         for _ in range(100):

@@ -40,7 +40,7 @@ def tree(tools: Tools) -> Tools:
     return tools
 
 
-async def test_lines_are_found_newest_file_first(tree: Tools) -> None:
+async def test_grep_finds_lines_newest_file_first(tree: Tools) -> None:
     text = await tree.text("grep", pattern="needle")
 
     assert text.splitlines() == [
@@ -53,7 +53,7 @@ async def test_lines_are_found_newest_file_first(tree: Tools) -> None:
     ]
 
 
-async def test_context_is_marked(tree: Tools) -> None:
+async def test_grep_marks_context_lines(tree: Tools) -> None:
     text = await tree.text("grep", pattern="two", path="src/deep", context=1)
 
     assert text.splitlines() == [
@@ -64,8 +64,8 @@ async def test_context_is_marked(tree: Tools) -> None:
     ]
 
 
-async def test_nothing_of_a_secret_is_shown(tree: Tools) -> None:
-    """S1-24: neither its lines nor those around them, in any mode."""
+async def test_grep_shows_nothing_of_a_secret_file(tree: Tools) -> None:
+    """S1-24: neither matching lines nor their context, in any mode."""
     tree.file(".env.local", "a\nCANARY\nb\n\n\n\nCANARY\n")
 
     for mode in ("content", "files", "count"):
@@ -73,7 +73,7 @@ async def test_nothing_of_a_secret_is_shown(tree: Tools) -> None:
         assert text == "[no matches for CANARY in .; 1 file left out that may hold secrets]"
 
 
-async def test_modes_show_files_or_counts(tree: Tools) -> None:
+async def test_grep_modes_show_files_or_counts(tree: Tools) -> None:
     files = await tree.text("grep", pattern="needle", path="src", mode="files")
     counts = await tree.text("grep", pattern="needle", path="src", mode="count")
 
@@ -81,7 +81,7 @@ async def test_modes_show_files_or_counts(tree: Tools) -> None:
     assert counts.splitlines() == ["src/a.py:2", "src/deep/d.py:1"]
 
 
-async def test_a_glob_and_the_case_narrow_and_widen(tree: Tools) -> None:
+async def test_grep_supports_glob_and_ignore_case(tree: Tools) -> None:
     text = await tree.text("grep", pattern="needle", glob="*.{ts,yml}", ignore_case=True)
     other = await tree.text("grep", pattern="needle", glob="!*.py", path="src", ignore_case=True)
 
@@ -89,13 +89,13 @@ async def test_a_glob_and_the_case_narrow_and_widen(tree: Tools) -> None:
     assert other == "src/b.ts:1:const x = 'Needle'"
 
 
-async def test_a_glob_for_everything_does_not_search_what_is_ignored(tree: Tools) -> None:
+async def test_grep_glob_for_everything_does_not_search_ignored_files(tree: Tools) -> None:
     for everything in ("*", "**", "**/*"):
         text = await tree.text("grep", pattern="needle", glob=everything)
         assert "build/out.py" not in text
 
 
-async def test_a_limit_says_how_many_there_are(tree: Tools) -> None:
+async def test_grep_with_a_limit_says_how_many_matches_exist(tree: Tools) -> None:
     result = await tree("grep", pattern="needle", limit=2)
 
     assert result.text.splitlines()[:2] == ["src/a.py:2:needle = 1", "src/a.py:3:print(needle)"]
@@ -103,33 +103,31 @@ async def test_a_limit_says_how_many_there_are(tree: Tools) -> None:
     assert result.details == {"kind": "search", "matches": 2, "total": 5}
 
 
-async def test_one_file_can_be_searched(tree: Tools) -> None:
+async def test_grep_can_search_one_file(tree: Tools) -> None:
     assert await tree.text("grep", pattern="import", path="src/a.py") == "src/a.py:1:import os"
 
 
-async def test_no_match_is_an_answer(tree: Tools) -> None:
+async def test_search_without_a_match_says_so(tree: Tools) -> None:
     assert await tree.text("grep", pattern="absent") == "[no matches for absent in .]"
     assert await tree.text("glob", pattern="*.rs") == "[no files match *.rs in .]"
 
 
 @pytest.mark.parametrize("pattern", ["--pre=touch", "-f/etc/passwd", "--", "-e"])
-async def test_a_pattern_is_never_an_option(tree: Tools, pattern: str) -> None:
+async def test_search_pattern_is_never_taken_for_an_option(tree: Tools, pattern: str) -> None:
     tree.file("flags.txt", f"{pattern}\n")
 
     assert await tree.text("grep", pattern=pattern) == f"flags.txt:1:{pattern}"
     assert "no files match" in await tree.text("glob", pattern="--files-from=x")
 
 
-async def test_a_wrong_regex_is_answered_with_the_programs_words(tree: Tools) -> None:
+async def test_invalid_regex_returns_the_error_of_ripgrep(tree: Tools) -> None:
     text = await tree.error("grep", pattern="(")
 
     assert "regex parse error" in text
     assert "Correct it" in text
 
 
-async def test_a_search_that_breaks_down_is_no_answer(
-    tools: Tools, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_crashed_search_is_an_error(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exit code of 1 means "nothing found"; the model would believe a crashed program."""
     tools.file("a.txt", "needle")
     broken = [sys.executable, "-c", "import a_package_that_is_not_there"]
@@ -139,7 +137,7 @@ async def test_a_search_that_breaks_down_is_no_answer(
         assert "The search was not possible: Traceback" in await call
 
 
-async def test_a_long_line_is_cut(tree: Tools) -> None:
+async def test_grep_cuts_a_long_line(tree: Tools) -> None:
     tree.file("long.txt", "needle" + "x" * 10_000 + "\n")
 
     text = await tree.text("grep", pattern="needle", path="long.txt")
@@ -147,7 +145,7 @@ async def test_a_long_line_is_cut(tree: Tools) -> None:
     assert len(text) < 600
 
 
-async def test_a_result_stays_below_its_limits(tree: Tools) -> None:
+async def test_grep_result_stays_below_its_size_limit(tree: Tools) -> None:
     tree.file("many.txt", ("needle " + "y" * 200 + "\n") * 5_000)
 
     text = await tree.text("grep", pattern="needle", path="many.txt", limit=5_000)
@@ -157,14 +155,16 @@ async def test_a_result_stays_below_its_limits(tree: Tools) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "/etc", "../x", ".env", "pipe"])
-async def test_a_path_that_cannot_be_searched_says_why(tree: Tools, name: str) -> None:
+async def test_path_that_cannot_be_searched_is_an_error_naming_the_path(
+    tree: Tools, name: str
+) -> None:
     os.mkfifo(tree.root / "pipe")
 
     for tool in ("grep", "glob"):
         assert name in await tree.error(tool, pattern="x", path=name)
 
 
-async def test_files_are_found_by_name_newest_first(tree: Tools) -> None:
+async def test_glob_finds_files_by_name_newest_first(tree: Tools) -> None:
     text = await tree.text("glob", pattern="**/*.{py,ts}")
 
     assert text.splitlines() == ["src/a.py", "src/b.ts", "src/deep/d.py"]
@@ -190,7 +190,7 @@ async def test_files_are_found_by_name_newest_first(tree: Tools) -> None:
         ),
     ],
 )
-async def test_patterns_mean_what_gitignore_means(
+async def test_glob_patterns_follow_gitignore(
     tree: Tools, pattern: str, path: str, expected: list[str]
 ) -> None:
     text = await tree.text("glob", pattern=pattern.format(root=tree.root), path=path)
@@ -198,7 +198,7 @@ async def test_patterns_mean_what_gitignore_means(
     assert text.splitlines() == expected
 
 
-async def test_glob_has_limits(tree: Tools) -> None:
+async def test_glob_limits_its_result_and_refuses_a_file_as_path(tree: Tools) -> None:
     for number in range(1_200):
         tree.file(f"many/{number:04}-{'n' * 60}", "")
 
@@ -216,8 +216,8 @@ def git_files(root: Path) -> list[str]:
     return listing.stdout.splitlines()
 
 
-async def test_both_programs_list_what_git_lists(tree: Tools) -> None:
-    """Negations, anchors, nested files, folders: git is the reference."""
+async def test_glob_lists_the_same_files_as_git(tree: Tools) -> None:
+    """Negations, anchors, nested files and folders: git is the reference."""
     tree.file("n/.gitignore", "/top\n*.tmp\n!important.tmp\nsub/\n# c\n\\#odd\n**/gen/*.c\nq?\n")
     for name in (
         "top",
@@ -239,7 +239,7 @@ async def test_both_programs_list_what_git_lists(tree: Tools) -> None:
     assert found == set(listed) - {".env"}
 
 
-async def test_an_added_directory_is_searched_too(
+async def test_added_directory_can_be_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tree: Tools
 ) -> None:
     (tmp_path / "more").mkdir()
@@ -253,8 +253,8 @@ async def test_an_added_directory_is_searched_too(
     assert names == f"{tmp_path}/more/a.txt"
 
 
-async def test_what_is_no_rule_is_passed_over_and_not_quoted(tree: Tools) -> None:
-    """Threat 4: a repository may link a file of rules to a secret, to get a line of it."""
+async def test_invalid_ignore_rules_are_skipped_and_never_quoted(tree: Tools) -> None:
+    """Threat 4: a repository may link an ignore file to a secret, to get a line of it quoted."""
     tree.file(".env", "TOKEN=[z-CANARY\n[z-a]\n\\\nx.py\n")
     (tree.root / ".ignore").symlink_to(".env")
     (tree.root / "src" / ".ignore").symlink_to("../.env")
@@ -269,14 +269,14 @@ async def test_what_is_no_rule_is_passed_over_and_not_quoted(tree: Tools) -> Non
 
 
 @pytest.mark.parametrize("pattern", ["[z-a]", "a\\"])
-async def test_a_wrong_glob_is_answered(tree: Tools, pattern: str) -> None:
+async def test_invalid_glob_is_an_error_that_quotes_the_pattern(tree: Tools, pattern: str) -> None:
     named = await tree.error("glob", pattern=pattern)
 
     assert named.startswith(f"{pattern} is no pattern for names (")
     assert "error parsing glob" in await tree.error("grep", pattern="needle", glob=pattern)
 
 
-async def test_a_pipe_in_the_place_of_rules_does_not_hold_a_search_up(tools: Tools) -> None:
+async def test_pipe_in_place_of_an_ignore_file_does_not_block_a_search(tools: Tools) -> None:
     """Threat 17: opening one blocks until there is a writer."""
     tools.file("src/a.py", "needle")
     os.mkfifo(tools.root / ".gitignore")
@@ -286,10 +286,10 @@ async def test_a_pipe_in_the_place_of_rules_does_not_hold_a_search_up(tools: Too
         assert told.endswith(f"{tools.root / '.gitignore'} is a pipe. Tell the user.")
 
 
-async def test_a_config_file_of_ripgrep_is_not_read(
+async def test_ripgrep_config_file_is_not_read(
     tree: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may contain --pre, which runs a program."""
+    """The file may contain --pre, which runs a program."""
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tree.file("rc", "--files-with-matches\n")))
 
     assert "src/b.ts:1:" in await tree.text("grep", pattern="Needle", path="src")
@@ -303,7 +303,7 @@ def installed_rg(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-async def test_a_missing_ripgrep_is_named_and_what_to_use_instead(
+async def test_search_without_ripgrep_is_an_error_that_names_the_program(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second search engine would have another dialect of regular expressions."""
@@ -313,7 +313,7 @@ async def test_a_missing_ripgrep_is_named_and_what_to_use_instead(
         assert "ripgrep (rg) is not installed" in await tools.error(name, pattern="x")
 
 
-async def test_an_rg_in_the_workspace_is_not_run(
+async def test_rg_program_in_the_workspace_is_not_run(
     tools: Tools, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = tools.file("bin/rg", "#!/bin/sh\necho CANARY >&2\nexit 2\n")
@@ -325,10 +325,10 @@ async def test_an_rg_in_the_workspace_is_not_run(
     assert searches.searcher(tools.workspace)[0] == str(found)
 
 
-async def test_a_shim_for_rg_is_not_run(
+async def test_rg_shim_of_a_version_manager_is_not_run(
     tools: Tools, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 13: it runs a program named by a `.tool-versions` in the workspace."""
+    """Threat 13: a shim runs a program named by a `.tool-versions` in the workspace."""
     shims = tmp_path_factory.mktemp("manager") / "shims"
     shims.mkdir()
     (shims / "rg").write_text("#!/bin/sh\n")
@@ -351,7 +351,7 @@ def slow_search(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Tools:
 async def test_a_search_that_takes_for_ever_is_stopped(
     slow_search: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 17: a search of a slow disk, or of a network's, must not block the run."""
+    """Threat 17: a search on a slow disk or network drive must not block the run."""
     monkeypatch.setattr(searches, "LIMIT_S", 0.5)
 
     text = await slow_search.text("grep", pattern="x")
@@ -359,7 +359,7 @@ async def test_a_search_that_takes_for_ever_is_stopped(
     assert "stopped after 0.5 s" in text
 
 
-async def test_a_search_is_stopped_by_ctrl_c(slow_search: Tools) -> None:
+async def test_search_is_stopped_by_ctrl_c(slow_search: Tools) -> None:
     token = slow_search.cancel = CancelToken()
     started = slow_search.root / "started"
 
@@ -372,7 +372,7 @@ async def test_a_search_is_stopped_by_ctrl_c(slow_search: Tools) -> None:
             await asyncio.gather(slow_search("grep", pattern="x"), stop())
 
 
-async def test_a_search_that_finds_too_much_is_stopped(
+async def test_search_that_finds_too_much_is_stopped(
     tree: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searches, "OUTPUT_BYTES_MAX", 50)
@@ -390,9 +390,9 @@ async def test_a_search_that_finds_too_much_is_stopped(
         ("{,x}y", ["y", "xy"]),
     ],
 )
-def test_braces_stand_for_alternatives(pattern: str, expected: list[str]) -> None:
+def test_braces_in_globs_expand_to_alternatives(pattern: str, expected: list[str]) -> None:
     assert sorted(expand_braces(pattern)) == sorted(expected)
 
 
-def test_braces_are_not_expanded_without_end() -> None:
+def test_expansion_of_braces_is_limited() -> None:
     assert len(expand_braces("{a,b}" * 40)) < 1_000

@@ -17,7 +17,7 @@ from agent_cli_tools.secret_files import is_other_name, is_secret
         *("/proc/self/environ", "/proc/7/task/8/environ", "proc/7/environ"),
     ],
 )
-def test_is_a_secret(path: str) -> None:
+def test_path_counts_as_a_secret_file(path: str) -> None:
     assert is_secret(PurePosixPath(path))
 
 
@@ -34,12 +34,12 @@ def test_is_a_secret(path: str) -> None:
         *("/ws/keys.py", "/ws/pem.md", "/ws/docker/config.json", "/ws/ssh/config", "/ws/environ"),
     ],
 )
-def test_is_no_secret(path: str) -> None:
+def test_path_does_not_count_as_a_secret_file(path: str) -> None:
     """A file refused without reason costs the model a turn, and the user an explanation."""
     assert not is_secret(PurePosixPath(path))
 
 
-def test_another_name_of_a_secret_is_one_too(tmp_path: Path) -> None:
+def test_hard_link_to_a_secret_is_recognised_as_one(tmp_path: Path) -> None:
     """Threat 2: a hard link is the file itself."""
     secret, other = tmp_path / ".env", tmp_path / "notes.txt"
     secret.write_text("KEY=x")

@@ -13,7 +13,7 @@ A = Path("a")
 LINES = b"".join(b"line %d\n" % n for n in range(10))
 
 
-def test_parts_add_up_in_any_order() -> None:
+def test_parts_read_in_any_order_add_up_to_the_whole_file() -> None:
     seen = SeenFiles()
 
     seen.lines_of(A, LINES, [(6, 10)])
@@ -24,7 +24,7 @@ def test_parts_add_up_in_any_order() -> None:
     assert seen.knows(A, LINES)
 
 
-def test_parts_of_two_contents_do_not() -> None:
+def test_parts_of_different_contents_do_not_add_up() -> None:
     seen = SeenFiles()
 
     seen.lines_of(A, LINES, [(0, 5)])
@@ -35,8 +35,10 @@ def test_parts_of_two_contents_do_not() -> None:
 
 
 @given(st.integers(0, 10), st.integers(0, 10), st.lists(st.just(b"new\n"), max_size=3))
-def test_an_edit_carries_over_what_was_seen(first: int, last: int, new: list[bytes]) -> None:
-    """The rest need not be read again, and unseen parts still have to be."""
+def test_lines_already_read_still_count_after_an_edit(
+    first: int, last: int, new: list[bytes]
+) -> None:
+    """The rest need not be read again, but unread parts still have to be."""
     old = LINES.splitlines(keepends=True)
     first, last = sorted((first, last))
     after = b"".join([*old[:first], *new, *old[last:]])
@@ -54,7 +56,7 @@ def test_an_edit_carries_over_what_was_seen(first: int, last: int, new: list[byt
         assert partly.knows(A, after)
 
 
-async def test_a_large_file_read_in_parts_may_be_repaired(tools: Tools) -> None:
+async def test_large_file_read_in_parts_accepts_repaired_edits(tools: Tools) -> None:
     """A file larger than one result could otherwise never count as read."""
     path = tools.file("large", "".join(f"line {n} {'x' * 40}\n" for n in range(2_500)))
     edits: list[Json] = [{"old": "  line 7 " + "x" * 40, "new": "  line 7"}]
@@ -69,7 +71,7 @@ async def test_a_large_file_read_in_parts_may_be_repaired(tools: Tools) -> None:
     assert "\nline 7\n" in path.read_text()
 
 
-async def test_a_line_that_was_cut_was_not_seen(tools: Tools) -> None:
+async def test_line_cut_in_a_read_result_does_not_count_as_read(tools: Tools) -> None:
     tools.file("a", "one\n" + "x" * 3_000 + "\ntwo\n")
 
     await tools.text("read", path="a")

@@ -106,7 +106,7 @@ def refusing_disk(session: Session) -> Generator[None]:
 
 @pytest.mark.parametrize("recovers_by", ["another change", "the run's end"])
 @pytest.mark.parametrize("begins_well", [True, False])
-async def test_what_a_disk_refused_for_a_while_is_taken_back_after_a_restart(
+async def test_changes_during_a_disk_failure_are_undone_after_a_restart(
     session: Session, *, begins_well: bool, recovers_by: str
 ) -> None:
     """Lost lines used to make /undo restore a part of a run and report success."""
@@ -132,7 +132,7 @@ async def test_what_a_disk_refused_for_a_while_is_taken_back_after_a_restart(
     assert session.files() == {"made": ""}
 
 
-async def test_an_undo_that_could_not_be_recorded_is_recorded_later(session: Session) -> None:
+async def test_undo_that_could_not_be_recorded_is_recorded_later(session: Session) -> None:
     """Otherwise the next /undo after a restart would undo nothing and report success."""
     session.run()
     await session.write("first.txt", "new")
@@ -147,7 +147,7 @@ async def test_an_undo_that_could_not_be_recorded_is_recorded_later(session: Ses
     assert [path.name for path in session.undo().deleted] == ["first.txt"]
 
 
-async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Session) -> None:
+async def test_undo_reverts_a_whole_run_and_then_the_run_before(session: Session) -> None:
     """New files and their directories are removed; mode and bytes of old ones are restored."""
     script = session.root / "run.sh"
     script.write_bytes(b"#!/bin/sh\r\n\xff")
@@ -185,10 +185,10 @@ async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Ses
         session.undo()
 
 
-async def test_after_a_restart_it_still_works_and_only_its_owner_can_read_what_was_kept(
+async def test_undo_works_after_a_restart_and_snapshots_are_private(
     session: Session, tmp_path: Path
 ) -> None:
-    """A line cut off by a crash loses that line only, and the next one is complete."""
+    """A line cut off by a crash loses only that line, and the next one is complete."""
     (session.root / "a.txt").write_text("one")
     session.run()
     await session.write("a.txt", "two")
@@ -209,10 +209,10 @@ async def test_after_a_restart_it_still_works_and_only_its_owner_can_read_what_w
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 
 
-async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
+async def test_undo_reverts_only_changes_of_the_current_session(
     session: Session,
 ) -> None:
-    """/clear begins another session; without sessions the changes last as long as the program."""
+    """/clear begins another session; without a session, changes last as long as the program."""
     session.run()
     await session.write("a.txt", "a")
     session.snapshots(SessionOpened("s-2", "path"))
@@ -227,7 +227,7 @@ async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
     assert session.files() == {"a.txt": "a"}
 
 
-async def test_a_run_that_waited_for_an_approval_is_one_run(session: Session) -> None:
+async def test_run_resumed_after_an_approval_is_undone_as_one_run(session: Session) -> None:
     """After a restart it continues without a start event: its calls belong to its prompt."""
     run = session.run()
     await session.write("a.txt", "a")
@@ -248,7 +248,7 @@ async def test_a_run_that_waited_for_an_approval_is_one_run(session: Session) ->
         lambda path: (path.unlink(), path.symlink_to("b.txt")),
     ],
 )
-async def test_a_file_changed_since_blocks_the_whole_undo(
+async def test_file_changed_after_the_run_blocks_the_whole_undo(
     session: Session, meddle: Callable[[Path], object]
 ) -> None:
     """All or nothing, and the message names the file."""
@@ -265,7 +265,7 @@ async def test_a_file_changed_since_blocks_the_whole_undo(
     assert session.files() == before
 
 
-async def test_a_change_by_the_user_between_two_edits_of_a_run_is_not_lost(
+async def test_undo_is_refused_if_the_user_changed_a_file_between_two_edits(
     session: Session,
 ) -> None:
     """The file has the agent's last content, but undo would drop the user's words as well."""
@@ -278,8 +278,8 @@ async def test_a_change_by_the_user_between_two_edits_of_a_run_is_not_lost(
         session.undo()
 
 
-async def test_a_file_that_was_put_back_by_hand_is_no_conflict(session: Session) -> None:
-    """It already has the target content."""
+async def test_file_already_restored_by_hand_does_not_block_undo(session: Session) -> None:
+    """Such a file already has the target content."""
     (session.root / "a.txt").write_text("one")
     session.run()
     await session.write("a.txt", "two")
@@ -291,7 +291,7 @@ async def test_a_file_that_was_put_back_by_hand_is_no_conflict(session: Session)
     assert (taken.restored, taken.deleted) == ([], [session.root / "b.txt"])
 
 
-async def test_what_a_command_did_to_known_files_is_taken_back_with_the_run(
+async def test_undo_reverts_what_commands_did_to_files_the_tools_changed(
     session: Session,
 ) -> None:
     """A formatter after an edit is no conflict; other effects of commands are only named."""
@@ -314,8 +314,8 @@ async def test_what_a_command_did_to_known_files_is_taken_back_with_the_run(
     ]
 
 
-async def test_a_file_that_a_command_deleted_comes_back_with_its_mode(session: Session) -> None:
-    """And with its directory."""
+async def test_undo_restores_a_file_deleted_by_a_command_with_its_mode(session: Session) -> None:
+    """Its directory is restored too."""
     path = session.root / "bin/tool"
     path.parent.mkdir()
     path.write_text("one")
@@ -330,8 +330,10 @@ async def test_a_file_that_a_command_deleted_comes_back_with_its_mode(session: S
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one", 0o755)
 
 
-async def test_what_a_command_made_of_a_file_may_be_no_file(session: Session) -> None:
-    """A directory in its place must not be overwritten."""
+async def test_undo_is_refused_if_a_command_replaced_a_file_by_a_directory(
+    session: Session,
+) -> None:
+    """The directory must not be overwritten."""
     (session.root / "a.txt").write_text("one")
     session.run()
     await session.write("a.txt", "two")
@@ -342,8 +344,8 @@ async def test_what_a_command_made_of_a_file_may_be_no_file(session: Session) ->
     assert session.files() == {"a.txt": "/", "a.txt/b": ""}
 
 
-async def test_an_edit_while_a_command_runs_belongs_to_the_same_run(session: Session) -> None:
-    """Whatever the two did to the file, in whatever order, no one else was involved."""
+async def test_edit_during_a_command_is_undone_with_the_same_run(session: Session) -> None:
+    """Whatever the two did to the file, in whatever order, nobody else was involved."""
     path = session.root / "a.txt"
     path.write_text("one")
     session.run()
@@ -361,7 +363,7 @@ async def test_an_edit_while_a_command_runs_belongs_to_the_same_run(session: Ses
     assert path.read_text() == "one"
 
 
-async def test_an_edit_that_failed_left_nothing_to_take_back(session: Session) -> None:
+async def test_failed_edit_leaves_nothing_to_undo(session: Session) -> None:
     """A refused edit never happened."""
     (session.root / "a.txt").write_text("one")
     session.run()
@@ -373,7 +375,7 @@ async def test_an_edit_that_failed_left_nothing_to_take_back(session: Session) -
         session.undo()
 
 
-async def test_what_was_too_much_to_keep_is_not_taken_back_and_the_edit_still_works(
+async def test_file_too_large_for_a_snapshot_can_be_edited_but_not_undone(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tool never fails because the old content could not be stored."""
@@ -387,7 +389,7 @@ async def test_what_was_too_much_to_keep_is_not_taken_back_and_the_edit_still_wo
     assert session.files() == {"a.txt": "two"}
 
 
-async def test_an_empty_file_that_a_command_filled_is_empty_again(session: Session) -> None:
+async def test_undo_restores_an_empty_file_that_a_command_filled(session: Session) -> None:
     """Empty is a content like any other."""
     session.run()
     await session.write("a.txt", "")
@@ -399,7 +401,7 @@ async def test_an_empty_file_that_a_command_filled_is_empty_again(session: Sessi
     assert session.files() == {"a.txt": ""}
 
 
-async def test_a_file_that_became_huge_costs_no_memory(session: Session) -> None:
+async def test_diff_of_a_file_that_became_huge_needs_little_memory(session: Session) -> None:
     """A command may have turned the agent's file into gigabytes."""
     session.run()
     await session.write("a.txt", "small")
@@ -413,8 +415,8 @@ async def test_a_file_that_became_huge_costs_no_memory(session: Session) -> None
     tracemalloc.stop()
 
 
-def test_a_disk_that_is_full_is_not_filled_with_halves(tmp_path: Path) -> None:
-    """A partial copy leaves nothing behind; a size limit stands in for the disk."""
+def test_snapshot_on_a_full_disk_leaves_no_partial_copy(tmp_path: Path) -> None:
+    """A size limit stands in for the disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
@@ -428,7 +430,7 @@ def test_a_disk_that_is_full_is_not_filled_with_halves(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_what_sessions_kept_goes_a_month_after_their_last_change(
+async def test_snapshots_are_deleted_a_month_after_a_sessions_last_change(
     session: Session, tmp_path: Path
 ) -> None:
     """Copies of users' files are not kept for ever; the current session is spared."""
@@ -448,10 +450,10 @@ async def test_what_sessions_kept_goes_a_month_after_their_last_change(
     assert len(session.snapshots.differences()) == 2
 
 
-async def test_a_state_directory_that_cannot_be_written_stops_no_tool(
+async def test_unwritable_state_directory_does_not_stop_tools_or_undo(
     session: Session, tmp_path: Path
 ) -> None:
-    """The changes are known while the program runs; new files can still be undone."""
+    """The changes are known while the program runs, so new files can still be undone."""
     session.run()
     assert session.snapshots.differences() == []
     (tmp_path / "state").write_text("a file in the way")
@@ -462,7 +464,7 @@ async def test_a_state_directory_that_cannot_be_written_stops_no_tool(
     assert session.files() == {}
 
 
-async def test_differences_are_against_the_beginning_of_the_session_or_of_the_last_run(
+async def test_differences_are_relative_to_the_start_of_the_session_or_last_run(
     session: Session,
 ) -> None:
     """Reverted changes are not listed; files that others changed too are marked."""
@@ -495,8 +497,8 @@ async def test_differences_are_against_the_beginning_of_the_session_or_of_the_la
     ]
 
 
-async def test_a_long_difference_is_shown_whole(session: Session) -> None:
-    """Only the screen folds; 1,000 lines in, 1,000 lines out."""
+async def test_long_difference_is_returned_in_full(session: Session) -> None:
+    """Only the screen folds it; 1,000 lines in, 1,000 lines out."""
     session.run()
     await session.write("a.txt", "".join(f"line {n}\n" for n in range(1_000)))
 
@@ -505,7 +507,7 @@ async def test_a_long_difference_is_shown_whole(session: Session) -> None:
     assert len(found.diff.splitlines()) == 1_001
 
 
-def test_tools_without_a_keeper_work_as_before(tmp_path: Path) -> None:
+def test_tools_work_without_a_snapshot_store(tmp_path: Path) -> None:
     """Users of the library need no snapshots."""
     workspace = Workspace(tmp_path)
 
@@ -515,7 +517,7 @@ def test_tools_without_a_keeper_work_as_before(tmp_path: Path) -> None:
     assert len(builtin_tools(workspace, None)) == 6
 
 
-async def test_commands_that_ran_are_told_where_nothing_can_be_taken_back(
+async def test_undo_without_file_changes_names_the_commands_that_ran(
     session: Session,
 ) -> None:
     """After `rm app.py`, /undo said that no file was changed, and /diff showed no difference."""
@@ -536,10 +538,10 @@ async def test_commands_that_ran_are_told_where_nothing_can_be_taken_back(
     assert session.snapshots.commands(last_run=True) == ["rm app.py"]
 
 
-async def test_a_copy_of_a_session_can_take_back_what_the_original_changed(
+async def test_forked_session_can_undo_changes_of_the_original(
     session: Session,
 ) -> None:
-    """`/fork` then `/undo`; later changes of the copy are not the original's."""
+    """`/fork` then `/undo`; what the copy changes later does not affect the original."""
     session.run()
     await session.write("a.txt", "one")
     session.run()

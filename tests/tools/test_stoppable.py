@@ -1,4 +1,4 @@
-"""A cancelled call never writes; one that can no longer be cancelled says so."""
+"""A cancelled call never writes; if it is too late to cancel the write, the result says so."""
 
 import asyncio
 import threading
@@ -47,7 +47,7 @@ async def happens(event: threading.Event) -> None:
 
 @pytest.mark.parametrize(("name", "given"), [("edit", EDIT), ("write", WRITE)])
 @pytest.mark.parametrize("stopped_by", ["limit", "abort"])
-async def test_a_stopped_call_never_writes(
+async def test_stopped_tool_call_never_writes(
     tmp_path: Path, name: str, given: dict[str, Json], stopped_by: str
 ) -> None:
     """S0-18: the thread continues, but may not write any more."""
@@ -74,7 +74,7 @@ async def test_a_stopped_call_never_writes(
 
 
 @pytest.mark.parametrize("stopped_by", ["limit", "abort"])
-async def test_a_write_that_cannot_be_stopped_any_more_is_told(
+async def test_write_that_can_no_longer_be_stopped_is_reported(
     tmp_path: Path, stopped_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model must not believe that the file is unchanged."""

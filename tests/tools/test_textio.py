@@ -38,23 +38,23 @@ def test_decoding_and_encoding_gives_the_same_bytes(raw: bytes) -> None:
         (b"\xef\xbb\xbf\xff", ("ï»¿ÿ", "latin-1")),
     ],
 )
-def test_the_encoding_is_found(raw: bytes, expected: tuple[str, str]) -> None:
+def test_decode_detects_the_encoding(raw: bytes, expected: tuple[str, str]) -> None:
     assert decode(raw) == expected
 
 
-def test_a_character_the_encoding_lacks_is_an_error_that_names_it() -> None:
+def test_error_for_a_character_the_encoding_lacks_names_the_character() -> None:
     with pytest.raises(ToolError, match=r"latin-1.*U\+20AC"):
         encode("5 €", "latin-1")
     with pytest.raises(ToolError, match=r"U\+D800"):
         encode("\ud800", "utf-8")
 
 
-def test_nul_means_binary() -> None:
+def test_content_with_nul_looks_binary() -> None:
     assert looks_binary(b"\x7fELF\0\0")
     assert not looks_binary("Grüße\r\n".encode())
 
 
-def test_writing_replaces_all_and_keeps_the_mode(tmp_path: Path) -> None:
+def test_atomic_write_replaces_the_content_and_keeps_the_mode(tmp_path: Path) -> None:
     path = tmp_path / "a.sh"
     path.write_bytes(OLD)
     path.chmod(0o751)
@@ -66,7 +66,7 @@ def test_writing_replaces_all_and_keeps_the_mode(tmp_path: Path) -> None:
     assert [other.name for other in tmp_path.iterdir()] == ["a.sh"]
 
 
-def test_a_new_file_gets_the_mode_the_umask_leaves(tmp_path: Path) -> None:
+def test_new_file_gets_the_mode_allowed_by_the_umask(tmp_path: Path) -> None:
     old_umask = os.umask(0o027)
     try:
         write_atomic(tmp_path / "a", NEW, before=None)
@@ -77,7 +77,7 @@ def test_a_new_file_gets_the_mode_the_umask_leaves(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
-def test_the_owner_stays(tmp_path: Path) -> None:
+def test_atomic_write_keeps_the_owner(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(OLD)
     os.chown(path, 12345, 23456)
@@ -87,7 +87,7 @@ def test_the_owner_stays(tmp_path: Path) -> None:
     assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
 
 
-def test_extended_attributes_stay(tmp_path: Path) -> None:
+def test_atomic_write_keeps_extended_attributes(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(OLD)
     try:
@@ -100,8 +100,8 @@ def test_extended_attributes_stay(tmp_path: Path) -> None:
     assert os.getxattr(path, "user.note") == b"kept"
 
 
-def test_hard_links_stay_together(tmp_path: Path) -> None:
-    """Replacing the name would leave the other one with the old content."""
+def test_atomic_write_keeps_hard_links_together(tmp_path: Path) -> None:
+    """Replacing one name would leave the other with the old content."""
     path, other = tmp_path / "a", tmp_path / "b"
     path.write_bytes(NEW + OLD)
     other.hardlink_to(path)
@@ -113,7 +113,7 @@ def test_hard_links_stay_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_linked", [False, True])
-def test_a_file_changed_in_the_meantime_is_not_overwritten(tmp_path: Path, is_linked: bool) -> None:
+def test_file_changed_in_the_meantime_is_not_overwritten(tmp_path: Path, is_linked: bool) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"by somebody else")
     if is_linked:
@@ -126,7 +126,7 @@ def test_a_file_changed_in_the_meantime_is_not_overwritten(tmp_path: Path, is_li
     assert not list(tmp_path.glob(".agt-*"))
 
 
-def test_a_file_made_in_the_meantime_is_not_overwritten(tmp_path: Path) -> None:
+def test_file_created_in_the_meantime_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(OLD)
 
     with pytest.raises(ToolError, match="changed by someone else"):
@@ -152,7 +152,7 @@ def test_temporary_files_of_killed_programs_are_removed_after_an_hour(tmp_path: 
 
 
 @pytest.mark.parametrize("is_linked", [False, True])
-def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, is_linked: bool) -> None:
+def test_full_disk_leaves_the_file_unchanged(tmp_path: Path, is_linked: bool) -> None:
     """A limit on file sizes stands in for the disk: the write fails half way, with EFBIG."""
     path = tmp_path / "a"
     path.write_bytes(OLD)
@@ -179,14 +179,14 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, is_linked: bool) 
     assert not list(tmp_path.glob(".agt-*"))
 
 
-def test_being_killed_in_mid_write_leaves_old_or_new(tmp_path: Path) -> None:
+def test_sigkill_during_a_write_leaves_the_old_or_the_new_content(tmp_path: Path) -> None:
     """Ten kills at arbitrary moments of a program that does nothing but write."""
     kill_in_mid_write(tmp_path, times=10)
 
 
 @pytest.mark.slow
-def test_eighty_kills_in_mid_write_leave_no_corrupt_file(tmp_path: Path) -> None:
-    """The bar: written in place, 54 of 80 were corrupt."""
+def test_eighty_sigkills_during_writes_leave_no_corrupt_file(tmp_path: Path) -> None:
+    """The bar to pass: with writes in place, 54 of 80 files were corrupt."""
     kill_in_mid_write(tmp_path, times=80)
 
 
@@ -236,15 +236,15 @@ def kill_in_mid_write(tmp_path: Path, *, times: int) -> None:
 
 
 def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
-    """Opening it normally would wait for a writer for ever."""
+    """Opening the pipe normally would wait for a writer for ever."""
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(ToolError, match="not a regular file"):
         read_bytes(tmp_path / "pipe", bytes_max=10)
 
 
-def test_a_link_put_in_the_place_of_a_checked_file_is_not_followed(tmp_path: Path) -> None:
-    """An attacker may swap it between the check of a path and its opening."""
+def test_symlink_in_place_of_a_checked_file_is_not_followed(tmp_path: Path) -> None:
+    """An attacker may swap the file between the check of a path and its opening."""
     (tmp_path / "secret").write_text("no")
     (tmp_path / "a").symlink_to("secret")
 
@@ -252,7 +252,7 @@ def test_a_link_put_in_the_place_of_a_checked_file_is_not_followed(tmp_path: Pat
         read_bytes(tmp_path / "a", bytes_max=10)
 
 
-def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_file_that_is_too_large_is_refused_before_reading(tmp_path: Path) -> None:
     with (tmp_path / "a").open("wb") as file:
         file.truncate(10**12)
 
@@ -264,5 +264,5 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
     ("number", "words"),
     [(errno.ENOSPC, "disk is full"), (errno.EROFS, "no permission"), (errno.EIO, "could not be")],
 )
-def test_failures_are_sentences(number: int, words: str) -> None:
+def test_operating_system_errors_become_plain_sentences(number: int, words: str) -> None:
     assert words in str(failure(OSError(number, os.strerror(number)), Path("/ws/a.txt")))

@@ -1,4 +1,4 @@
-"""Paths: inside the workspace, outside, and outside although they look inside."""
+"""Paths: inside the workspace, outside, and outside although they look like inside."""
 
 import gc
 import os
@@ -25,7 +25,9 @@ def workspace(tmp_path: Path) -> Workspace:
     "given",
     ["src/a.py", "./src/a.py", "@src/a.py", "src/../src/a.py", "src//a.py", "{root}/src/a.py"],
 )
-def test_a_path_inside_is_found_however_it_is_written(workspace: Workspace, given: str) -> None:
+def test_path_inside_the_workspace_is_resolved_in_any_notation(
+    workspace: Workspace, given: str
+) -> None:
     real = workspace.resolve(given.format(root=workspace.root))
 
     assert real == workspace.root / "src" / "a.py"
@@ -39,14 +41,14 @@ def test_a_path_inside_is_found_however_it_is_written(workspace: Workspace, give
         *("src/../../ws-evil/secret.txt", "//etc/passwd", "/proc/self/status", "@/etc/passwd"),
     ],
 )
-def test_a_path_outside_is_refused(workspace: Workspace, given: str) -> None:
-    """A sibling whose name starts alike is outside too."""
+def test_path_outside_the_workspace_is_refused(workspace: Workspace, given: str) -> None:
+    """A sibling whose name starts with the workspace's name is outside too."""
     with pytest.raises(ToolError, match="outside the workspace"):
         workspace.resolve(given.format(root=workspace.root))
 
 
 @pytest.mark.parametrize("link", ["file", "folder", "parent"])
-def test_a_symlink_does_not_lead_out(workspace: Workspace, link: str) -> None:
+def test_symlink_out_of_the_workspace_is_refused(workspace: Workspace, link: str) -> None:
     outside = workspace.root.parent / "ws-evil"
     (workspace.root / "file").symlink_to(outside / "secret.txt")
     (workspace.root / "folder").symlink_to(outside)
@@ -56,13 +58,13 @@ def test_a_symlink_does_not_lead_out(workspace: Workspace, link: str) -> None:
         workspace.resolve(given)
 
 
-def test_a_symlink_inside_is_followed(workspace: Workspace) -> None:
+def test_symlink_inside_the_workspace_is_followed(workspace: Workspace) -> None:
     (workspace.root / "link").symlink_to("src/a.py")
 
     assert workspace.resolve("link") == workspace.root / "src" / "a.py"
 
 
-def test_a_secret_is_refused_by_the_name_of_link_or_target(workspace: Workspace) -> None:
+def test_secret_is_refused_by_its_name_or_that_of_a_symlink(workspace: Workspace) -> None:
     """S1-24: tools never read `.env`."""
     (workspace.root / ".env").write_text("KEY=1")
     (workspace.root / "innocent").symlink_to(".env")
@@ -75,13 +77,13 @@ def test_a_secret_is_refused_by_the_name_of_link_or_target(workspace: Workspace)
 
 
 @pytest.mark.parametrize("character", ["\0", "\n", "\x1b", "\x7f", "\u202e", "\u2066", "\ud800"])
-def test_a_character_that_hides_the_name_is_refused(workspace: Workspace, character: str) -> None:
-    """The approved path must be the one opened."""
+def test_path_with_a_deceptive_character_is_refused(workspace: Workspace, character: str) -> None:
+    """The path the user approves must be the one opened."""
     with pytest.raises(ToolError, match=r"U\+"):
         workspace.resolve(f"src/{character}a.py")
 
 
-def test_a_path_the_system_refuses_is_a_sentence(workspace: Workspace) -> None:
+def test_path_refused_by_the_system_is_a_tool_error(workspace: Workspace) -> None:
     (workspace.root / "loop").symlink_to("loop")
 
     for given in ("loop", "x" * 300):
@@ -95,14 +97,14 @@ def test_an_empty_path_is_refused(workspace: Workspace) -> None:
             workspace.resolve(given)
 
 
-def test_a_name_that_really_starts_with_at_is_found(workspace: Workspace) -> None:
+def test_name_that_starts_with_an_at_sign_is_resolved(workspace: Workspace) -> None:
     (workspace.root / "@types").mkdir()
 
     assert workspace.resolve("@types") == workspace.root / "@types"
 
 
 def test_an_added_directory_belongs_to_the_workspace(tmp_path: Path) -> None:
-    """--add-dir; its paths are shown in full."""
+    """--add-dir; paths in it are shown in full."""
     for name in ("ws", "more"):
         (tmp_path / name).mkdir()
     workspace = Workspace(tmp_path / "ws", extra_dirs=[tmp_path / "more"])
@@ -112,27 +114,29 @@ def test_an_added_directory_belongs_to_the_workspace(tmp_path: Path) -> None:
     assert workspace.shown(path) == str(tmp_path / "more" / "a.txt")
 
 
-def test_home_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_tilde_expands_to_the_home_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "ws").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
 
     assert Workspace(Path("~/ws")).resolve("~/ws/a") == tmp_path / "ws" / "a"
 
 
-def test_a_name_that_starts_with_a_tilde_is_a_name(workspace: Workspace) -> None:
+def test_file_name_that_starts_with_a_tilde_is_not_expanded(workspace: Workspace) -> None:
     (workspace.root / "~nobodys-name").touch()
 
     assert workspace.resolve("~nobodys-name") == workspace.root / "~nobodys-name"
 
 
-def test_a_missing_file_is_answered_with_close_names(workspace: Workspace) -> None:
+def test_error_for_a_missing_file_suggests_similar_names(workspace: Workspace) -> None:
     error = workspace.missing(workspace.root / "src" / "b.py")
 
     assert str(error) == "src/b.py does not exist. Did you mean src/a.py?"
     assert "glob" in str(workspace.missing(workspace.root / "nowhere" / "b.py"))
 
 
-def test_only_what_was_seen_in_full_is_known(workspace: Workspace) -> None:
+def test_only_content_read_in_full_counts_as_known(workspace: Workspace) -> None:
     path = workspace.root / "src" / "a.py"
 
     assert not workspace.seen.once_whole(path)
@@ -144,7 +148,7 @@ def test_only_what_was_seen_in_full_is_known(workspace: Workspace) -> None:
 
 
 def test_spill_files_are_numbered_and_private(workspace: Workspace) -> None:
-    """They hold any command output, and other users may share the machine."""
+    """They may hold any command output, and other users may share the machine."""
     old_umask = os.umask(0)
     try:
         opened = [workspace.open_spill() for _ in range(2)]
@@ -164,7 +168,7 @@ def test_spill_files_are_numbered_and_private(workspace: Workspace) -> None:
     assert workspace.resolve(str(paths[0])) == paths[0]
 
 
-def test_without_a_spill_directory_a_temporary_one_goes_with_the_workspace(tmp_path: Path) -> None:
+def test_temporary_spill_directory_is_removed_with_the_workspace(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     path, file = workspace.open_spill()
     file.close()
@@ -190,7 +194,9 @@ class Running:
         self.closed += 1
 
 
-def test_what_runs_on_is_closed_once_it_ended_or_with_the_workspace(workspace: Workspace) -> None:
+def test_resources_left_running_are_closed_when_ended_or_with_the_workspace(
+    workspace: Workspace,
+) -> None:
     """A session may start hundreds of them."""
     first, second, third = Running(), Running(), Running()
     workspace.keep(first)
@@ -210,7 +216,7 @@ def test_what_runs_on_is_closed_once_it_ended_or_with_the_workspace(workspace: W
         *(".git/config", ".git/hooks/pre-commit", ".GIT/config", "src/.git/config"),
     ],
 )
-def test_gits_own_data_is_not_written(workspace: Workspace, given: str) -> None:
+def test_git_folder_cannot_be_written(workspace: Workspace, given: str) -> None:
     """Threats 10 and 11: the next git or editor runs files the agent writes there."""
     with pytest.raises(ToolError, match="do not change it"):
         workspace.resolve(given, to_write=True)
@@ -221,15 +227,17 @@ def test_gits_own_data_is_not_written(workspace: Workspace, given: str) -> None:
 @pytest.mark.parametrize(
     "given", [".mcp.json", "appsettings.json", ".vscode/tasks.json", ".husky/pre-commit"]
 )
-def test_what_makes_programs_act_is_left_to_the_policy(workspace: Workspace, given: str) -> None:
-    """A user may want it: the policy asks, and says what the file can do."""
+def test_writing_files_that_configure_programs_is_left_to_the_policy(
+    workspace: Workspace, given: str
+) -> None:
+    """A user may want such a file: the policy asks, and says what the file can do."""
     assert workspace.resolve(given, to_write=True) == workspace.root / given
 
 
-def test_what_lies_outside_can_be_opened_and_stays_outside(
+def test_path_outside_can_be_opened_unless_secret_or_a_start_file(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The policy opens paths a person allowed; secrets and start files never."""
+    """The policy opens paths that the user allowed; they still count as outside."""
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     notes, key, start = home / "notes.txt", home / ".ssh/id_rsa", home / ".bashrc"
@@ -252,7 +260,7 @@ def test_what_lies_outside_can_be_opened_and_stays_outside(
     assert "outside the workspace" in workspace.refusal(str(home / "other"), to_write=False)
 
 
-def test_a_directory_can_be_added_while_it_runs(workspace: Workspace, tmp_path: Path) -> None:
+def test_directory_can_be_added_to_an_open_workspace(workspace: Workspace, tmp_path: Path) -> None:
     added = tmp_path / "added"
     added.mkdir()
 
@@ -262,8 +270,8 @@ def test_a_directory_can_be_added_while_it_runs(workspace: Workspace, tmp_path: 
     assert workspace.outside(str(added / "x"), to_write=True) == ""
 
 
-def test_another_name_of_a_protected_file_is_protected_too(workspace: Workspace) -> None:
-    """Threat 2: a hard link, and equal names on a file system that folds case."""
+def test_hard_link_to_a_protected_file_is_protected_too(workspace: Workspace) -> None:
+    """Threat 2: so are equal names on a file system that folds case."""
     (workspace.root / ".mcp.json").write_text("{}")
     (workspace.root / "innocent").hardlink_to(workspace.root / ".mcp.json")
 
@@ -279,7 +287,7 @@ def test_another_name_of_a_protected_file_is_protected_too(workspace: Workspace)
 def test_a_hard_link_to_a_secret_is_the_secret(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 2: it has no target by which a path could be judged."""
+    """Threat 2: a hard link has no target by which a path could be judged."""
     home = workspace.root.parent / "home"
     monkeypatch.setenv("HOME", str(home))
     for place, link in ((home / ".ssh" / "id_x", "notes"), (workspace.root / ".env", "config")):
@@ -294,12 +302,12 @@ def test_a_hard_link_to_a_secret_is_the_secret(
     assert workspace.resolve("other")
 
 
-def test_what_merely_looks_like_it_can_be_written(workspace: Workspace) -> None:
+def test_files_similar_to_protected_ones_can_be_written(workspace: Workspace) -> None:
     for given in (".github/workflows/ci.yml", "docs/appsettings.toml", ".gitignore", "src/a.py"):
         assert workspace.resolve(given, to_write=True) == workspace.root / given
 
 
-def test_our_own_files_and_start_files_are_protected_in_a_home_directory(
+def test_own_settings_and_start_files_cannot_be_written_in_a_home_workspace(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The program may be started in a home directory."""

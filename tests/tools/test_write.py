@@ -7,7 +7,7 @@ import pytest
 from tests.tools.calling import Tools
 
 
-async def test_a_new_file_is_made_with_its_folders(tools: Tools) -> None:
+async def test_write_creates_a_new_file_with_its_folders(tools: Tools) -> None:
     result = await tools("write", path="new/folder/a.txt", content="one\ntwö\n")
 
     assert (tools.root / "new/folder/a.txt").read_bytes() == "one\ntwö\n".encode()
@@ -21,7 +21,7 @@ async def test_a_new_file_is_made_with_its_folders(tools: Tools) -> None:
     }
 
 
-async def test_a_file_is_replaced_only_after_it_was_read(tools: Tools) -> None:
+async def test_write_replaces_a_file_only_after_a_full_read(tools: Tools) -> None:
     """The model cannot mean to overwrite content it has not seen."""
     path = tools.file("a", "precious")
 
@@ -34,7 +34,7 @@ async def test_a_file_is_replaced_only_after_it_was_read(tools: Tools) -> None:
     assert path.read_text() == "new"
 
 
-async def test_reading_a_part_does_not_count(tools: Tools) -> None:
+async def test_write_is_refused_after_a_partial_read(tools: Tools) -> None:
     path = tools.file("a", "one\ntwo\nthree\n")
     await tools.text("read", path="a", limit=2)
 
@@ -43,7 +43,7 @@ async def test_reading_a_part_does_not_count(tools: Tools) -> None:
     assert path.read_text() == "one\ntwo\nthree\n"
 
 
-async def test_a_file_that_changed_since_is_not_replaced(tools: Tools) -> None:
+async def test_write_is_refused_if_the_file_changed_since_the_read(tools: Tools) -> None:
     path = tools.file("a", "one")
     await tools.text("read", path="a")
     path.write_text("two")
@@ -52,14 +52,14 @@ async def test_a_file_that_changed_since_is_not_replaced(tools: Tools) -> None:
     assert path.read_text() == "two"
 
 
-async def test_what_was_written_may_be_written_again(tools: Tools) -> None:
+async def test_file_just_written_can_be_written_again(tools: Tools) -> None:
     await tools.text("write", path="a", content="one")
     await tools.text("write", path="a", content="two")
 
     assert (tools.root / "a").read_text() == "two"
 
 
-async def test_an_empty_file_may_always_be_replaced(tools: Tools) -> None:
+async def test_write_replaces_an_empty_file_without_a_read(tools: Tools) -> None:
     path = tools.file("a", "")
 
     text = await tools.text("write", path="a", content="n")
@@ -76,10 +76,10 @@ async def test_an_empty_file_may_always_be_replaced(tools: Tools) -> None:
         (b"\xe9", "é\n", b"\xe9\n"),
     ],
 )
-async def test_encoding_and_line_endings_stay(
+async def test_write_keeps_encoding_line_endings_and_mode(
     tools: Tools, raw: bytes, content: str, expected: bytes
 ) -> None:
-    """`read` shows neither, so the model cannot have meant to change them."""
+    """`read` does not show them, so the model cannot have meant to change them."""
     path = tools.file("a", raw)
     path.chmod(0o755)
     await tools.text("read", path="a")
@@ -102,7 +102,9 @@ async def test_encoding_and_line_endings_stay(
         ("binary", "Delete it first"),
     ],
 )
-async def test_what_cannot_be_written_says_why(tools: Tools, name: str, words: str) -> None:
+async def test_path_that_cannot_be_written_is_an_error_with_the_reason(
+    tools: Tools, name: str, words: str
+) -> None:
     (tools.root / "link").symlink_to(tools.root.parent / "elsewhere")
     tools.file("read-only", "").chmod(0o444)
     tools.file("file", "")
@@ -112,7 +114,7 @@ async def test_what_cannot_be_written_says_why(tools: Tools, name: str, words: s
     assert not (tools.root.parent / "elsewhere").exists()
 
 
-async def test_a_dangling_link_inside_makes_its_target(tools: Tools) -> None:
+async def test_write_through_a_dangling_symlink_creates_the_target(tools: Tools) -> None:
     (tools.root / "link").symlink_to("target")
 
     await tools.text("write", path="link", content="x")
@@ -121,7 +123,7 @@ async def test_a_dangling_link_inside_makes_its_target(tools: Tools) -> None:
     assert (tools.root / "link").is_symlink()
 
 
-async def test_content_has_limits(tools: Tools) -> None:
+async def test_content_of_write_is_limited_in_size_and_characters(tools: Tools) -> None:
     assert "2,000,000" in await tools.error("write", path="a", content="x" * 2_000_001)
     assert "U+D800" in await tools.error("write", path="a", content="\ud800")
     assert list(tools.root.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Aligned blocks turn one text into the other, by whichever method they were found."""
+"""Aligned blocks turn one text into the other, whichever method found them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +9,7 @@ lines = st.lists(st.sampled_from("abcd"), max_size=8)
 
 
 @given(lines, lines)
-def test_blocks_are_in_order_without_gaps_and_equal_where_they_say_so(
-    a: list[str], b: list[str]
-) -> None:
+def test_aligned_blocks_have_no_gaps_and_equal_blocks_are_equal(a: list[str], b: list[str]) -> None:
     a_end = b_end = 0
     for block in align(a, b):
         assert (block.a_start, block.b_start) == (a_end, b_end)
@@ -21,13 +19,13 @@ def test_blocks_are_in_order_without_gaps_and_equal_where_they_say_so(
     assert (a_end, b_end) == (len(a), len(b))
 
 
-def test_lines_that_were_replaced_in_place_are_paired_by_position() -> None:
+def test_lines_replaced_in_place_are_paired_by_position() -> None:
     kinds = [block.kind for block in align(["a", "x", "b", "y"], ["a", "1", "b", "2"])]
 
     assert kinds == ["equal", "replace", "equal", "replace"]
 
 
-def test_a_line_that_moved_is_not_paired_by_position() -> None:
+def test_moved_line_is_not_paired_by_position() -> None:
     kinds = [block.kind for block in align(["a", "x", "b"], ["x", "a", "b"])]
 
     assert kinds == ["insert", "equal", "delete", "equal"]

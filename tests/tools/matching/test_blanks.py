@@ -18,14 +18,14 @@ from tests.tools.matching.editing import check, edited, refusal, repairs
         ("a\nb\n", "b  \n", "c\nb\n", "a\nc\nb\n"),
     ],
 )
-def test_only_blanks_that_the_model_added_are_lost(
+def test_only_blanks_added_by_the_model_are_removed(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
-    """Unchanged lines are the file's own; the others lose the blanks added by the model."""
+    """Unchanged lines stay as in the file; the others lose the blanks the model added."""
     check(text, old, new, expected)
 
 
-def test_lines_that_only_hold_blanks_stay_as_they_are() -> None:
+def test_lines_of_only_blanks_stay_unchanged() -> None:
     text = "if a:\n    b\n    \n    c\n"
 
     assert edited(text, "    b\n\n    c\n", "    b\n\n    d\n") == text.replace("c", "d")
@@ -33,5 +33,5 @@ def test_lines_that_only_hold_blanks_stay_as_they_are() -> None:
     assert "blank lines there hold blanks" in why
 
 
-def test_the_repair_is_named() -> None:
+def test_repair_of_blanks_at_line_ends_is_reported() -> None:
     assert repairs("a\nb\n", "a  \n", "c  \n") == "blanks at line ends"

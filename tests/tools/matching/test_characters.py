@@ -23,12 +23,12 @@ from tests.tools.matching.editing import check, repairs
         ("say “hi”\nit's\n", 'say "hi"\nit\'s', 'say "hi"\nit\'s so', "say “hi”\nit's so\n"),
     ],
 )
-def test_typographic_characters_are_written_as_the_file_has_them(
+def test_typographic_characters_are_written_as_in_the_file(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
     """If the file and the quotation use different forms, new text in the quoted form is a guess."""
     check(text, old, new, expected)
 
 
-def test_the_repair_is_named() -> None:
+def test_repair_of_typographic_characters_is_reported() -> None:
     assert repairs('f("a")\n', "f(“a”)", "f(“b”)") == "typographic characters"

@@ -16,12 +16,12 @@ def test_edits_apply_in_order() -> None:
     assert apply_edits("a b", [Edit("a", "c"), Edit("c", "d")]).text == "d b"
 
 
-def test_an_edit_may_write_what_a_later_one_looks_for() -> None:
+def test_edit_may_insert_text_that_a_later_edit_searches_for() -> None:
     """Both were written for the file before the edits."""
     assert apply_edits("a\nb\n", [Edit("a", "b\na"), Edit("b", "c")]).text == "b\na\nc\n"
 
 
-def test_all_edits_or_none() -> None:
+def test_if_one_edit_fails_no_edit_is_made() -> None:
     with pytest.raises(NoMatch, match=r"(?s)Edit 2 of 2: .*None of the edits was made"):
         apply_edits("a b", [Edit("a", "c"), Edit("x", "d")])
 
@@ -37,7 +37,7 @@ pieces = st.sampled_from(["a", "b", " ", "\t", "“", "é", "\n", "\r\n", "\r"])
 @given(
     st.lists(pieces), st.lists(pieces, min_size=1, max_size=6), st.lists(pieces), st.text("xy\n")
 )
-def test_no_byte_outside_the_span_ever_changes(
+def test_no_text_outside_the_replaced_span_changes(
     left: list[str], middle: list[str], right: list[str], new: str
 ) -> None:
     """Whatever the text and its line endings; an ambiguous place is refused."""
@@ -65,7 +65,9 @@ def test_no_byte_outside_the_span_ever_changes(
 
 
 @given(st.binary(max_size=60), st.binary(min_size=1, max_size=8), st.text(max_size=5))
-def test_bytes_of_any_kind_around_the_span_survive(left: bytes, right: bytes, new: str) -> None:
+def test_arbitrary_bytes_around_the_replaced_span_survive(
+    left: bytes, right: bytes, new: str
+) -> None:
     """The marker is the only thing that may change, whatever surrounds it."""
     marker = b"=marker="
     raw = left + marker + right

@@ -11,7 +11,7 @@ texts = st.lists(st.sampled_from(["a", "\r", "\n", "\r\n", "é"]), max_size=20).
 
 
 @given(texts)
-def test_every_flat_character_is_found_in_the_original(original: str) -> None:
+def test_every_flat_offset_maps_to_the_original_text(original: str) -> None:
     flat = FlatText(original)
 
     for offset, character in enumerate(flat.text):
@@ -38,7 +38,7 @@ def test_every_flat_character_is_found_in_the_original(original: str) -> None:
         ("a\r\r\nb\r\n", "a\r\r\n", "x\n", "x\r\nb\r\n"),
     ],
 )
-def test_lines_end_as_those_they_replace_or_their_neighbours(
+def test_new_lines_get_the_ending_of_replaced_or_neighbouring_lines(
     text: str, old: str, new: str, expected: str
 ) -> None:
     """An unchanged line keeps its ending; an added one gets that of the line before.

@@ -1,4 +1,4 @@
-"""The indentation of the new text: the quoted one's, or the file's."""
+"""The indentation of the new text: as in the quoted text, or as in the file."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def without(text: str, margin: str) -> str:
     return "".join(line.removeprefix(margin) for line in text.splitlines(keepends=True))
 
 
-def test_a_nested_function_that_becomes_top_level_stays_there() -> None:
+def test_nested_function_moved_to_top_level_is_refused() -> None:
     """Common lines give no information if indented neither as in the file nor as in old."""
     old = without(NESTED[NESTED.index("    def key") : NESTED.index("\n    return key")], "    ")
     new = (
@@ -51,8 +51,8 @@ def test_a_nested_function_that_becomes_top_level_stays_there() -> None:
     assert "new is not indented as old is" in why
 
 
-def test_markup_may_be_deeper_after_any_line() -> None:
-    """Without an opening line before it, the lines around a line give no information."""
+def test_edit_of_markup_with_uncertain_indentation_is_refused() -> None:
+    """Without an opening line before it, the neighbours of a line do not tell its depth."""
     start, end = TEMPLATE.index("        <div"), TEMPLATE.index("{% endif")
     old = without(TEMPLATE[start:end], "    ")
     new = "    <ul>\n        {% for link in links %}\n            {% endfor %}\n        </ul>\n"
@@ -61,14 +61,14 @@ def test_markup_may_be_deeper_after_any_line() -> None:
 
 
 @pytest.mark.parametrize("old", [FUNCTION.replace("  ", " "), FUNCTION.replace("  ", "    ")])
-def test_new_with_the_steps_of_the_file_was_not_scaled_with_old(old: str) -> None:
-    """The first line is at the margin, so that its indentation gives no information."""
+def test_edit_is_refused_if_only_old_has_other_indentation_steps_than_the_file(old: str) -> None:
+    """The first line is at the margin, so its indentation gives no information."""
     why = refusal(FUNCTION, old, FUNCTION.replace("return g", "return h"))
 
     assert "new is not indented as old is" in why
 
 
-def test_steps_are_scaled_with_old_if_new_has_those_of_old() -> None:
+def test_new_is_rescaled_to_the_files_indentation_if_old_and_new_agree() -> None:
     old = FUNCTION.replace("  ", "    ")
 
     result = edited(FUNCTION, old, old.replace("return g", "return h"))
@@ -76,7 +76,7 @@ def test_steps_are_scaled_with_old_if_new_has_those_of_old() -> None:
     assert result == FUNCTION.replace("return g", "return h")
 
 
-def test_lines_are_compared_as_they_were_quoted() -> None:
+def test_misquoted_indentation_and_characters_are_repaired_together() -> None:
     """Indentation and characters can both be misquoted."""
     text = "def f():\n    a(b, c)\n    return d\n"
 
@@ -85,7 +85,7 @@ def test_lines_are_compared_as_they_were_quoted() -> None:
     assert result == text.replace("return d", "return e")
 
 
-def test_a_line_that_is_alike_in_the_file_only_is_no_repair() -> None:
+def test_edit_is_refused_if_new_resembles_only_a_line_of_the_file() -> None:
     call = 'sys.exit(entry_point("Main", "scripts")())'
     text = f'import sys\n\nif __name__ == "__main__":\n    {call}\n'
     old = f'    if __name__ == "__main__":\n        {call}\n'
@@ -114,7 +114,7 @@ def test_a_line_that_is_alike_in_the_file_only_is_no_repair() -> None:
         ),
     ],
 )
-def test_new_is_shifted_where_only_that_can_be_meant(
+def test_new_is_shifted_if_nothing_else_can_be_meant(
     text: str, old: str, new: str, expected: str
 ) -> None:
     assert edited(text, old, new) == expected

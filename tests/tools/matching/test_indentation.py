@@ -1,4 +1,4 @@
-"""The shift of quoted lines, and its reversal."""
+"""Quoted lines with shifted indentation, and the shift back."""
 
 import re
 
@@ -39,12 +39,12 @@ METHOD = """class A:
         ),
     ],
 )
-def test_new_lines_are_indented_as_the_file_is(old: str, new: str, expected: str) -> None:
+def test_new_lines_are_indented_as_in_the_file(old: str, new: str, expected: str) -> None:
     """The same shift is applied to every line, and only that."""
     assert expected in edited(METHOD, old, new)
 
 
-def test_the_repair_is_named() -> None:
+def test_repair_of_indentation_is_reported_with_its_shift() -> None:
     name = repairs(METHOD, "    return 2\n", "    return 3\n")
 
     assert name == "indentation (4 spaces added to every line)"
@@ -63,7 +63,7 @@ def test_the_repair_is_named() -> None:
         ("    return 2\n", "    x = (\n        3)\n"),
     ],
 )
-def test_an_open_indentation_is_refused_with_the_lines_that_are_there(old: str, new: str) -> None:
+def test_ambiguous_indentation_is_refused_with_the_lines_of_the_file(old: str, new: str) -> None:
     assert re.search(r"(?s)(indented|indentation).*\n +\d+\t", refusal(METHOD, old, new))
 
 
@@ -75,13 +75,13 @@ def test_an_open_indentation_is_refused_with_the_lines_that_are_there(old: str, 
         ("if x:\n  y\n", "    if x:\n  y", "if x:\n  z", None),
     ],
 )
-def test_every_line_is_shifted_by_the_same_or_none_is(
+def test_indentation_is_repaired_only_if_all_lines_shift_alike(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
     check(text, old, new, expected)
 
 
-def test_spaces_after_tabs_come_back_as_they_were() -> None:
+def test_tabs_followed_by_spaces_are_restored_as_in_the_file() -> None:
     """Eight spaces were a tab and four spaces, not two tabs."""
     text = "if a:\n\tif b:\n\t    x\n"
 
@@ -90,7 +90,7 @@ def test_spaces_after_tabs_come_back_as_they_were() -> None:
     assert result == "if a:\n\tif c:\n\t    y\n"
 
 
-def test_spaces_in_a_raw_string_are_not_made_tabs() -> None:
+def test_edit_with_a_multi_line_string_is_not_reindented_with_tabs() -> None:
     text = "func f() {\n\tg()\n\th()\n}\n"
     new = "    g()\n    want := `a\n    b\n`\n    h()\n"
 

@@ -1,4 +1,4 @@
-"""A refusal quotes the text that the file has there instead."""
+"""A refusal quotes the closest text of the file."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.tools.matching.editing import refusal
 TEXT = 'def f():\n    if x:\n        return "one"\n    return 2\n'
 
 
-def test_one_word_off_is_not_found_but_the_nearest_line_is_shown() -> None:
+def test_text_with_one_wrong_word_is_refused_with_the_closest_line() -> None:
     why = refusal(TEXT, '    if z:\n        return "one"\n', "")
 
     assert "The closest is line 2" in why
@@ -22,5 +22,7 @@ def test_one_word_off_is_not_found_but_the_nearest_line_is_shown() -> None:
         (TEXT, "", "old is empty"),
     ],
 )
-def test_nothing_alike_says_so(text: str, old: str, words: str) -> None:
+def test_text_without_any_similar_line_is_refused_with_the_reason(
+    text: str, old: str, words: str
+) -> None:
     assert words in refusal(text, old, "x")

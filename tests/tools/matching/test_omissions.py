@@ -1,4 +1,4 @@
-"""A blank line before and after a quoted text can hide that the text lacks a line."""
+"""Blank lines around a quoted text can hide that it omits a line."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.tools.matching.editing import check
         (["a"], [], True),
     ],
 )
-def test_lines_can_lack_where_new_ends_otherwise_than_old(
+def test_line_may_be_missing_only_if_new_ends_differently_from_old(
     old: list[str], new: list[str], can: bool
 ) -> None:
     assert can_lack(["c"], old, new) is can
@@ -38,5 +38,7 @@ TEXT = "a\n\nb\nc\nd\n\ne\n"
         ("\nb\nc\n\n", "\nB\nc\n\n", "a\n\nB\nc\nd\n\ne\n"),
     ],
 )
-def test_a_missing_line_is_not_hidden(old: str, new: str, expected: str | None) -> None:
+def test_edit_that_may_omit_a_line_at_its_ends_is_refused(
+    old: str, new: str, expected: str | None
+) -> None:
     check(TEXT, old, new, expected)

@@ -26,63 +26,63 @@ def test_only_the_text_found_changes() -> None:
         ("", "", "new\n", "new\n"),
     ],
 )
-def test_ends_of_lines_are_text_but_a_lost_one_joins_no_lines(
+def test_line_end_missing_in_new_never_joins_lines(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
     """A line end that new lacks is removed only at the end of the file."""
     check(text, old, new, expected)
 
 
-def test_all_may_join_lines() -> None:
+def test_with_all_an_edit_may_join_lines() -> None:
     assert edited("a,\nb,\nc\n", ",\n", ", ", all=True) == "a, b, c\n"
 
 
-def test_a_text_that_occurs_twice_is_refused_with_its_lines() -> None:
-    """The first place would be a guess."""
+def test_text_that_occurs_several_times_is_refused_with_its_lines() -> None:
+    """To take the first place would be a guess."""
     why = refusal(TEXT, "    return", "    yield")
 
     assert "occurs 3 times (lines 3, 4, 8)" in why
     assert "set all to true" in why
 
 
-def test_overlapping_places_count() -> None:
+def test_overlapping_occurrences_are_counted() -> None:
     assert "2 times" in refusal("aaa", "aa", "b")
 
 
-def test_places_that_differ_in_line_endings_only_count() -> None:
+def test_occurrences_that_differ_only_in_line_endings_are_counted() -> None:
     """The model does not see the difference, so it cannot mean one of them."""
     assert "2 times" in refusal("a\nb\n\na\r\nb\r\n", "a\nb", "c")
 
 
-def test_many_places_are_not_all_listed() -> None:
+def test_at_most_eight_occurrences_are_listed() -> None:
     assert "more than 8 times" in refusal("x\n" * 1000, "x", "y")
 
 
-def test_all_replaces_every_place() -> None:
+def test_with_all_every_occurrence_is_replaced() -> None:
     assert edited("a.b.a\r\na", "a", "x\ny", all=True) == "x\r\ny.b.x\r\ny\r\nx\r\ny"
 
 
-def test_with_all_only_exact_places_are_replaced() -> None:
+def test_with_all_inexact_occurrences_are_refused() -> None:
     assert "nearly 2 times (lines 1, 3)" in refusal("a\nb\n a\n", "a ", "c", all=True)
 
 
-def test_a_repair_needs_one_place_only() -> None:
+def test_repair_that_fits_several_places_is_refused() -> None:
     assert "2 times (lines 1, 3)" in refusal("a  \nb\na   \nb\n", "a \nb", "c")
 
 
-def test_lines_that_stand_there_exactly_once_are_meant() -> None:
-    """Elsewhere they have another indentation."""
+def test_exact_lines_are_preferred_to_those_with_other_indentation() -> None:
+    """The same lines occur elsewhere with another indentation."""
     text = "f {\n\tg {\n\t\th {\n\t\t}\n\t}\n}\n"
 
     assert edited(text, "5:\t}\n6:}", "5:\t}\n6:};") == text.removesuffix("}\n") + "};\n"
 
 
-def test_no_line_follows_the_last_line_end() -> None:
-    """A blank line quoted there is superfluous, and the line end of the file stays."""
+def test_blank_line_quoted_after_the_last_line_is_refused() -> None:
+    """That blank line does not exist, and the line end of the file stays."""
     refusal("a\n\nb\n", "b\n\n", "\nc\n")
 
 
-def test_a_text_that_lacks_a_line_is_not_taken_for_another_place() -> None:
+def test_text_that_omits_a_line_is_not_matched_elsewhere() -> None:
     """The lines match exactly except for one; elsewhere they are consecutive, less indented."""
     text = "if x:\n    f(\n        a,\n        b,\n    )\n\nf(\n    a,\n)\n"
     old, new = "    f(\n        a,\n    )\n", "    f(\n        a,\n        c,\n    )\n"
@@ -93,13 +93,13 @@ def test_a_text_that_lacks_a_line_is_not_taken_for_another_place() -> None:
     assert "     2\t    f(" in why
 
 
-def test_a_bracket_among_blank_lines_is_not_sought_at_another_depth() -> None:
+def test_bracket_among_blank_lines_is_not_matched_at_another_depth() -> None:
     text = "f(\n\t{\n\t}\n\tx\n\n\ty\n);\n}\n\n\nz\n"
 
     assert "lacks a line" in refusal(text, "\t}\n\n\n", "\t}\n\n\tq\n\n")
 
 
-def test_blanks_in_a_blank_line_do_not_make_another_place_likelier() -> None:
+def test_blanks_in_a_blank_line_do_not_change_the_matched_place() -> None:
     text = "a()\n\nb()\n\nx()\ny()\n\na()\n\n# no\nb()\n"
 
     result = edited(text, "a()\n    \nb()\n", "c()\n    \nb()\n")
@@ -108,5 +108,5 @@ def test_blanks_in_a_blank_line_do_not_make_another_place_likelier() -> None:
 
 
 @pytest.mark.parametrize("word", ["def", "return", "two"])
-def test_a_changed_word_is_refused_in_every_position(word: str) -> None:
+def test_text_with_a_changed_word_is_refused_in_every_position(word: str) -> None:
     refusal(TEXT, TEXT.replace(word, "quux", 1), "")

@@ -19,7 +19,7 @@ from tests.tools.matching.editing import check, edited, refusal, repairs
         ("\n{}\n\n", "blank lines around it"),
     ],
 )
-def test_marks_around_both_texts_are_taken_off(form: str, name: str) -> None:
+def test_decoration_around_old_and_new_is_removed(form: str, name: str) -> None:
     text = "x = 1\ny = 2\n"
     old, new = (form.format(line) for line in ("y = 2", "y = 3"))
 
@@ -37,7 +37,7 @@ def test_marks_around_both_texts_are_taken_off(form: str, name: str) -> None:
         ("x\ny\n", "1→x\n2→y\n", "z\n", "z\n"),
     ],
 )
-def test_numbers_are_those_of_lines_only_if_they_are_a_run_before_all(
+def test_numbers_count_as_line_numbers_only_if_consecutive_on_every_line(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
     check(text, old, new, expected)
@@ -54,12 +54,12 @@ def test_numbers_are_those_of_lines_only_if_they_are_a_run_before_all(
         ("\n\n\n\ny = 2\n", "\n\n\ny = 3\n\n"),
     ],
 )
-def test_no_blank_line_is_moved(old: str, new: str) -> None:
+def test_edit_that_would_move_blank_lines_is_refused(old: str, new: str) -> None:
     """If old and new differ in blank lines at their ends, the file's own are unknown."""
     refusal("x = 1\n\n\ny = 2\n\n\nz = 3\n", old, new)
 
 
-def test_a_blank_line_around_both_is_taken_off_beside_one_that_is_there() -> None:
+def test_extra_blank_line_around_both_texts_is_removed_next_to_a_real_one() -> None:
     text = "x = 1\n\ny = 2\n\nz = 3\n" + "w\n" * 4
 
     assert edited(text, "\ny = 2\n\n\n", "\ny = 4\n\n\n") == text.replace("2", "4")

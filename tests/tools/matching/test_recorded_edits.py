@@ -54,8 +54,8 @@ def _recording(line: dict[str, str]) -> Recording:
     )
 
 
-async def test_every_recording_comes_out_to_the_byte(tools: Tools) -> None:
-    """Through the tool, file by file, as a model would call it."""
+async def test_edit_tool_reproduces_every_recording_byte_for_byte(tools: Tools) -> None:
+    """File by file, as a model would call the tool."""
     wrong: list[tuple[str, str]] = []
     for number, recording in enumerate(recordings()):
         path = tools.file(f"{number}", recording.before)
@@ -70,7 +70,7 @@ async def test_every_recording_comes_out_to_the_byte(tools: Tools) -> None:
     assert len(recordings()) > 0
 
 
-def test_decoding_every_recorded_file_and_back_changes_nothing() -> None:
+def test_decoding_and_encoding_recorded_files_changes_nothing() -> None:
     for recording in recordings():
         for raw in (recording.before, recording.after):
             text, encoding = decode(raw)
@@ -89,8 +89,8 @@ def first_edits() -> tuple[Case, ...]:
 
 
 @pytest.mark.parametrize("distortion", DISTORTIONS, ids=lambda distortion: distortion.name)
-def test_what_models_misquote_is_repaired_or_refused(distortion: Distortion) -> None:
-    """None gives a wrong result, and nearly all with one reading give the right one."""
+def test_misquoted_edits_are_repaired_correctly_or_refused(distortion: Distortion) -> None:
+    """No result is wrong, and nearly all misquotations with one reading are repaired."""
     outcomes = Counter(outcome(case, distortion)[0] for case in first_edits())
 
     assert outcomes["wrong"] == 0

@@ -1,4 +1,4 @@
-"""The cached lines of an edited text equal those of the text read anew."""
+"""The cached lines of an edited text equal those of the same text read from scratch."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +10,10 @@ crlf_texts = st.lists(st.sampled_from(["a ", "“", "\r\n"]), max_size=12).map("
 
 
 @given(texts | crlf_texts, texts | crlf_texts, st.integers(0, 20), st.integers(0, 20))
-def test_text_and_lines_that_are_handed_on_are_those_of_the_text(
+def test_cached_text_and_lines_after_an_edit_match_a_new_source(
     text: str, new: str, start: int, length: int
 ) -> None:
-    """The half of a CRLF that an edit makes or leaves counts, too."""
+    """Also if an edit creates or splits a CRLF."""
     source = Source(text)
     source.find_loosely(["x"], 1)
 
