@@ -19,10 +19,10 @@ from tests.fakes import calls, says, scripted_agent, tool_use
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_file_outside_is_read_when_a_person_allows_it(
+async def test_file_outside_the_workspace_is_read_only_after_approval(
     approved: bool, tmp_path: Path
 ) -> None:
-    """Once means once: the next call asks again, and a file that was refused stays closed."""
+    """An approval holds for one call: the next one asks again."""
     root, other = tmp_path / "project", tmp_path / "other"
     for folder in (root, other):
         folder.mkdir()
@@ -49,10 +49,10 @@ async def test_a_file_outside_is_read_when_a_person_allows_it(
     assert [each.tool_call_id for each in agent.conversation.questions()] == ["t2"]
 
 
-async def test_a_directory_that_is_added_is_open_to_tools_commands_and_policy(
+async def test_added_directory_is_open_to_tools_sandbox_and_permissions(
     tmp_path: Path,
 ) -> None:
-    """As with --add-dir at the start; a name that is no directory changes nothing."""
+    """As with --add-dir at the start; a path that is no directory changes nothing."""
     root, other = tmp_path / "project", tmp_path / "other"
     for folder in (root, other):
         folder.mkdir()

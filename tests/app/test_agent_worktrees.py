@@ -1,4 +1,4 @@
-"""Agents with a git worktree of their own."""
+"""Agents that work in a git worktree of their own."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ def merge(answer: str, repository: Path) -> None:
     subprocess.run(words, cwd=repository, check=True, capture_output=True, timeout=60)
 
 
-async def test_what_an_agent_changes_in_its_worktree_is_merged_by_the_command_it_names(
+async def test_changes_in_an_agents_worktree_are_merged_by_the_command_shown(
     repository: Path,
 ) -> None:
     """Files, commands and subagents are in the worktree; the workspace stays unchanged."""
@@ -82,8 +82,8 @@ async def test_what_an_agent_changes_in_its_worktree_is_merged_by_the_command_it
     assert (repository / "src" / "b.txt").read_text() == "new\n"
 
 
-async def test_an_untouched_worktree_is_removed(repository: Path) -> None:
-    """Two concurrent agents do not collide."""
+async def test_unchanged_worktrees_of_agents_are_removed(repository: Path) -> None:
+    """Those of two concurrent agents do not collide."""
     script = Script(
         go=[isolated("one", "two"), reply("Done.")], one=[reply("ok")], two=[reply("ok")]
     )
@@ -94,7 +94,7 @@ async def test_an_untouched_worktree_is_removed(repository: Path) -> None:
     assert trees(repository) == [str(repository)]
 
 
-async def test_without_a_repository_the_call_fails_with_a_sentence() -> None:
+async def test_isolated_agent_outside_a_repository_fails_with_a_remedy() -> None:
     script = Script(go=[isolated("one"), reply("Done.")])
     async with program(script) as run:
         result = await run.prompt()
@@ -104,7 +104,7 @@ async def test_without_a_repository_the_call_fails_with_a_sentence() -> None:
     assert answer.endswith("Call it without isolation, or tell the user.")
 
 
-async def test_a_repository_without_a_commit_is_no_place_for_one() -> None:
+async def test_isolated_agent_in_a_repository_without_a_commit_fails() -> None:
     git(Path.cwd(), "init", "--quiet")
     script = Script(go=[isolated("one"), reply("Done.")])
     async with program(script) as run:
@@ -113,8 +113,8 @@ async def test_a_repository_without_a_commit_is_no_place_for_one() -> None:
     assert run.answers(result)[0].startswith("No git worktree could be made")
 
 
-async def test_a_question_says_that_it_is_about_a_worktree(repository: Path) -> None:
-    """It offers no rule to remember: the rule would hold for the workspace."""
+async def test_question_of_an_isolated_agent_names_its_worktree(repository: Path) -> None:
+    """It offers no rule to remember: such a rule would hold for the workspace."""
     script = Script(
         go=[isolated("change it"), reply("Done.")],
         change_it=[reply(READ), reply(EDIT), reply("Changed.")],
@@ -138,7 +138,7 @@ async def test_a_question_says_that_it_is_about_a_worktree(repository: Path) -> 
     assert len(trees(repository)) == 2
 
 
-async def test_a_stopped_agent_leaves_its_changes_and_the_person_is_told(
+async def test_stopped_agent_keeps_its_worktree_and_the_user_is_notified(
     repository: Path,
 ) -> None:
     gate = Gate()
@@ -180,10 +180,10 @@ def removals(run: Program) -> list[str]:
     return [text for text in texts if "git worktree remove" in text]
 
 
-async def test_what_a_killed_program_left_is_named_once_at_the_next_start(
+async def test_worktrees_left_by_a_killed_program_are_named_once_at_the_next_start(
     repository: Path,
 ) -> None:
-    """Nobody removed it; where another program's agent works, nothing is said."""
+    """Except where the agent of another program is still at work."""
     left, used = (worktree_folder(repository, name) for name in ("agent-1", "agent-2"))
     trees = [add_worktree(repository, path, "HEAD") for path in (left, used)]
     kill_at_work_in(left)
@@ -210,7 +210,7 @@ async def test_what_a_killed_program_left_is_named_once_at_the_next_start(
     assert not left.exists()
 
 
-async def test_guards_see_the_paths_of_the_worktree(repository: Path) -> None:
+async def test_pre_tool_use_hook_gets_the_paths_of_the_agents_worktree(repository: Path) -> None:
     hooks(PreToolUse=command("cat >> ../seen.json", matcher="Edit"))
     script = Script(
         go=[isolated("change it"), reply("Done.")],
@@ -225,10 +225,10 @@ async def test_guards_see_the_paths_of_the_worktree(repository: Path) -> None:
     assert seen["tool_input"]["file_path"] == f"{tree}/src/a.txt"
 
 
-async def test_a_stop_hook_of_a_background_agent_runs_after_its_parents_reply(
+async def test_subagent_stop_hook_of_a_background_agent_runs_in_its_worktree(
     repository: Path,
 ) -> None:
-    """It sends the agent back; it is told of the worktree, which is there until it agrees."""
+    """It sends the agent back once; the worktree exists until the hook agrees to the end."""
     log = 'cat >> "$CLAUDE_PROJECT_DIR/ends"; echo >> "$CLAUDE_PROJECT_DIR/ends"'
     once = "test $(wc -l < ends) -ge 2 && exit 0; echo 'name the line' >&2; exit 2"
     hooks(

@@ -151,8 +151,8 @@ async def program(
         assert api.refusals == []
 
 
-async def test_an_agent_does_a_task_and_its_last_reply_is_the_result() -> None:
-    """It starts with nothing but the task; it only reads; its events carry its id."""
+async def test_subagents_last_reply_is_the_result_of_its_call() -> None:
+    """It is given nothing but the task; it can only read; its events carry its id."""
     Path("basket.py").write_text("total = 0\n")
     script = Script(
         go=[started(TASK), reply("Thanks.")],
@@ -177,8 +177,8 @@ async def test_an_agent_does_a_task_and_its_last_reply_is_the_result() -> None:
     assert any("read basket.py · " in each for each in told)
 
 
-async def test_an_agent_of_a_plugin_is_offered_and_works(tmp_path: Path) -> None:
-    """Plugins are loaded beside the start, so it is offered with the first request."""
+async def test_plugin_agent_is_offered_to_the_model_and_works(tmp_path: Path) -> None:
+    """Plugins load in the background, yet the first request already offers it."""
     package, agents = tmp_path / "package", tmp_path / "package" / "agents"
     info = package / "helping-0.1.dist-info"
     for folder in (agents, info):
@@ -222,8 +222,10 @@ def raw(options: Json) -> dict[str, Json]:
     return {"command": "sh", "args": [*arguments, json.dumps(options)]}
 
 
-async def test_an_agent_has_servers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They start and end with it, their tools are its own, and its calls are asked about."""
+async def test_agent_with_mcp_servers_starts_uses_and_stops_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their tools are offered only to this agent, and its calls need approval."""
     monkeypatch.setenv("INSTRUCT", "instructions")
     Path("instructions").write_text("Call it politely.")
     with_servers(
@@ -273,8 +275,8 @@ async def test_an_agent_has_servers_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     assert "${NEVER_SET_ANYWHERE}, which is not set" in unset
 
 
-async def test_stopping_an_agent_does_not_wait_for_its_servers() -> None:
-    """One that never answers is ended at once, long before its own limit."""
+async def test_stopping_an_agent_does_not_wait_for_its_mcp_servers() -> None:
+    """A server that never answers is ended at once, long before its own limit."""
     with_servers(raw=raw({"hang": True}))
     script = Script(go=[started(TASK, agent="helped")])
     async with program(script, mcp=True) as run:
@@ -286,7 +288,7 @@ async def test_stopping_an_agent_does_not_wait_for_its_servers() -> None:
         assert not is_alive(int(Path("pid").read_text()))
 
 
-async def test_without_mcp_an_agent_does_without_its_servers() -> None:
+async def test_agent_runs_without_its_servers_if_mcp_is_switched_off() -> None:
     with_servers(raw=raw({}))
     script = Script(
         go=[started(TASK, agent="helped"), reply("Thanks.")], explore_the_basket=[reply("Done.")]
@@ -300,8 +302,8 @@ async def test_without_mcp_an_agent_does_without_its_servers() -> None:
     assert not Path("pid").exists()
 
 
-async def test_agents_of_one_reply_run_beside_each_other() -> None:
-    """Both have been asked before either is answered."""
+async def test_agents_of_one_reply_run_concurrently() -> None:
+    """Both have sent a request before either is answered."""
     gate = Gate()
     held = [reply("found", gate=gate, hold_at=0)]
     script = Script(go=[started("one", "two"), reply("Done.")], one=held, two=[*held])
@@ -316,8 +318,8 @@ async def test_agents_of_one_reply_run_beside_each_other() -> None:
     assert run.answers(result) == ["found", "found"]
 
 
-async def test_an_agent_has_a_part_of_its_parents_tools_and_permissions() -> None:
-    """A definition cannot extend them: neither more tools nor a freer mode."""
+async def test_agent_definition_cannot_extend_the_parents_tools_or_permissions() -> None:
+    """Neither more tools nor a freer mode."""
     folder = paths.config_dir() / "agents"
     folder.mkdir(parents=True)
     (folder / "bold.md").write_text(
@@ -340,7 +342,9 @@ async def test_an_agent_has_a_part_of_its_parents_tools_and_permissions() -> Non
 @pytest.mark.parametrize(
     ("decision", "exists"), [(Approved(), True), (Rejected("Not there."), False)]
 )
-async def test_a_question_of_an_agent_reaches_the_person(decision: Decision, exists: bool) -> None:
+async def test_approval_question_of_an_agent_reaches_the_user(
+    decision: Decision, exists: bool
+) -> None:
     """The question names the agent."""
     script = Script(
         go=[started("write it", agent="general"), reply("Done.")],
@@ -354,7 +358,7 @@ async def test_a_question_of_an_agent_reaches_the_person(decision: Decision, exi
     assert Path("a").exists() == exists
 
 
-async def test_an_agent_that_asks_for_ever_without_a_person_is_stopped() -> None:
+async def test_agent_that_keeps_asking_for_approval_without_a_user_is_stopped() -> None:
     """Each rejection begins a run with fresh limits; the parent reads why there is no answer."""
     ask = reply(tool_use("write", {"path": "a", "content": "b"}))
     script = Script(
@@ -370,8 +374,8 @@ async def test_an_agent_that_asks_for_ever_without_a_person_is_stopped() -> None
     assert (len(script.bodies("write it")), kept.problem) == (REFUSALS_MAX + 1, "")
 
 
-async def test_an_agent_hears_of_its_background_commands_and_they_end_with_it() -> None:
-    """As in a run without a person; its parent, which did not start them, reads which ended."""
+async def test_background_commands_of_an_agent_are_reported_and_end_with_the_agent() -> None:
+    """As in a run without a user; its parent, which did not start them, reads which ended."""
     waits = "until test -e go; do sleep 0.02; done; exit 3"
     script = Script(
         go=[started("serve", agent="general"), reply("Done.")],
@@ -394,7 +398,7 @@ async def test_an_agent_hears_of_its_background_commands_and_they_end_with_it() 
     assert answer == ("Served.\n\n[agent-cli: its background commands ended with it: `sleep 1003`]")
 
 
-async def test_an_abort_at_a_question_stops_the_tree() -> None:
+async def test_abort_at_a_question_of_an_agent_stops_the_whole_tree() -> None:
     script = Script(
         go=[started("write it", agent="general")],
         write_it=[reply(tool_use("write", {"path": "a", "content": "b"}))],
@@ -405,8 +409,8 @@ async def test_an_abort_at_a_question_stops_the_tree() -> None:
     assert result.stop_reason == "aborted"
 
 
-async def test_an_agent_may_start_agents_but_not_for_ever() -> None:
-    """Depth 2: the agents of an agent have no agents."""
+async def test_agent_may_start_agents_up_to_depth_two() -> None:
+    """The agents of an agent cannot start agents."""
     script = Script(
         go=[started("first", agent="general"), reply("Done.")],
         first=[started("second", agent="general"), reply("From below: yes.")],
@@ -427,8 +431,8 @@ def _settings(text: str) -> str:
     return "more.toml"
 
 
-async def test_many_agents_at_once_are_asked_about() -> None:
-    """With more than agents.ask_beyond in one reply and no person, they wait for a decision."""
+async def test_more_than_ask_beyond_agents_in_one_reply_need_approval() -> None:
+    """With more than agents.ask_beyond and no user, they wait for a decision."""
     script = Script(go=[started("a", "b", "c", "d")])
     async with program(script) as run:
         result = await run.prompt()
@@ -438,7 +442,7 @@ async def test_many_agents_at_once_are_asked_about() -> None:
     assert reasons == {"agent"}
 
 
-async def test_only_so_many_run_at_once() -> None:
+async def test_agents_max_parallel_limits_concurrent_agents() -> None:
     gate = Gate()
     names = ["one", "two", "three"]
     script = Script(
@@ -459,7 +463,7 @@ async def test_only_so_many_run_at_once() -> None:
     assert run.answers(result) == names
 
 
-async def test_a_failed_agent_is_a_failed_call() -> None:
+async def test_failed_or_unknown_agent_gives_an_error_result() -> None:
     """The parent continues; for an unknown agent the error lists the existing ones."""
     script = Script(
         go=[started("broken"), started("other", agent="nobody"), reply("Done.")],
@@ -474,7 +478,7 @@ async def test_a_failed_agent_is_a_failed_call() -> None:
     assert result.stop_reason == "end_turn"
 
 
-async def test_ctrl_c_stops_the_tree() -> None:
+async def test_abort_stops_the_whole_agent_tree() -> None:
     gate = Gate()
     script = Script(go=[started("held")], held=[reply("never", gate=gate, hold_at=0)])
     async with program(script) as run:
@@ -491,8 +495,8 @@ async def test_ctrl_c_stops_the_tree() -> None:
     assert kept.problem == ""
 
 
-async def test_an_agents_conversation_is_kept_below_its_parents() -> None:
-    """It can be found by its id, and its cost is known; lists of sessions leave it out."""
+async def test_agents_session_is_stored_under_its_parents() -> None:
+    """It can be found by its id, and its cost is known; lists of sessions omit it."""
     script = Script(go=[started(TASK), reply("Thanks.")], explore_the_basket=[reply("Found.")])
     async with program(script) as run:
         await run.prompt()
@@ -510,7 +514,7 @@ async def test_an_agents_conversation_is_kept_below_its_parents() -> None:
     assert ended.result.details["agent_id"] == kept.id
 
 
-async def test_the_tree_has_one_limit() -> None:
+async def test_cost_limit_holds_for_the_whole_agent_tree() -> None:
     """An agent's cost counts for its parent, whose next call is refused."""
     usage = {"input_tokens": 1_000_000, "output_tokens": 1}
     script = Script(
@@ -524,8 +528,8 @@ async def test_the_tree_has_one_limit() -> None:
     assert len(script.asked) == 2
 
 
-async def test_files_are_written_in_turn_across_the_tree() -> None:
-    """Two agents edit one file concurrently: the second edits the first one's result."""
+async def test_concurrent_agents_do_not_overwrite_each_others_edits() -> None:
+    """Two agents edit one file: the second edits the result of the first."""
     Path("list.txt").write_text("one\n")
 
     def edit(line: str) -> list[Answer]:
@@ -551,7 +555,7 @@ async def test_files_are_written_in_turn_across_the_tree() -> None:
     assert {*text.splitlines()} == {"one", "left", "right"}
 
 
-async def test_the_whole_tree_is_shown_exported_and_verified(
+async def test_sessions_show_export_and_verify_include_subagents(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Each command about a session includes its subagents."""
@@ -583,7 +587,7 @@ async def test_the_whole_tree_is_shown_exported_and_verified(
     assert printed("sessions", "verify") == "2 sessions checked, 0 damaged\n"
 
 
-async def test_a_prompt_that_goes_on_counts_its_agents() -> None:
+async def test_cost_limit_of_a_resumed_prompt_counts_its_agents() -> None:
     """After a restart the limit is reduced by the cost in the agent's session."""
     usage = {"input_tokens": 1_000_000, "output_tokens": 1}
     ask = tool_use("write", {"path": "a", "content": "b"})
@@ -602,7 +606,7 @@ async def test_a_prompt_that_goes_on_counts_its_agents() -> None:
     assert (result.stop_reason, len(script.asked)) == ("max_cost", 3)
 
 
-async def test_hooks_hear_of_agents_and_guard_their_calls() -> None:
+async def test_hooks_extend_block_and_send_back_an_agent() -> None:
     """SubagentStart adds text to its task, PreToolUse blocks a call, SubagentStop sends it back."""
     say = {"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": "Hurry."}}
     once = "test -e stopped && exit 0; touch stopped; echo 'name the line' >&2; exit 2"

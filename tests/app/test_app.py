@@ -11,7 +11,9 @@ from tests.fakes import does, tool
 from tests.messages_api import reply, serve_in_thread, tool_use
 
 
-async def test_tools_find_the_services_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tool_context_has_the_services_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """S2-23, C24: the workspace and the sandbox, without importing the program."""
     found: dict[str, object] = {}
 

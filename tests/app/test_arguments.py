@@ -1,4 +1,4 @@
-"""The command line: every option and command, and one sentence for each mistake."""
+"""Command-line arguments: every option and command, and one sentence for each mistake."""
 
 import subprocess
 import sys
@@ -18,12 +18,12 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.settings import Environment, Override, load_settings
 
 
-def test_without_words_the_repl_starts() -> None:
+def test_no_arguments_start_the_repl() -> None:
     assert parse_arguments([]) == Arguments(command="repl")
 
 
-def test_every_option_arrives() -> None:
-    """As the interface lists them; settings carry the option's name."""
+def test_every_option_is_parsed() -> None:
+    """Options that change settings become overrides that carry the option's name."""
     words = (
         "--output-format stream-json -p hello --settings s.toml --system-prompt one"
         " --append-system-prompt two --add-dir a --add-dir b --replay q --trust"
@@ -67,7 +67,7 @@ def test_every_option_arrives() -> None:
     )
 
 
-def test_options_become_settings_that_know_their_flag() -> None:
+def test_options_override_settings_and_are_named_as_their_origin() -> None:
     """C11: the last layer; a wrong value names the option."""
     line = "--model high --max-cost 2 --allow a --allow b --no-mcp --mcp-config m"
     loaded = load_settings(
@@ -99,7 +99,7 @@ def test_options_become_settings_that_know_their_flag() -> None:
         (["-p"], "-"),
     ],
 )
-def test_a_prompt_may_look_like_anything(words: list[str], prompt: str) -> None:
+def test_print_prompt_may_contain_any_text(words: list[str], prompt: str) -> None:
     parsed = parse_arguments(words)
 
     assert (parsed.command, parsed.print_prompt) == ("print", prompt)
@@ -108,7 +108,7 @@ def test_a_prompt_may_look_like_anything(words: list[str], prompt: str) -> None:
 @pytest.mark.parametrize(
     ("words", "resume"), [([], CHOOSE_SESSION), (["--verbose"], CHOOSE_SESSION), (["7"], "7")]
 )
-def test_resume_takes_an_id_or_lets_the_user_choose(words: list[str], resume: str) -> None:
+def test_resume_option_takes_an_id_or_lets_the_user_choose(words: list[str], resume: str) -> None:
     assert parse_arguments(["--resume", *words]).resume == resume
 
 
@@ -145,7 +145,7 @@ def test_resume_takes_an_id_or_lets_the_user_choose(words: list[str], resume: st
         ("--version", Arguments("version")),
     ],
 )
-def test_every_command_is_understood(line: str, expected: Arguments) -> None:
+def test_every_command_is_parsed(line: str, expected: Arguments) -> None:
     assert parse_arguments(line.split()) == expected
 
 
@@ -209,21 +209,21 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ),
     ],
 )
-def test_a_mistake_is_one_sentence(line: str, sentence: str) -> None:
+def test_each_argument_mistake_is_reported_in_one_sentence(line: str, sentence: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_arguments(line.split())
 
     assert str(raised.value) == sentence
 
 
-def test_a_session_can_be_opened_with_a_prompt() -> None:
+def test_prompt_argument_starts_the_repl_with_that_prompt() -> None:
     """`agent-cli "fix the bug"`, as users of other agents type it."""
     assert parse_arguments(["fix the bug", "--vi"]).prompt == "fix the bug"
     assert parse_arguments(["fix the bug"]).command == "repl"
     assert parse_arguments(["--", "/review now"]).prompt == "/review now"
 
 
-def test_arguments_cannot_be_changed() -> None:
+def test_parsed_arguments_are_immutable() -> None:
     """S1-28: the user's request stays unchanged."""
     parsed = parse_arguments([])
 
@@ -231,7 +231,7 @@ def test_arguments_cannot_be_changed() -> None:
         parsed.command = "demo"  # type: ignore[misc]  # the very mistake
 
 
-def test_the_help_names_every_option_and_command() -> None:
+def test_help_text_names_every_option_and_command() -> None:
     """The text is written by hand; this test compares it with the parser."""
     text = help_text()
 
@@ -244,8 +244,8 @@ def test_the_help_names_every_option_and_command() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_every_option_fills_a_field_or_a_setting() -> None:
-    """Otherwise a typing error in the table would show only when the option is used."""
+def test_every_option_maps_to_a_field_or_a_setting() -> None:
+    """Otherwise a typo in the table would show only when the option is used."""
     known = Arguments._fields
 
     assert [
@@ -253,8 +253,8 @@ def test_every_option_fills_a_field_or_a_setting() -> None:
     ] == []
 
 
-def test_the_command_line_needs_no_argparse() -> None:
-    """--version and --help stay within a few times the start of Python."""
+def test_parsing_arguments_does_not_import_argparse() -> None:
+    """--version and --help take little longer than the start of Python."""
     script = (
         "import sys; from agent_cli.app.arguments import help_text, parse_arguments\n"
         "parse_arguments(['--help', '--model', 'x']); help_text()\n"
@@ -277,6 +277,6 @@ def test_the_command_line_needs_no_argparse() -> None:
         ("-p --output-format", False),
     ],
 )
-def test_words_that_cannot_be_understood_may_still_ask_for_json(words: str, asks: bool) -> None:
+def test_json_output_is_recognised_in_invalid_arguments(words: str, asks: bool) -> None:
     """S1-30: a reader of JSON gets a result, even after a mistake in the options."""
     assert asks_for_json(words.split()) == asks

@@ -30,8 +30,8 @@ def told(run: Program, task: str = "go") -> str:
     return json.dumps(run.script.bodies(task)[-1]["messages"])
 
 
-async def test_the_end_of_an_agent_begins_a_run_with_its_reply() -> None:
-    """The model continues meanwhile; it is notified once, and /jobs shows the agent as a job."""
+async def test_end_of_a_background_agent_starts_a_run_with_its_reply() -> None:
+    """The model continues meanwhile; it is notified once, and /jobs lists the agent."""
     gate = Gate()
     script = Script(
         go=[begun(TASK), reply("Started."), reply("Thanks."), reply("Yes.")],
@@ -59,7 +59,7 @@ async def test_the_end_of_an_agent_begins_a_run_with_its_reply() -> None:
     assert kept.problem == ""
 
 
-async def test_without_a_person_the_model_waits_for_an_agent() -> None:
+async def test_model_can_wait_for_a_background_agent_without_a_user() -> None:
     script = Script(go=[begun(TASK), waits(), reply("Done.")], explore_the_basket=[reply("Found.")])
     async with program(script) as run:
         result = await run.prompt()
@@ -70,8 +70,8 @@ async def test_without_a_person_the_model_waits_for_an_agent() -> None:
     assert told(run).count("is done. Its output") == 1
 
 
-async def test_the_next_prompt_tells_the_model_of_a_stopped_agent() -> None:
-    """Its conversation stays valid, and the program can close while another agent is running."""
+async def test_next_prompt_reports_a_stopped_background_agent() -> None:
+    """Its session stays valid, and the program can close while another agent is running."""
     gate = Gate()
     held = [reply("never", gate=gate, hold_at=0)]
     script = Script(
@@ -89,7 +89,7 @@ async def test_the_next_prompt_tells_the_model_of_a_stopped_agent() -> None:
     assert len(script.bodies("go")) == 3
 
 
-async def test_a_question_of_an_agent_in_the_background_reaches_the_person() -> None:
+async def test_question_of_a_background_agent_reaches_the_user() -> None:
     """Even if nothing else is running."""
     write = reply(tool_use("write", {"path": "a", "content": "b"}))
     script = Script(
@@ -105,7 +105,7 @@ async def test_a_question_of_an_agent_in_the_background_reaches_the_person() -> 
     assert person.asked == [("agent general (write it)", "write")]
 
 
-async def test_a_failure_in_the_background_is_told() -> None:
+async def test_failure_of_a_background_agent_is_reported_to_the_model() -> None:
     script = Script(
         go=[begun("broken"), waits(), reply("Done.")],
         broken=[error(400, "invalid_request_error", "no")],
@@ -117,7 +117,7 @@ async def test_a_failure_in_the_background_is_told() -> None:
     assert "The agent explore failed: the API refused the request" in told(run)
 
 
-async def test_a_bug_in_the_background_ends_that_agent_only(
+async def test_exception_in_a_background_agent_ends_only_that_agent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = Script(go=[begun("one"), waits(), reply("Done.")])
@@ -129,7 +129,7 @@ async def test_a_bug_in_the_background_ends_that_agent_only(
     assert "TypeError: 'NoneType' object is not callable" in told(run)
 
 
-async def test_a_long_reply_is_cut_and_all_of_it_can_be_read() -> None:
+async def test_long_reply_of_a_background_agent_is_shortened_but_logged_in_full() -> None:
     script = Script(
         go=[begun("long"), waits(), reply("Done.")], long=[reply("x" * (REPLY_CHARS_MAX + 5))]
     )
@@ -141,8 +141,8 @@ async def test_a_long_reply_is_cut_and_all_of_it_can_be_read() -> None:
     assert "x" * (REPLY_CHARS_MAX + 5) in log
 
 
-async def test_an_agents_own_agents_are_waited_for() -> None:
-    """Otherwise an agent that ends with its parent's reply would be lost."""
+async def test_agent_cannot_start_agents_in_the_background() -> None:
+    """They would be lost when the agent itself ends."""
     script = Script(
         go=[started("first", agent="general"), reply("Done.")],
         first=[begun("second"), reply("No.")],
@@ -153,7 +153,7 @@ async def test_an_agents_own_agents_are_waited_for() -> None:
     assert NO_JOBS in told(run, "first")
 
 
-async def test_another_conversation_hears_nothing_of_an_agent() -> None:
+async def test_new_conversation_is_not_told_of_an_earlier_background_agent() -> None:
     gate = Gate()
     script = Script(
         go=[begun("one"), reply("Started.")],
@@ -171,7 +171,7 @@ async def test_another_conversation_hears_nothing_of_an_agent() -> None:
     assert "Secret." not in told(run, "new")
 
 
-async def test_agents_in_the_background_have_the_limit_of_the_prompt_that_goes_on() -> None:
+async def test_background_agents_count_toward_the_cost_limit_of_the_prompt() -> None:
     usage = {"input_tokens": 1_000_000, "output_tokens": 1}
     script = Script(
         go=[begun(TASK), waits(), reply("never")],
@@ -183,8 +183,8 @@ async def test_agents_in_the_background_have_the_limit_of_the_prompt_that_goes_o
     assert (result.stop_reason, len(script.bodies("go"))) == ("max_cost", 2)
 
 
-async def test_a_prompt_that_goes_on_counts_what_an_earlier_ones_agent_cost_meanwhile() -> None:
-    """A restart neither forgets that cost nor counts what the agent had cost before."""
+async def test_resumed_prompt_counts_what_earlier_background_agents_cost_meanwhile() -> None:
+    """A restart neither forgets that cost nor counts what the agent had cost before the prompt."""
     usage = {"input_tokens": 1_000_000, "output_tokens": 1}
     look = tool_use("glob", {"pattern": "*.no"})
     ask = tool_use("write", {"path": "a", "content": "b"})

@@ -13,7 +13,7 @@ REPORT = CheckReport(
 )
 
 
-def test_a_pipe_gets_a_line_for_each_check() -> None:
+def test_doctor_report_on_a_pipe_has_one_line_per_check() -> None:
     """S1-27: scripts search for lines that begin with FAIL."""
     assert REPORT.lines() == [
         f"agent-cli {__version__}",
@@ -24,8 +24,8 @@ def test_a_pipe_gets_a_line_for_each_check() -> None:
     assert REPORT.has_failures
 
 
-def test_a_terminal_gets_a_table_that_folds_long_results() -> None:
-    """S1-27: the remedy is shown below its fault, however narrow the screen."""
+def test_doctor_report_on_a_terminal_is_a_table_with_wrapped_results() -> None:
+    """S1-27: the remedy is shown below the fault, however narrow the screen is."""
     rows = drawn_text(REPORT, width=40).splitlines()
 
     assert f"agent-cli {__version__}" in rows[0]

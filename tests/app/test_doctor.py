@@ -21,10 +21,10 @@ from tests.messages_api import error, reply, serve_in_thread
 from tests.tools.calling import is_alive
 
 
-async def test_what_is_wrong_is_named_with_a_way_out(
+async def test_doctor_names_each_fault_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """S1-27: a line each; the restrictions of an untrusted workspace are no fault."""
+    """S1-27: one line each; the restrictions of an untrusted workspace are no fault."""
     mine = paths.config_dir() / "commands/two words.md"
     theirs = Path(".agent-cli/commands/ship.md")
     for command in (mine, theirs):
@@ -57,7 +57,7 @@ def refusing(number: int) -> Callable[..., IO[bytes]]:
     return refuse
 
 
-async def test_a_full_disk_is_a_fault(
+async def test_doctor_reports_a_full_disk(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The permissions of the folder allow writing, so it used to be "ok"."""
@@ -71,7 +71,7 @@ async def test_a_full_disk_is_a_fault(
     assert "(No space left on device): free space on its disk" in failed[1]
 
 
-async def test_without_a_key_the_network_is_not_suspected(
+async def test_doctor_without_an_api_key_reports_only_the_key(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A new user sees this first: one fault, and its remedy."""
@@ -85,10 +85,10 @@ async def test_without_a_key_the_network_is_not_suspected(
     assert model == f"claude-sonnet-5-5, window 1,000,000 tokens, prices of {prices_as_of()}"
 
 
-async def test_a_program_that_runs_reports_the_servers_it_has(
+async def test_doctor_in_a_running_program_reports_its_mcp_servers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No server is started again for it; without a terminal there is no complaint about them."""
+    """It starts no server again; without a terminal there is no complaint about it."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     states = [
         ServerState("docs", ServerPhase.READY, tools=3),
@@ -118,10 +118,10 @@ async def test_a_program_that_runs_reports_the_servers_it_has(
     assert f"{api.base_url} answers" in report
 
 
-async def test_the_servers_that_agents_bring_are_started_and_checked(
+async def test_doctor_starts_and_checks_mcp_servers_of_agents(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each is marked with its agent, as servers of two agents may have one name."""
+    """Each is shown with its agent, as servers of two agents may have the same name."""
     with_servers(
         gone={"command": "there-is-no-such-server"},
         raw=raw({}),

@@ -23,8 +23,8 @@ async def idle_after(run: Program, requests: int) -> None:
     await run.app.agent.wait_for_idle()
 
 
-async def test_stop_hooks_are_asked_at_each_end_of_a_reply_beside_a_background_agent() -> None:
-    """The agent goes on; the run that its end starts is a new one for the hook, too."""
+async def test_stop_hook_runs_at_each_end_while_a_background_agent_works() -> None:
+    """The run that the agent's end starts is a new one for the hook, too."""
     once = "cat >> ends; echo >> ends; test -e sent && exit 0; touch sent; echo 'go on' >&2; exit 2"
     hooks(Stop=command(once))
     gate = Gate()
@@ -43,8 +43,8 @@ async def test_stop_hooks_are_asked_at_each_end_of_a_reply_beside_a_background_a
     assert ends == [("Begun.", False), ("Still begun.", True), ("I see.", False)]
 
 
-async def test_hooks_hear_which_agent_calls_and_that_its_question_waits() -> None:
-    """A question of an agent waits for the person like any other, so Notification hooks run."""
+async def test_hooks_get_the_calling_agent_and_a_notification_of_its_question() -> None:
+    """An agent's question waits for the user like any other, so Notification hooks run."""
     hooks(
         PreToolUse=command("cat >> calls; echo >> calls"),
         Notification=command("cat >> notes; echo >> notes", matcher="permission_prompt"),

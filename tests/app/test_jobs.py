@@ -82,8 +82,10 @@ async def here(
             yield Here(app, api)
 
 
-async def test_an_end_begins_a_run_while_nothing_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once: an end that was reported is not reported again."""
+async def test_end_of_a_job_starts_a_run_while_the_agent_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only once: an end that was reported is not reported again."""
     async with here(monkeypatch, reply(JOB), reply("Up."), reply("Seen.")) as now:
         await now.app.agent.prompt("go")
         now.go()
@@ -96,8 +98,8 @@ async def test_an_end_begins_a_run_while_nothing_goes_on(monkeypatch: pytest.Mon
         assert len(now.api.requests) == 3
 
 
-async def test_without_a_person_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script's next line must get its answer, and no person watches the costs."""
+async def test_end_of_a_job_starts_no_run_without_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script's next line must get its answer, and no one watches the costs."""
     script = (reply(JOB), reply("Up."), reply("Seen."))
     async with here(monkeypatch, *script, attended=False) as now:
         await now.app.agent.prompt("go")
@@ -109,8 +111,10 @@ async def test_without_a_person_no_run_begins(monkeypatch: pytest.MonkeyPatch) -
         assert "ended with exit 3" in now.told()
 
 
-async def test_after_a_stopped_run_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The person stopped the run; the model reads of the end with the next prompt."""
+async def test_end_of_a_job_starts_no_run_after_an_aborted_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The user stopped the run; the model reads of the end with the next prompt."""
     hangs = reply(tool_use("bash", {"command": "sleep 300"}))
     async with here(monkeypatch, reply(JOB), hangs, reply("Seen.")) as now:
         async with asyncio.TaskGroup() as tasks:
@@ -126,7 +130,7 @@ async def test_after_a_stopped_run_no_run_begins(monkeypatch: pytest.MonkeyPatch
         assert "ended with exit 3" in now.told()
 
 
-async def test_what_the_person_stopped_begins_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_job_stopped_by_the_user_starts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     async with here(monkeypatch, reply(JOB), reply("Up."), reply("Seen.")) as now:
         await now.app.agent.prompt("go")
 
@@ -139,7 +143,7 @@ async def test_what_the_person_stopped_begins_no_run(monkeypatch: pytest.MonkeyP
         assert "was stopped by the user" in now.told()
 
 
-async def test_what_ends_during_the_last_reply_keeps_the_run_going(
+async def test_job_that_ends_during_the_last_reply_continues_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With `-p` there is no later prompt."""
@@ -155,10 +159,10 @@ async def test_what_ends_during_the_last_reply_keeps_the_run_going(
         assert await now.app.jobs.told.follow_ups() == []
 
 
-async def test_another_conversation_neither_hears_nor_reads(
+async def test_new_conversation_gets_no_report_or_output_of_earlier_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No job carries over into another session; the person still sees the running ones."""
+    """No job carries over into another session; the user still sees the running ones."""
     async with here(monkeypatch, reply(JOB), reply("Up."), reply("New.")) as now:
         await now.app.agent.prompt("go")
         assert [tool.name for tool in now.app.jobs.told.tools()] == ["job_output"]
@@ -174,8 +178,10 @@ async def test_another_conversation_neither_hears_nor_reads(
         assert "job" not in now.told()
 
 
-async def test_an_end_is_told_once_after_a_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call that started the job is no longer sent, but the job is still the conversation's."""
+async def test_end_of_a_job_is_reported_once_after_a_compaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The call that started the job is no longer sent, but the job still belongs to the session."""
     monkeypatch.setenv("AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES", "1")
     script = (reply(JOB), reply("Up."), reply("Two."), reply("Summary."), reply("Seen."))
     async with here(monkeypatch, *script, reply("Done.")) as now:
@@ -193,7 +199,7 @@ async def test_an_end_is_told_once_after_a_compaction(monkeypatch: pytest.Monkey
         assert [now.runs, len(now.api.requests)] == [4, 6]
 
 
-async def test_in_plan_mode_a_job_can_be_read_and_none_that_changes_started(
+async def test_plan_mode_allows_reading_a_job_and_refuses_starting_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A running job continues, and its end is reported; plan mode limits later calls."""
@@ -215,10 +221,10 @@ async def test_in_plan_mode_a_job_can_be_read_and_none_that_changes_started(
         assert not Path("made").exists()
 
 
-async def test_a_job_approved_after_a_restart_is_one_of_the_new_program(
+async def test_job_approved_after_a_restart_runs_in_the_new_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The one that ran before is told as lost; the approved one starts under a new number."""
+    """The job that ran before is reported as lost; the approved one has a new number."""
     words = ("--no-mcp", "--permission-mode", "ask")
     async with here(monkeypatch, reply(JOB), reply(JOB), words=words) as before:
         before.app.permissions.mode = "yolo"
@@ -240,7 +246,9 @@ async def test_a_job_approved_after_a_restart_is_one_of_the_new_program(
         assert after.told().count("ended with exit 3") == 1
 
 
-async def test_jobs_are_named_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_jobs_are_found_by_number_and_unknown_ones_are_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with here(monkeypatch, reply(JOB), reply("Up.")) as now:
         await now.app.agent.prompt("go")
 

@@ -43,10 +43,10 @@ def records(path: Path | None = None) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_by_default_all_goes_to_the_file_and_warnings_to_stderr(
+def test_default_logging_writes_info_to_the_file_and_warnings_to_stderr(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """S1-43, S1c-8: agent.log is created, readable by the user alone; nothing on stdout."""
+    """S1-43, S1c-8: agent.log is created, readable only by the user; nothing goes to stdout."""
     start()
     log = logger("agent_cli.x")
 
@@ -70,10 +70,10 @@ def test_by_default_all_goes_to_the_file_and_warnings_to_stderr(
     assert paths.log_file().parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_a_person_is_told_is_in_the_log_too(
+def test_events_shown_to_the_user_are_logged(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """C17: a warning is an event, and the log subscribes to it beside the terminal."""
+    """C17: a warning is an event, and the log subscribes to it like the terminal."""
     start()
 
     log = logs.EventLog()
@@ -106,7 +106,7 @@ def test_what_a_person_is_told_is_in_the_log_too(
     assert capfd.readouterr() == ("", "")
 
 
-def test_events_are_logged_in_order_once_the_first_request_is_out(start: Configure) -> None:
+def test_events_are_logged_in_order_after_the_first_request_is_sent(start: Configure) -> None:
     """C17: the import of structlog for the first record must not delay the request."""
     start()
     log = logs.EventLog()
@@ -120,7 +120,7 @@ def test_events_are_logged_in_order_once_the_first_request_is_out(start: Configu
     assert [each["text"] for each in records()] == ["early", "late"]
 
 
-def test_each_sink_has_its_own_level_and_path(
+def test_each_log_sink_has_its_own_level_and_path(
     start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """S1-43: a sink without a level uses the common one."""
@@ -140,7 +140,7 @@ def test_each_sink_has_its_own_level_and_path(
     assert capfd.readouterr() == ("", "info: two\nerror: three\n")
 
 
-def test_a_file_rotates_and_three_are_kept(start: Configure) -> None:
+def test_log_file_rotates_and_three_files_are_kept(start: Configure) -> None:
     """S1-43, S1c-8: the size is bounded however long the program runs."""
     start(size=1000)
     log = logger("agent_cli.x")
@@ -156,7 +156,7 @@ def test_a_file_rotates_and_three_are_kept(start: Configure) -> None:
     assert (logs.FILE_BYTES_MAX, logs.FILES) == (10 * 1024 * 1024, 3)
 
 
-def test_two_programs_share_a_file_that_one_of_them_rotated(start: Configure) -> None:
+def test_two_programs_share_a_log_file_that_one_of_them_rotated(start: Configure) -> None:
     """S1-43: the other program's records in the new file stay, and ours follow them."""
     start(size=1000)
     log, path = logger("agent_cli.x"), paths.log_file()
@@ -172,8 +172,8 @@ def test_two_programs_share_a_file_that_one_of_them_rotated(start: Configure) ->
     assert not path.with_name("agent.log.2").exists()
 
 
-def test_a_file_that_was_deleted_is_made_anew(start: Configure) -> None:
-    """S1-43: readable by the user alone, like the first one."""
+def test_deleted_log_file_is_created_again(start: Configure) -> None:
+    """S1-43: readable only by the user, like the first one."""
     start()
     log = logger("agent_cli.x")
     log.info("one")
@@ -204,10 +204,10 @@ def test_no_secret_reaches_a_log(start: Configure, capfd: pytest.CaptureFixture[
     assert len(records()) == 4
 
 
-def test_a_stack_goes_to_the_file_and_one_line_to_the_console(
+def test_exception_is_logged_with_a_traceback_in_the_file_only(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The user reads the event; the stack is in the file for the search of its cause."""
+    """The console gets one line, without the traceback."""
     start()
 
     try:
@@ -221,7 +221,7 @@ def test_a_stack_goes_to_the_file_and_one_line_to_the_console(
 
 
 @pytest.mark.parametrize("name", ["anthropic", "httpx2", "mcp", "client"])
-def test_noisy_libraries_are_heard_in_the_file_only(
+def test_records_of_noisy_libraries_go_to_the_file_only(
     name: str, start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """S1-43: and their debug records, which hold whole prompts, nowhere."""
@@ -234,10 +234,10 @@ def test_noisy_libraries_are_heard_in_the_file_only(
     assert capfd.readouterr() == ("", "")
 
 
-def test_noisy_libraries_are_silent_without_a_file(
+def test_records_of_noisy_libraries_are_dropped_without_a_log_file(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The standard library prints warnings without a handler on the terminal."""
+    """Without a handler, the standard library prints warnings on the terminal."""
     start(LogSink("console"))
 
     logging.getLogger("mcp.client").error("a traceback")
@@ -245,7 +245,7 @@ def test_noisy_libraries_are_silent_without_a_file(
     assert capfd.readouterr() == ("", "")
 
 
-def test_verbose_shows_more_on_the_console(
+def test_verbose_option_lowers_the_console_log_level(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
     start(LogSink("console", "error"), verbose=True)
@@ -255,7 +255,7 @@ def test_verbose_shows_more_on_the_console(
     assert capfd.readouterr().err == "info: seen\n"
 
 
-def test_a_file_that_cannot_be_opened_is_a_notice(
+def test_log_file_that_cannot_be_opened_gives_a_notice(
     start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A read-only home must not prevent work."""
@@ -269,7 +269,9 @@ def test_a_file_that_cannot_be_opened_is_a_notice(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_told_once(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
+def test_full_disk_is_reported_once_by_the_log(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The run continues; a traceback for every record would bury the answer."""
     start(LogSink("file", path="/dev/full"), size=0)
     log = logger("agent_cli.x")
@@ -280,7 +282,7 @@ def test_a_full_disk_is_told_once(start: Configure, capfd: pytest.CaptureFixture
     assert capfd.readouterr().err == "warning: logging stopped: No space left on device\n"
 
 
-def test_closing_leaves_logging_as_it_was(start: Configure) -> None:
+def test_closing_the_log_sinks_restores_the_logging_setup(start: Configure) -> None:
     """A second run in the same process starts from a clean state."""
     root = logging.getLogger()
     before = (root.level, list(root.handlers), logging.getLogger("mcp").propagate)
@@ -290,7 +292,7 @@ def test_closing_leaves_logging_as_it_was(start: Configure) -> None:
     assert (root.level, list(root.handlers), logging.getLogger("mcp").propagate) == before
 
 
-def test_before_and_after_the_sinks_nothing_is_printed(
+def test_nothing_is_printed_before_log_sinks_open_and_after_they_close(
     start: Configure, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S1-43: by default structlog prints on stdout, and the standard library on stderr."""

@@ -1,4 +1,4 @@
-"""The choice of the cloud: who may make it, its settings, and no charge to other accounts."""
+"""The choice of the cloud: who may make it, its settings, and whose account is charged."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def write_settings(text: str) -> None:
 
 @pytest.mark.parametrize("name", SWITCHES)
 @pytest.mark.parametrize(("value", "is_on"), [("1", True), ("true", True), ("0", False)])
-def test_the_variables_of_claude_code_choose_a_platform(
+def test_claude_code_variables_choose_the_platform(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, *, is_on: bool
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -53,14 +53,16 @@ def test_the_variables_of_claude_code_choose_a_platform(
     assert chosen() == (SWITCHES[name] if is_on else "anthropic")
 
 
-def test_the_setting_wins_over_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_platform_setting_overrides_the_claude_code_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
     write_settings('provider.platform = "anthropic"\n')
 
     assert chosen() == "anthropic"
 
 
-def test_two_platforms_at_once_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_two_platforms_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CODE_USE_VERTEX", "1")
     monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
     with pytest.raises(SettingsError, match="and CLAUDE_CODE_USE_VERTEX are set, and each names"):
@@ -75,7 +77,7 @@ def test_two_platforms_at_once_are_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         ("aws", "Claude Platform on AWS: no workspace is named; export ANTHROPIC_AWS_WORKSPACE_ID"),
     ],
 )
-def test_what_a_platform_always_needs_is_asked_for_before_the_first_prompt(
+def test_missing_platform_setting_is_an_error_before_the_first_prompt(
     name: str, sentence: str
 ) -> None:
     write_settings(f'provider.platform = "{name}"\n')
@@ -83,7 +85,7 @@ def test_what_a_platform_always_needs_is_asked_for_before_the_first_prompt(
         check_access(started())
 
 
-def test_a_project_chooses_no_platform_and_lends_no_account() -> None:
+def test_project_files_cannot_choose_the_platform_or_an_account() -> None:
     """Trusted or not: the conversation would go to an account of the project author's choice."""
     Path("appsettings.toml").write_text('provider.platform = "bedrock"\n')
     Path(".env").write_text(
@@ -101,7 +103,9 @@ def test_a_project_chooses_no_platform_and_lends_no_account() -> None:
     assert "CLAUDE_CODE_USE_BEDROCK cannot be set by a project" in told
 
 
-def test_the_users_own_env_file_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_env_file_may_choose_the_platform_and_the_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path = paths.user_env_file()
     path.parent.mkdir(parents=True)
     path.write_text("CLAUDE_CODE_USE_BEDROCK=1\nAWS_PROFILE=mine\n")
@@ -110,7 +114,7 @@ def test_the_users_own_env_file_may(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (connection.platform.name, connection.variables["AWS_PROFILE"]) == ("bedrock", "mine")
 
 
-def test_a_missing_package_is_told_before_the_first_prompt(
+def test_missing_platform_package_is_an_error_before_the_first_prompt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A Bedrock key needs no package."""
@@ -123,7 +127,7 @@ def test_a_missing_package_is_told_before_the_first_prompt(
     check_access(started())
 
 
-def test_an_address_of_a_clouds_without_encryption_is_told(
+def test_unencrypted_platform_address_gives_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BEDROCK_MANTLE_BASE_URL", "http://gateway.example/x")
@@ -133,8 +137,8 @@ def test_an_address_of_a_clouds_without_encryption_is_told(
     assert told.startswith("ANTHROPIC_BEDROCK_MANTLE_BASE_URL: http://gateway.example is not enc")
 
 
-def test_a_run_with_tools_on_bedrock_and_no_secret_in_any_file() -> None:
-    """The whole program, with all logs on: signed requests, a tool, and no secret anywhere."""
+def test_run_on_bedrock_writes_no_secret_to_any_file() -> None:
+    """The whole program, with all logs on: signed requests and a tool."""
     write_settings('[[logging.sinks]]\ntype = "file"\nlevel = "debug"\n')
     calls = tool_use("glob", {"pattern": "*"})
     with serve_in_thread(reply(calls), reply("done"), door=bedrock(KEYS)) as api:
@@ -153,7 +157,7 @@ def test_a_run_with_tools_on_bedrock_and_no_secret_in_any_file() -> None:
         assert not [s for s in (KEYS.secret_key, str(KEYS.session_token)) if s in path.read_text()]
 
 
-async def test_doctor_names_the_platform_and_whose_credentials_it_found(
+async def test_doctor_names_the_platform_and_the_source_of_its_credentials(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
@@ -175,7 +179,7 @@ async def test_doctor_names_the_platform_and_whose_credentials_it_found(
     assert KEYS.secret_key not in good + bad
 
 
-async def test_doctor_reports_a_missing_sign_in(
+async def test_doctor_reports_missing_platform_credentials(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_settings('provider.platform = "bedrock"\n')
@@ -201,10 +205,10 @@ CLOUD_MODULES = (
 )
 
 
-def test_without_a_platform_nothing_of_the_clouds_is_imported(
+def test_run_with_an_api_key_imports_no_cloud_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All extras are installed here; a run with an API key loads none of them, nor the SDK."""
+    """All extras are installed here; such a run loads none of them, nor the SDK."""
     with serve_in_thread(reply("hi")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "k")

@@ -66,7 +66,7 @@ def said(id: str | None) -> list[str]:
     return [str(entry.content[0]["text"]) for entry in inputs if entry]
 
 
-def test_each_conversation_gets_a_session_of_its_own() -> None:
+def test_each_conversation_gets_its_own_session() -> None:
     kept, agent = sessions()
     ids: list[str | None] = []
     for text in ("one", "two"):
@@ -80,8 +80,8 @@ def test_each_conversation_gets_a_session_of_its_own() -> None:
     assert kept.id is None
 
 
-async def test_before_the_first_prompt_there_is_nothing_to_copy_or_to_write() -> None:
-    """The file is created with the first prompt; "does not exist" named an unknown session."""
+async def test_fork_and_export_before_the_first_prompt_are_errors() -> None:
+    """The file is created with the first prompt; the error used to name an unknown session."""
     kept, _ = sessions()
     await kept.begin()
 
@@ -93,7 +93,7 @@ async def test_before_the_first_prompt_there_is_nothing_to_copy_or_to_write() ->
     kept.close()
 
 
-async def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> None:
+async def test_conversation_continues_after_resume_fork_and_rewind() -> None:
     """S2-53: each time the agent has the new conversation, and its session records it."""
     kept, agent = sessions()
     await kept.begin()
@@ -114,7 +114,7 @@ async def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> 
     assert said(fork) == ["one", "2", "forked"]
 
 
-async def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
+async def test_failed_resume_fork_or_rewind_keeps_the_current_session() -> None:
     kept, agent = sessions()
     await kept.begin()
     say(agent, "one")
@@ -134,8 +134,10 @@ async def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
     assert said(id) == ["one", "two"]
 
 
-async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a long one takes a second, and the user types meanwhile."""
+async def test_reading_a_session_does_not_block_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A long session takes a second to read, and the user types meanwhile."""
     id = await one_kept()
     loop_runs, resume = threading.Event(), SessionStore.resume
 
@@ -151,10 +153,10 @@ async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.Monke
         assert app.session_id == id
 
 
-async def test_an_abandoned_session_can_be_opened_again(
+async def test_session_can_be_resumed_after_a_cancelled_resume(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After Ctrl-C during the reading it stayed locked until the program ended."""
+    """It used to stay locked until the program ended."""
     id = await one_kept()
     kept, _ = sessions()
     stopped, closed = threading.Event(), asyncio.Event()
@@ -184,8 +186,10 @@ async def test_an_abandoned_session_can_be_opened_again(
     kept.close()
 
 
-async def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its calls act there: `--continue` finds it there, and `sessions approve` runs them there."""
+async def test_forked_session_belongs_to_the_directory_of_the_fork(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`--continue` finds it there, and `sessions approve` runs its calls there."""
     here, elsewhere, id = Path.cwd(), Path("elsewhere").resolve(), await one_kept()
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -204,8 +208,8 @@ async def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch
     copy.close()
 
 
-async def test_a_copy_can_be_begun_up_to_an_entry() -> None:
-    """S2-53: `--fork ID@ENTRY`; a prefix of either id is enough."""
+async def test_fork_option_copies_a_session_up_to_an_entry() -> None:
+    """S2-53: `--fork ID@ENTRY`; a prefix of either id is sufficient."""
     kept, agent = sessions()
     await kept.begin()
     first, _ = say(agent, "one"), say(agent, "two")
@@ -227,8 +231,8 @@ async def test_a_copy_can_be_begun_up_to_an_entry() -> None:
             await refused.begin()
 
 
-async def test_without_a_session_nothing_is_recorded() -> None:
-    """`--no-session`."""
+async def test_no_session_option_records_nothing() -> None:
+    """And cannot be combined with options that open a session."""
     kept, agent = sessions("--no-session")
     await kept.begin()
     prompt = say(agent, "one")
@@ -259,7 +263,7 @@ def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Fini
     return Finished(ended.returncode, ended.stdout, ended.stderr)
 
 
-def test_a_full_disk_is_told_at_once_and_the_run_goes_on() -> None:
+def test_full_disk_is_reported_at_once_and_the_run_continues() -> None:
     """S2-43: the tool works, the answer arrives, and earlier records are intact."""
     with serve_in_thread(reply("First."), WRITE, reply("Second."), reply("Third.")) as api:
         agent_cli("-p", "one " * 300, api=api)
@@ -280,7 +284,7 @@ def test_a_full_disk_is_told_at_once_and_the_run_goes_on() -> None:
     assert api.refusals == []
 
 
-def test_a_folder_that_cannot_be_written_is_told_at_once_and_the_run_goes_on() -> None:
+def test_unwritable_session_folder_is_reported_and_the_run_continues() -> None:
     """S2-43: root may write anywhere, so a file takes the place of the folder."""
     sessions_dir().parent.mkdir(parents=True)
     sessions_dir().write_text("in the way")
@@ -296,15 +300,17 @@ def test_a_folder_that_cannot_be_written_is_told_at_once_and_the_run_goes_on() -
 
 @pytest.mark.parametrize("option", ["--resume", "--fork"])
 @pytest.mark.parametrize("more", [("--prompts-from", "-"), ("-p", "hello")])
-def test_a_session_that_is_not_there_is_a_usage_error(option: str, more: tuple[str, ...]) -> None:
-    """Also if the input ends before the program has looked for it: that was silent, and 0."""
+def test_unknown_session_id_is_a_usage_error(option: str, more: tuple[str, ...]) -> None:
+    """Also if the input ends before the lookup: that used to be silent, with exit code 0."""
     run = agent_cli(option, "nosuch", *more)
 
     assert (run.code, run.stdout) == (2, "")
     assert "session 'nosuch' does not exist; `agent-cli sessions list`" in run.stderr
 
 
-def test_a_session_taken_elsewhere_says_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_resumed_in_another_directory_says_where_it_works_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its paths would mean files of another directory."""
     here, elsewhere = Path.cwd(), Path("elsewhere").resolve()
     elsewhere.mkdir()

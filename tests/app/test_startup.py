@@ -1,4 +1,4 @@
-"""Settings in effect in a workspace; nothing is trusted that was not shown."""
+"""Settings in effect in a workspace; only shown content is trusted."""
 
 import os
 import sys
@@ -38,10 +38,10 @@ def begun() -> startup.StartupContext:
     return start(Arguments(), may_ask=True)
 
 
-def test_what_was_shown_and_agreed_to_acts_and_is_not_asked_about_again(
+def test_trusted_project_settings_apply_and_are_asked_about_only_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Threat 10: asked once."""
+    """Threat 10: the answer is stored."""
     SETTINGS.write_text("max_rounds = 7")
     monkeypatch.setattr(sys, "stdin", Answering())
     first, second = begun(), begun()
@@ -51,7 +51,7 @@ def test_what_was_shown_and_agreed_to_acts_and_is_not_asked_about_again(
     assert (first.trusted, first.pinned, first.notices) == (True, True, ())
 
 
-def test_what_changes_while_the_user_reads_is_not_what_they_agreed_to(
+def test_settings_changed_during_the_trust_question_are_not_trusted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Threat 10: the answer is about the content shown on the screen."""
@@ -65,10 +65,10 @@ def test_what_changes_while_the_user_reads_is_not_what_they_agreed_to(
     assert not TrustStore.of_user().is_trusted(Path())
 
 
-def test_what_changes_between_the_check_and_the_reading_does_not_act(
+def test_settings_changed_between_trust_check_and_reading_are_ignored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threat 10: checked again after everything was read."""
+    """Threat 10: trust is checked again after everything was read."""
     SETTINGS.write_text("max_rounds = 7")
     TrustStore.of_user().trust(Path())
 
@@ -83,7 +83,7 @@ def test_what_changes_between_the_check_and_the_reading_does_not_act(
     assert "appsettings.toml ignored" in found.notices[0]
 
 
-def test_servers_that_change_after_the_start_are_left_out() -> None:
+def test_mcp_servers_changed_after_the_start_are_left_out() -> None:
     """Threat 10: .mcp.json is read later than the settings."""
     Path(".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
     TrustStore.of_user().trust(Path())
@@ -98,8 +98,8 @@ def test_servers_that_change_after_the_start_are_left_out() -> None:
     assert "changed after it was trusted" in after.reason
 
 
-def test_files_of_an_untrusted_workspace_start_no_server_unless_one_is_named() -> None:
-    """Threat 10: the user's own settings name each workspace's .mcp.json, and trust comes first."""
+def test_untrusted_workspace_files_start_only_servers_of_a_named_file() -> None:
+    """Threat 10: settings name each workspace's .mcp.json, and trust comes first."""
     Path(".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "true"}}}')
     Path("named.json").write_text('{"mcpServers": {"named": {"command": "true"}}}')
 
@@ -110,7 +110,7 @@ def test_files_of_an_untrusted_workspace_start_no_server_unless_one_is_named() -
     assert [server.name for server in configured_servers(named)] == ["named"]
 
 
-def test_a_file_of_servers_that_was_named_has_to_exist() -> None:
+def test_missing_mcp_config_file_is_an_error() -> None:
     """A mistyped --mcp-config would start a run without the tools it needs."""
     named = start(parse_arguments(["--mcp-config", "nmaed.json"]), may_ask=False)
 
@@ -118,7 +118,7 @@ def test_a_file_of_servers_that_was_named_has_to_exist() -> None:
         list(configured_servers(named))
 
 
-def test_servers_find_no_program_of_a_strangers_workspace(
+def test_path_of_mcp_servers_leaves_out_an_untrusted_workspace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Threat 13: PATH may lead into it; programs in the home directory are the user's own."""
@@ -137,7 +137,7 @@ def test_servers_find_no_program_of_a_strangers_workspace(
     assert inherited_environment(nowhere)["PATH"] == os.defpath
 
 
-def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path) -> None:
+def test_mcp_server_in_the_settings_supports_every_field(tmp_path: Path) -> None:
     """S1c-1: limits, lists of tools and a sign-in; a directory is relative to the workspace."""
     settings = tmp_path / "mine.toml"
     settings.write_text(
@@ -173,7 +173,7 @@ def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path)
     assert found.notices == ()
 
 
-def test_a_workspace_without_such_files_can_be_trusted_too() -> None:
+def test_workspace_without_project_files_can_be_trusted() -> None:
     """Its git may then read unasked in the sandbox; a file created later is asked about."""
     before = start(Arguments(), may_ask=False)
     TrustStore.of_user().trust(Path())
@@ -184,7 +184,7 @@ def test_a_workspace_without_such_files_can_be_trusted_too() -> None:
     assert [each.trusted for each in (before, trusted, after)] == [False, True, False]
 
 
-def test_the_styles_of_a_project_are_left_out_once_its_trust_cannot_be_checked() -> None:
+def test_project_output_styles_are_left_out_if_trust_cannot_be_checked() -> None:
     """Completion lists the styles at each key, so a damaged file must not end the prompt."""
     style = Path(".agent-cli/output-styles/terse.md")
     style.parent.mkdir(parents=True)
@@ -197,8 +197,8 @@ def test_the_styles_of_a_project_are_left_out_once_its_trust_cannot_be_checked()
     assert [before, list(styles.names())] == [["default", "terse"], ["default"]]
 
 
-def test_trust_for_one_run_is_not_about_a_content() -> None:
-    """--trust accepts any content."""
+def test_trust_option_accepts_any_content_for_one_run() -> None:
+    """Also content that changes during the run."""
     SETTINGS.write_text("max_rounds = 7")
     found = start(Arguments(trust=True), may_ask=False)
     SETTINGS.write_text("max_rounds = 8")
@@ -206,8 +206,8 @@ def test_trust_for_one_run_is_not_about_a_content() -> None:
     assert (found.trusted, found.is_unchanged()) == (True, True)
 
 
-def test_a_broken_rule_stops_the_start_and_names_its_place() -> None:
-    """Ignoring a broken deny rule would open a hole."""
+def test_invalid_permission_rule_stops_the_start_and_names_its_line() -> None:
+    """Ignoring an invalid deny rule would open a hole."""
 
     SETTINGS.write_text('[permissions]\ndeny = ["bash("]')
     found = start(Arguments(trust=True), may_ask=False)
@@ -216,10 +216,10 @@ def test_a_broken_rule_stops_the_start_and_names_its_place() -> None:
         sandbox(found)
 
 
-def test_a_directory_that_is_gone_is_told_in_a_sentence(
+def test_start_in_a_deleted_directory_is_an_error_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a branch switch in another window, the shell may still be in its directory."""
+    """After a branch switch in another window, the shell may still be in such a directory."""
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -240,10 +240,10 @@ def test_a_directory_that_is_gone_is_told_in_a_sentence(
         ("http://[::1]:1", False),
     ],
 )
-def test_an_address_without_encryption_is_warned_about(
+def test_unencrypted_base_url_gives_a_warning_except_on_loopback(
     url: str, warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key is sent over it; on the loopback interface there is no one in between."""
+    """The key is sent to that address; on the loopback interface no one is in between."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
 
     notices = start(Arguments(), may_ask=False).notices

@@ -1,4 +1,4 @@
-"""The user's own program for the line below the prompt, in the running program."""
+"""The status line: the user's own program for the line below the prompt, in the whole program."""
 
 import json
 import textwrap
@@ -33,8 +33,8 @@ async def line_of(command: str, more: str = "", *arguments: str) -> str:
     return await made.run({"session_id": "s-1"})
 
 
-def test_a_status_line_of_claude_code_works_as_it_is() -> None:
-    """Its names on stdin, its line below the prompt, after each turn; colours but no controls."""
+def test_status_line_script_of_claude_code_works_unchanged() -> None:
+    """It gets Claude Code's names on stdin after each turn; colours are kept, controls are not."""
     script = Path.home() / "status.sh"
     script.write_text(
         textwrap.dedent(
@@ -80,7 +80,7 @@ def test_a_status_line_of_claude_code_works_as_it_is() -> None:
     assert last["permission_mode"] == "yolo"
 
 
-def test_a_slow_command_delays_no_key_and_no_exit() -> None:
+def test_slow_status_line_command_delays_neither_keys_nor_exit() -> None:
     """It runs in the background, and ends with the program."""
     settings("echo started >&2; touch here; exec sleep 4711")
     with (
@@ -97,8 +97,8 @@ def test_a_slow_command_delays_no_key_and_no_exit() -> None:
     until(lambda: not processes_with("sleep 4711"), "its command ends")
 
 
-async def test_its_limit_is_a_setting_and_is_told() -> None:
-    """A command over the limit is killed; the next turn starts it again."""
+async def test_status_line_command_over_its_time_limit_is_killed_and_reported() -> None:
+    """The limit is a setting; the next turn starts the command again."""
     began_s = time.monotonic()
 
     line = await line_of("sleep 4712", "timeout_s = 0.1\n")
@@ -117,20 +117,22 @@ async def test_its_limit_is_a_setting_and_is_told() -> None:
         ("true", ""),
     ],
 )
-async def test_a_fault_is_told_in_the_line(command: str, told: str) -> None:
+async def test_fault_of_the_status_line_command_is_shown_in_the_line(
+    command: str, told: str
+) -> None:
     """Nothing is printed above the prompt: the message would repeat after each turn."""
     assert await line_of(command) == told
 
 
-def test_the_script_runs_again_at_the_interval_that_is_set() -> None:
+def test_status_line_script_runs_again_at_the_refresh_interval() -> None:
     """For a clock, or for values that other programs change."""
     settings("echo x >>count; wc -l <count", "refresh_s = 0.3\n")
     with serve_in_thread() as api, Terminal(AGENT_CLI, **environment(api, {})) as terminal:
         terminal.until(lambda: Path("count").exists() and len(Path("count").read_text()) > 6)
 
 
-def test_no_project_sets_it() -> None:
-    """Not even a trusted one: it runs with all permissions of the user."""
+def test_project_settings_cannot_set_the_status_line() -> None:
+    """Not even in a trusted project: the command runs with all permissions of the user."""
     Path("appsettings.toml").write_text('[status_line]\ncommand = "touch pwned"\n')
 
     shown = agent_cli("--trust", "config", "show")
@@ -139,7 +141,7 @@ def test_no_project_sets_it() -> None:
     assert "touch pwned" not in shown.stdout
 
 
-async def test_a_script_of_an_untrusted_workspace_is_not_run() -> None:
+async def test_status_line_script_in_an_untrusted_workspace_is_not_run() -> None:
     """The command is the user's, but the file is a stranger's."""
     Path("status.sh").write_text("echo owned\n")
 
@@ -147,7 +149,7 @@ async def test_a_script_of_an_untrusted_workspace_is_not_run() -> None:
     assert await line_of("sh ./status.sh", "", "--trust") == "owned"
 
 
-def test_writing_the_script_of_the_status_line_needs_approval() -> None:
+def test_writing_the_status_line_script_needs_approval() -> None:
     """No sandbox confines the status line: a command that changes its script would escape."""
     Path("status.sh").write_text("echo mine\n")
     settings("sh ./status.sh")

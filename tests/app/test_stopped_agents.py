@@ -1,4 +1,4 @@
-"""One agent is stopped, whatever it does at that moment; the others and the parent go on."""
+"""Stopping one agent, in any state; the others and the parent continue."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ def agent_of(run: Program, task: str) -> AgentInfo:
     return next(each for each in run.app.agents.all() if f"({task})" in each.title)
 
 
-async def test_an_agent_that_waits_for_its_turn_is_listed_and_stopped() -> None:
-    """It never asks the model; whoever comes after it gets the place."""
+async def test_agent_that_waits_for_a_free_slot_can_be_listed_and_stopped() -> None:
+    """It never asks the model; the next agent gets the slot."""
     gate = Gate()
     script = Script(
         go=[started("one", "two", "three"), reply("Done.")],
@@ -41,7 +41,7 @@ async def test_an_agent_that_waits_for_its_turn_is_listed_and_stopped() -> None:
     assert run.answers(result) == ["first", STOPPED, "third"]
 
 
-async def test_an_agent_is_stopped_while_a_hook_decides_about_its_end() -> None:
+async def test_agent_can_be_stopped_while_its_stop_hook_runs() -> None:
     hooks(SubagentStop=command("touch asked; exec sleep 1004"))
     script = Script(go=[started("one"), reply("Done.")], one=[reply("first")])
     async with program(script) as run:
@@ -54,8 +54,8 @@ async def test_an_agent_is_stopped_while_a_hook_decides_about_its_end() -> None:
     assert result.stop_reason == "end_turn"
 
 
-async def test_an_agent_is_stopped_while_its_question_waits() -> None:
-    """The question is closed, its call does not run, and the rest of the tree goes on."""
+async def test_agent_can_be_stopped_while_its_question_is_pending() -> None:
+    """The question is closed, its call does not run, and the rest of the tree continues."""
     asked = asyncio.Event()
 
     class Away(Person):
