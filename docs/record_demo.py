@@ -13,7 +13,7 @@ from pathlib import Path
 import agent_cli.cli.demo as demo
 from agent_cli.app.app import App
 from agent_cli.app.arguments import Arguments
-from agent_cli.settings import Environment
+from agent_cli.settings.environment import Environment
 from tests.messages_api import FakeMessagesApi, reply, thinking, tool_use
 
 RUN_TESTS = "python3 -m unittest 2>&1 | tail -n 30"

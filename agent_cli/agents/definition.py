@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, get_args
 
-from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.written_servers import FIELD, written_servers

@@ -1,7 +1,7 @@
 """Check before the first prompt that the model's platform has everything it needs."""
 
 from agent_cli.app.startup import StartupContext
-from agent_cli.settings import check_credentials
+from agent_cli.settings.environment import check_credentials
 from agent_cli.settings.platform import chosen_platform, switches_on
 
 

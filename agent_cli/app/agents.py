@@ -17,7 +17,7 @@ from agent_cli.app.agent_list import AgentList
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permissions import Mode, stricter
+from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.tooling import Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.batches import InOrder

@@ -35,7 +35,7 @@ from agent_cli.providers.models import (
     prices_as_of,
 )
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.settings import OPTIONAL_SECRETS
+from agent_cli.settings.environment import OPTIONAL_SECRETS
 from agent_cli.system import paths
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor

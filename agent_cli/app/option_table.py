@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.permission_modes import Mode
 
 CHOOSE_SESSION = ""
 """The value of `Arguments.resume` when no id was given: the user chooses."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
-from agent_cli.settings import Environment, Loaded, load_environment, load_settings
+from agent_cli.settings.environment import Environment, load_environment
+from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.confirmation import confirmed
 from agent_cli.terminal.first_prompt import FIRST_PROMPT

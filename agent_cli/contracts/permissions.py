@@ -1,36 +1,12 @@
 """Permission rules and approval questions: built by the policy, shown by front ends."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
 
 # Tools that access a file in the same way as the tool that a rule names.
 _ALIKE = {"edit": ("write",), "read": ("grep", "glob")}
-
-
-STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "yolo")
-"""The modes, in ascending order of what they allow."""
-
-MODE_DESCRIPTIONS: Final[Mapping[Mode, str]] = {
-    "ask": "asks before every change",
-    "auto-edit": "edits files of the workspace without asking",
-    "plan": "only looks around, and presents a plan",
-    "yolo": "runs almost everything without asking",
-}
-
-
-def stricter(one: Mode, other: Mode) -> Mode:
-    """Return the stricter of two modes."""
-    return one if STRICTNESS.index(one) <= STRICTNESS.index(other) else other
-
-
-def mode_named(name: str) -> Mode | None:
-    """Return the mode of that name; None if there is none."""
-    modes: dict[str, Mode] = {mode: mode for mode in STRICTNESS}
-    return modes.get(name)
 
 
 @dataclass(frozen=True, slots=True)

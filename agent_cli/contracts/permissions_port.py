@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
+from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.permissions import ApprovalFacts, Rule
 from agent_cli.contracts.tooling import Tool
 
 

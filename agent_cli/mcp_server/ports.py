@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent_cli.contracts.file_changes import FileChangesPort
-from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.application import ApprovingApplication
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, SessionError
-from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.mcp_server.gate import left_token
 from agent_cli.mcp_server.ports import AgentBuilder, Wanted
 from agent_cli.mcp_server.questions import asker_of, questions_for

@@ -8,7 +8,8 @@ from pathlib import Path, PurePath
 from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permissions import Mode, Rule, RuleKind
+from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.permissions import Rule, RuleKind
 from agent_cli.contracts.tooling import Tool
 from agent_cli.policies.decision import (
     Decision,

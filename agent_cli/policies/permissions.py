@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
-from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule, RuleKind, stricter
+from agent_cli.contracts.permission_modes import Mode, stricter
+from agent_cli.contracts.permissions import ApprovalFacts, Rule, RuleKind
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
 from agent_cli.policies.decision import Decision, allowed, asked, denied_by, denied_by_plan

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from agent_cli.contracts import options
-from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.settings.agent_schema import AgentSettings
 from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.rules import (

@@ -10,8 +10,7 @@ import pytest
 from agent_cli.app import logs
 from agent_cli.app.logs import LogSinks, configure
 from agent_cli.contracts import events
-from agent_cli.settings import LogSink, Settings
-from agent_cli.settings.schema import LoggingSettings
+from agent_cli.settings.schema import LoggingSettings, LogSink, Settings
 from agent_cli.system import paths
 from agent_cli.system.logger import logger
 from agent_cli.system.redaction import Redactor

@@ -15,7 +15,7 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
-from agent_cli.settings import load_settings
+from agent_cli.settings.load import load_settings
 from agent_cli.system import paths
 from agent_cli.trust.store import TrustStore
 

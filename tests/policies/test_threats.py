@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Tool, ToolContext, Verdict
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permissions import Permissions

@@ -31,7 +31,8 @@ from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.offered_models import OfferedModel
-from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
+from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.permissions import ApprovalFacts, Rule
 from agent_cli.contracts.prompt_commands import PromptCommand, WrittenPrompt
 from agent_cli.contracts.provider import (
     BlockEnd,

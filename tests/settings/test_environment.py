@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings import (
+from agent_cli.settings.environment import (
     OPTIONAL_SECRETS,
     Environment,
     check_credentials,

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings import (
-    Environment,
-    Loaded,
+from agent_cli.settings.environment import Environment
+from agent_cli.settings.load import Loaded, load_settings
+from agent_cli.settings.schema import (
+    CompactionSettings,
+    HistorySettings,
     LogSink,
     McpServer,
-    Override,
+    RetrySettings,
     Settings,
-    load_settings,
 )
-from agent_cli.settings.schema import CompactionSettings, HistorySettings, RetrySettings
+from agent_cli.settings.sources import Override
 from agent_cli.system import paths
 
 WORKSPACE = Path("project")
@@ -487,15 +488,15 @@ def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
     heavy = {"argparse", "difflib", "dotenv", "json", "pydantic", "rich", "structlog", "tomllib"}
     script = (
         "import os, pathlib, sys\n"
-        "from agent_cli import settings\n"
+        "from agent_cli.settings import environment, load\n"
         "from agent_cli.app import arguments\n"
         "from agent_cli.trust import store as trust\n"
         "arguments.parse_arguments([])\n"
         "here = pathlib.Path.cwd()\n"
         "trusted = trust.TrustStore.of_user().is_trusted(here)\n"
         "assert trust.what_would_act(here) == ()\n"
-        "environment = settings.load_environment(os.environ, workspace=here, trusted=trusted)\n"
-        "settings.load_settings(environment, workspace=here, trusted=trusted)\n"
+        "given = environment.load_environment(os.environ, workspace=here, trusted=trusted)\n"
+        "load.load_settings(given, workspace=here, trusted=trusted)\n"
         f"print(sorted({heavy!r} & set(sys.modules)))\n"
     )
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings import Environment, load_settings
+from agent_cli.settings.environment import Environment
+from agent_cli.settings.load import load_settings
 from agent_cli.settings.permissions_file import add_project_rules, read_rules
 from agent_cli.settings.sources import Override, WrittenRule
 from agent_cli.system import paths

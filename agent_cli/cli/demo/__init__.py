@@ -20,7 +20,9 @@ from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.plain.shell import Shell
-from agent_cli.settings import Environment, Loaded, Settings
+from agent_cli.settings.environment import Environment
+from agent_cli.settings.load import Loaded
+from agent_cli.settings.schema import Settings
 from agent_cli.system.programs import use_shielded_path
 from agent_cli.terminal.abilities import may_color
 from agent_cli.terminal.writer import Writer

@@ -5,7 +5,7 @@ from typing import Final, get_args
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeName
-from agent_cli.contracts.permissions import MODE_DESCRIPTIONS, mode_named
+from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.repl.commands.spec import Command, Context, pick
 from agent_cli.repl.commands.views import show

@@ -1,0 +1,30 @@
+"""The permission modes: how much the program may do without asking.
+
+The command line's parser reads them, so this module imports next to nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
+
+STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "yolo")
+"""The modes, in ascending order of what they allow."""
+
+MODE_DESCRIPTIONS: Final[Mapping[Mode, str]] = {
+    "ask": "asks before every change",
+    "auto-edit": "edits files of the workspace without asking",
+    "plan": "only looks around, and presents a plan",
+    "yolo": "runs almost everything without asking",
+}
+
+
+def stricter(one: Mode, other: Mode) -> Mode:
+    """Return the stricter of two modes."""
+    return one if STRICTNESS.index(one) <= STRICTNESS.index(other) else other
+
+
+def mode_named(name: str) -> Mode | None:
+    """Return the mode of that name; None if there is none."""
+    modes: dict[str, Mode] = {mode: mode for mode in STRICTNESS}
+    return modes.get(name)
