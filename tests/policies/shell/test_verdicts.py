@@ -62,7 +62,7 @@ def write(scripts: Sequence[str], workspace: Workspace) -> None:
 
 
 def test_each_known_command_is_judged_as_pinned(tmp_path: Path) -> None:
-    """Threats 1 to 13: which commands run unasked, which ask and why, and the rules offered."""
+    """Threats 1 to 13: which commands run without approval, which ask and why, and the offers."""
     workspace = make_workspace(tmp_path)
 
     changed = [
