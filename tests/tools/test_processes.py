@@ -65,7 +65,7 @@ async def test_no_process_survives_a_sigkill_of_the_program(tmp_path: Path) -> N
 
 
 def test_members_of_the_own_process_group_include_the_process_itself() -> None:
-    """The name may contain blanks and parentheses; it comes from the kernel, not from us."""
+    """A process name from the kernel may contain blanks and parentheses."""
     members = group_members(os.getpgid(0))
 
     assert os.getpid() in {member.pid for member in members}
