@@ -1,4 +1,4 @@
-"""Every rule the server enforces, violated by a raw request; the numbers are the reference's."""
+"""Each rule of the fake server, violated by a raw request; the numbers are the reference's."""
 
 import asyncio
 import json
@@ -221,8 +221,10 @@ BROKEN: list[tuple[str, str, Payload, str]] = [
     [(rule, body, message) for rule, _, body, message in BROKEN],
     ids=[f"{rule} {name}" for rule, name, _, _ in BROKEN],
 )
-async def test_a_broken_rule_is_refused(rule: str, body: Payload, message: str) -> None:
-    """An error as documented: status, type, message, and the request's id twice."""
+async def test_fake_api_refuses_a_request_that_breaks_a_rule(
+    rule: str, body: Payload, message: str
+) -> None:
+    """With an error as documented: status, type, message, and the request's id twice."""
     async with FakeMessagesApi(reply("never sent")) as api:
         status, answer = await post(api, body)
 
@@ -235,7 +237,7 @@ async def test_a_broken_rule_is_refused(rule: str, body: Payload, message: str) 
     assert len(api.script) == 1
 
 
-async def test_a_valid_request_is_answered() -> None:
+async def test_fake_api_answers_valid_requests() -> None:
     """A server that refuses everything would pass the tests of the rules, too."""
     bodies = [
         request(),
@@ -251,15 +253,15 @@ async def test_a_valid_request_is_answered() -> None:
     assert statuses == [200] * len(bodies)
 
 
-async def test_a_large_body_is_refused() -> None:
-    """R7: 32 MB."""
+async def test_fake_api_refuses_a_too_large_body() -> None:
+    """R7: above 32 MB."""
     async with FakeMessagesApi() as api:
         status, answer = await post(api, b" " * (32 * 1024 * 1024 + 1))
 
     assert (status, "request_too_large" in answer) == (413, True)
 
 
-async def test_a_prompt_larger_than_the_window_is_refused() -> None:
+async def test_fake_api_refuses_a_prompt_larger_than_the_context_window() -> None:
     """R13."""
     async with FakeMessagesApi(context_window=50) as api:
         status, answer = await post(api, request(messages=[user("long " * 100)]))
@@ -268,7 +270,9 @@ async def test_a_prompt_larger_than_the_window_is_refused() -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"x-api-key": "k"}, {"authorization": "Bearer wrong"}])
-async def test_a_request_without_the_key_is_refused(headers: dict[str, str]) -> None:
+async def test_fake_api_refuses_a_request_without_the_right_bearer_token(
+    headers: dict[str, str],
+) -> None:
     """The SDK sends keys as bearer tokens."""
     async with FakeMessagesApi(key="right") as api:
         status, answer = await post(api, request(), headers)
@@ -276,7 +280,7 @@ async def test_a_request_without_the_key_is_refused(headers: dict[str, str]) -> 
     assert (status, "authentication_error" in answer) == (401, True)
 
 
-async def test_another_address_or_body_is_refused() -> None:
+async def test_fake_api_refuses_wrong_path_missing_version_and_invalid_json() -> None:
     async with FakeMessagesApi() as api:
         elsewhere, _ = await post(api, request(), path="/v1/v1/messages")
         no_version, _ = await post(api, request(), {"authorization": "Bearer k"})
@@ -298,7 +302,7 @@ async def second_request(
     return "".join(refusal.rule for refusal in api.refusals), answer
 
 
-async def test_thinking_that_comes_back_as_it_was_sent_is_taken() -> None:
+async def test_fake_api_accepts_thinking_sent_back_unchanged() -> None:
     rule, _ = await second_request(THOUGHT, [user("hi"), assistant(*THOUGHT.blocks), user(RESULT)])
 
     assert rule == ""
@@ -313,7 +317,9 @@ async def test_thinking_that_comes_back_as_it_was_sent_is_taken() -> None:
     ],
     ids=["another signature", "another text", "left out"],
 )
-async def test_modified_thinking_of_the_latest_reply_is_refused(blocks: tuple[Payload]) -> None:
+async def test_fake_api_refuses_modified_thinking_of_the_latest_reply(
+    blocks: tuple[Payload],
+) -> None:
     """R27."""
     rule, answer = await second_request(THOUGHT, [user("hi"), assistant(*blocks), user(RESULT)])
 
@@ -321,8 +327,8 @@ async def test_modified_thinking_of_the_latest_reply_is_refused(blocks: tuple[Pa
     assert "cannot be modified" in answer
 
 
-async def test_text_put_into_an_omitted_block_is_ignored() -> None:
-    """R33: the block counts by its signature."""
+async def test_fake_api_ignores_text_added_to_an_omitted_thinking_block() -> None:
+    """R33: only the signature of such a block counts."""
     omitted = reply(thinking("", "sig_x"), "so")
     blocks = [{**omitted.blocks[0], "thinking": "added"}, omitted.blocks[1]]
 
@@ -331,7 +337,7 @@ async def test_text_put_into_an_omitted_block_is_ignored() -> None:
     assert rule == ""
 
 
-async def test_a_made_up_signature_is_refused() -> None:
+async def test_fake_api_refuses_a_forged_thinking_signature() -> None:
     """R28."""
     made_up = assistant(thinking("I am", "sig_made_up"), "else")
 
@@ -341,8 +347,8 @@ async def test_a_made_up_signature_is_refused() -> None:
     assert "Invalid `signature` in `thinking` block" in answer
 
 
-async def test_thinking_is_bound_to_what_came_before_it() -> None:
-    """R30: an earlier message changed after the fact."""
+async def test_fake_api_refuses_thinking_after_a_changed_message() -> None:
+    """R30: thinking is bound to the messages before it."""
     messages = [user("hello"), assistant(*THOUGHT.blocks), user(RESULT)]
 
     rule, answer = await second_request(THOUGHT, messages)
@@ -351,8 +357,8 @@ async def test_thinking_is_bound_to_what_came_before_it() -> None:
     assert "bound to a different conversation" in answer
 
 
-async def test_bound_thinking_is_dropped_when_the_request_says_so() -> None:
-    """R31: drop_block and its beta; the answer lists the dropped blocks."""
+async def test_fake_api_drops_bound_thinking_if_the_request_allows_dropping() -> None:
+    """R31: with drop_block and its beta; the answer lists the dropped blocks."""
     messages = [user("hello"), assistant(*THOUGHT.blocks), user(RESULT)]
 
     rule, answer = await second_request(

@@ -1,4 +1,4 @@
-"""The server's own parts: pacing, faults, the cache simulation, the thread and the command."""
+"""The fake server's own parts: pacing, faults, the cache simulation, the thread and the command."""
 
 import asyncio
 import gc
@@ -31,8 +31,8 @@ HEAD = [f"{name}: {value}" for name, value in HEADERS.items()] + [f"content-leng
 RAW_REQUEST = "\r\n".join(["POST /v1/messages HTTP/1.1", *HEAD, "", ""]).encode() + BODY
 
 
-async def test_the_script_is_consumed_in_order_and_says_when_it_has_run_out() -> None:
-    """An entry may be a function of the request; clients do not retry this 500."""
+async def test_fake_api_plays_its_script_in_order_and_reports_the_end() -> None:
+    """An entry may be a function of the request; clients do not retry the final 500."""
     async with FakeMessagesApi(reply("one"), lambda got: reply(got.body["model"])) as api:
         answers = [(await post(api, request()))[1] for _ in range(3)]
 
@@ -42,7 +42,7 @@ async def test_the_script_is_consumed_in_order_and_says_when_it_has_run_out() ->
     assert "script has run out at request 3" in answers[2]
 
 
-async def test_a_refused_request_leaves_the_script_alone() -> None:
+async def test_refused_request_does_not_consume_a_script_entry() -> None:
     async with FakeMessagesApi(reply("one")) as api:
         await post(api, request(messages=[user("")]))
         _, answer = await post(api, request())
@@ -50,8 +50,8 @@ async def test_a_refused_request_leaves_the_script_alone() -> None:
     assert '"one"' in answer
 
 
-async def test_an_error_in_an_answer_function_is_the_tests_error() -> None:
-    """The client gets an answer at once, and the test fails with its own error."""
+async def test_exception_in_an_answer_function_fails_the_test() -> None:
+    """The client gets an answer at once, and the exception is raised in the test."""
 
     def answer(_request: object) -> Answer:
         raise AssertionError("not what I expected")
@@ -62,8 +62,8 @@ async def test_an_error_in_an_answer_function_is_the_tests_error() -> None:
             assert status == 500
 
 
-async def test_a_gate_holds_the_stream_until_it_opens() -> None:
-    """Event by event, without a clock."""
+async def test_closed_gate_holds_the_stream() -> None:
+    """The test lets events pass one by one, without a clock."""
     gate = Gate()
     async with FakeMessagesApi(reply("a" * 48, gate=gate)) as api:
         answer = asyncio.create_task(post(api, request()))
@@ -75,7 +75,7 @@ async def test_a_gate_holds_the_stream_until_it_opens() -> None:
         assert (await answer)[1].count("text_delta") == 3
 
 
-async def test_a_client_that_leaves_is_noticed() -> None:
+async def test_disconnect_of_a_client_is_noticed() -> None:
     gate = Gate()
     async with FakeMessagesApi(reply("a", gate=gate)) as api:
         answer = asyncio.create_task(post(api, request()))
@@ -88,8 +88,8 @@ async def test_a_client_that_leaves_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(("fault", "ended_by"), [("drop", b""), ("reset", ConnectionResetError)])
-def test_connections_break_as_asked(fault: str, ended_by: object) -> None:
-    """FIN in the middle of a chunk, or RST; everything before it arrives."""
+def test_scripted_fault_breaks_the_connection(fault: str, ended_by: object) -> None:
+    """With FIN in the middle of a chunk, or with RST; everything before it arrives."""
     with (
         serve_in_thread(broken(reply("abc"), fault, after=2)) as api,
         socket.create_connection(("127.0.0.1", api.port)) as client,
@@ -112,8 +112,8 @@ def _read_all(client: socket.socket) -> tuple[bytes, object]:
     return got, b""
 
 
-async def test_two_requests_share_a_connection() -> None:
-    """Keep-alive, and requests that arrive in pieces."""
+async def test_connection_is_kept_alive_for_a_second_request() -> None:
+    """Also if a request arrives in pieces."""
     async with FakeMessagesApi(reply("one"), error(529, "overloaded_error", "busy")) as api:
         reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
         writer.write(RAW_REQUEST[:50])
@@ -127,14 +127,14 @@ async def test_two_requests_share_a_connection() -> None:
     assert (first[:12], second[:12]) == (b"HTTP/1.1 200", b"HTTP/1.1 529")
 
 
-async def test_a_raw_answer_is_sent_as_it_is() -> None:
+async def test_raw_answer_is_sent_unchanged() -> None:
     async with FakeMessagesApi(raw(200, b"<html>", content_type="text/html")) as api:
         status, answer = await post(api, request())
 
     assert (status, "text/html" in answer, "<html>" in answer) == (200, True, True)
 
 
-def test_the_cache_reads_the_longest_known_prefix() -> None:
+def test_simulated_cache_reads_the_longest_known_prefix() -> None:
     """Written at markers, read at most 20 blocks before one; the rest is input."""
     cache = PromptCache()
     system = [text("s" * 400, cache_control=LONG)]
@@ -156,7 +156,7 @@ def test_the_cache_reads_the_longest_known_prefix() -> None:
     assert unmarked["cache_creation_input_tokens"] == 0
 
 
-def test_the_cache_misses_what_is_more_than_20_blocks_away_or_was_changed() -> None:
+def test_simulated_cache_misses_changed_or_too_distant_prefixes() -> None:
     cache = PromptCache()
     parts = [str(n) * 40 for n in range(30)]
     cache.usage(request(messages=[user(*parts[:5])], cache_control=SHORT))
@@ -173,8 +173,8 @@ def test_the_cache_misses_what_is_more_than_20_blocks_away_or_was_changed() -> N
 
 
 @pytest.mark.parametrize("turns", range(5))
-async def test_a_connection_that_is_just_being_accepted_is_closed_too(turns: int) -> None:
-    """Or the garbage collector would report it in a later test."""
+async def test_connection_being_accepted_is_closed_with_the_server(turns: int) -> None:
+    """Otherwise the garbage collector would report it in a later test."""
     async with FakeMessagesApi() as api:
         client = socket.create_connection(("127.0.0.1", api.port), timeout=60)
         for _ in range(turns):
@@ -188,7 +188,7 @@ async def test_a_connection_that_is_just_being_accepted_is_closed_too(turns: int
     gc.collect()
 
 
-def test_the_command_serves_a_script_to_another_process(tmp_path: Path) -> None:
+def test_messages_api_command_serves_a_script_to_another_process(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"reply": ["hi"]}, {"error": [529, "overloaded_error", "busy"]}]))
     command = [sys.executable, "-m", "tests.messages_api", str(script)]
