@@ -35,8 +35,8 @@ def skills(folder: str) -> CommandFolder:
     return CommandFolder(Path(folder).absolute(), "yours", holds_skills=True)
 
 
-async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> None:
-    """The front matter describes it; unknown keys are ignored."""
+async def test_command_file_becomes_a_command_prefixed_with_its_folder() -> None:
+    """The front matter describes the command; unknown keys are ignored."""
     write(
         "commands/team/review.md",
         '---\ndescription: "look at: it"\nargument-hint: [file]\ncolor: x\n---\nReview $1.\n',
@@ -53,7 +53,7 @@ async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> No
     assert (await plain.prompt("and me")).text == "## Say hello\nto all\n\nand me"
 
 
-def test_only_so_many_folders_are_looked_through() -> None:
+def test_number_of_searched_command_folders_is_limited() -> None:
     """Threat 10: a hostile folder of commands may be a link to a whole disk."""
     write("commands/first.md", "x")
     for number in range(300):
@@ -75,13 +75,13 @@ def test_only_so_many_folders_are_looked_through() -> None:
         ("nothing", "", "nothing"),
     ],
 )
-def test_arguments_are_put_in_once(body: str, argument: str, text: str) -> None:
-    """Split like a shell's words where possible."""
+def test_command_arguments_are_substituted_once(body: str, argument: str, text: str) -> None:
+    """They are split like a shell's words where possible."""
     assert filled(body, argument) == text
 
 
-async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
-    """Text that is no command stays unchanged; an unusable command gives the reason."""
+async def test_print_prompt_that_begins_with_a_command_is_expanded() -> None:
+    """Other text stays unchanged; an unusable command gives the reason."""
     write("commands/team/review.md", "Review $1 and $ARGUMENTS.")
     write("commands/empty.md", "")
     commands = CommandFiles([yours()]).commands()
@@ -103,7 +103,7 @@ async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
         ("", ""),
     ],
 )
-async def test_a_command_and_a_skill_name_the_model_of_their_prompt(
+async def test_command_and_skill_files_can_set_the_model_of_their_prompt(
     written: str, model: str
 ) -> None:
     """S2-54: as `/with` does; "inherit" names none."""
@@ -117,8 +117,8 @@ async def test_a_command_and_a_skill_name_the_model_of_their_prompt(
     assert (await skill.prompt("")).model == model
 
 
-async def test_a_file_that_changed_counts_at_once() -> None:
-    """At its use, and in the list; so do new and removed files."""
+async def test_changed_command_file_takes_effect_at_once() -> None:
+    """When it is used, and in the list; so do new and removed files."""
     file = write("commands/a.md", "old")
     files = CommandFiles([yours()])
     (before,) = files.commands()
@@ -134,7 +134,7 @@ async def test_a_file_that_changed_counts_at_once() -> None:
         await before.prompt("")
 
 
-def test_what_has_not_changed_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_command_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The list is requested at each key."""
     write("commands/a.md", "a")
     files = CommandFiles([yours()])
@@ -158,8 +158,10 @@ def test_what_has_not_changed_is_not_read_again(monkeypatch: pytest.MonkeyPatch)
         ("big.md", b"x" * (FILE_BYTES_MAX + 1), "is not used: it has more than 64 KB"),
     ],
 )
-async def test_a_file_that_cannot_be_used_says_why(name: str, content: bytes, problem: str) -> None:
-    """In the list, where `/help` finds it, and at its use; the others keep working."""
+async def test_unusable_command_file_gives_the_reason(
+    name: str, content: bytes, problem: str
+) -> None:
+    """In the list, where `/help` finds it, and when it is used; the others keep working."""
     write("commands/good.md", "good")
     Path("commands", name).write_bytes(content)
 
@@ -171,8 +173,8 @@ async def test_a_file_that_cannot_be_used_says_why(name: str, content: bytes, pr
     assert [each.name for each in commands if not each.problem] == ["good"]
 
 
-async def test_nothing_of_an_untrusted_folder_is_read() -> None:
-    """Only its name is known; not even a description reaches the screen."""
+async def test_command_files_of_an_untrusted_folder_are_not_read() -> None:
+    """Only their names are known; not even a description reaches the screen."""
     file = write("project/a.md", "---\ndescription: evil\n---\nevil")
     folder = CommandFolder(file.parent, "project", inside=file.parent, refusal="nobody trusts it")
 
@@ -184,8 +186,8 @@ async def test_nothing_of_an_untrusted_folder_is_read() -> None:
         await command.prompt("")
 
 
-async def test_what_changed_after_it_was_trusted_does_not_act() -> None:
-    """Trust is checked after reading, and not taken from earlier knowledge."""
+async def test_command_file_changed_after_trust_is_not_used() -> None:
+    """Trust is checked after each reading, and not remembered."""
     file = write("project/a.md", "good")
     objections = [""]
     folder = CommandFolder(
@@ -207,7 +209,7 @@ async def test_what_changed_after_it_was_trusted_does_not_act() -> None:
     assert (listed.problem, listed.help) == ("", "evil now")
 
 
-async def test_a_link_must_not_lead_out_of_a_project_but_may_out_of_the_users_folder() -> None:
+async def test_command_symlink_may_leave_the_users_folder_but_not_a_project() -> None:
     """A repository could name any file of the user's; users keep dotfiles where they like."""
     secret = write("elsewhere/secret.md", "secret")
     for folder in ("project", "commands"):
@@ -223,8 +225,8 @@ async def test_a_link_must_not_lead_out_of_a_project_but_may_out_of_the_users_fo
     assert (await own.prompt("")).text == "secret"
 
 
-async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_change() -> None:
-    """The user's own are always available, and come first; Claude Code's are read too."""
+async def test_project_commands_work_once_trusted_and_until_they_change() -> None:
+    """The user's own are always available, and come first; Claude Code's are read, too."""
     own = write(str(paths.config_dir() / "commands/a.md"), "mine")
     project = write(".agent-cli/commands/a.md", "theirs")
     claude = write(".claude/commands/b.md", "$ARGUMENTS")
@@ -254,8 +256,8 @@ async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_cha
 SKILL = "---\nname: deploy\ndescription: Ship it\n---\nRun awk '{print $1}' first."
 
 
-async def test_a_skill_is_a_command_too_and_its_text_is_left_as_it_is() -> None:
-    """Its $1 is the shell's; the typed argument comes last, the folder first."""
+async def test_skill_is_a_command_whose_text_is_not_substituted() -> None:
+    """Its $1 is the shell's; the folder comes first, the typed argument last."""
     folder = write("skills/deploy/SKILL.md", SKILL).parent
     write("skills/deploy/steps.md", "one, two")
 
@@ -268,7 +270,7 @@ async def test_a_skill_is_a_command_too_and_its_text_is_left_as_it_is() -> None:
     )
 
 
-def test_a_skill_kept_for_two_agents_is_there_once_and_a_broken_one_says_why() -> None:
+def test_duplicate_skill_is_listed_once_and_a_broken_one_gives_the_reason() -> None:
     """Folders for several agents hold copies or links: no reason for a warning."""
     first = write("one/deploy/SKILL.md", SKILL)
     write("two/deploy/SKILL.md", SKILL)
@@ -281,7 +283,7 @@ def test_a_skill_kept_for_two_agents_is_there_once_and_a_broken_one_says_why() -
     assert f"skill {broken} is not used: it does not begin with front matter" in bad.problem
 
 
-async def test_a_projects_skill_is_a_command_once_it_is_trusted_and_until_it_changes() -> None:
+async def test_project_skill_is_a_command_once_trusted_and_until_it_changes() -> None:
     """Threat 10: its text is sent as the user's, so it needs trust like a command."""
     own = write(str(Path.home() / ".agents/skills/mine/SKILL.md"), SKILL.replace("deploy", "mine"))
     project = write(".agents/skills/deploy/SKILL.md", SKILL)
@@ -305,8 +307,8 @@ async def test_a_projects_skill_is_a_command_once_it_is_trusted_and_until_it_cha
         await trusted[1].prompt("")
 
 
-def test_skills_that_are_switched_off_are_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One switch for both ways to use them."""
+def test_disabled_skills_are_not_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One switch disables both ways to use them."""
     write(str(Path.home() / ".agents/skills/deploy/SKILL.md"), SKILL)
     on = command_files(start(Arguments(), may_ask=False)).commands()
     monkeypatch.setenv("AGENT_CLI_PLUGINS__DISABLED", "skills")
@@ -315,7 +317,7 @@ def test_skills_that_are_switched_off_are_no_commands(monkeypatch: pytest.Monkey
     assert command_files(start(Arguments(), may_ask=False)).commands() == []
 
 
-def test_in_a_home_directory_the_users_own_skills_need_no_trust(
+def test_users_own_skills_need_no_trust_in_the_home_directory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They are the user's in any directory."""

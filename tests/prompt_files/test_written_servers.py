@@ -1,4 +1,4 @@
-"""The field `mcpServers` of an agent's definition, in the ways it may be written."""
+"""The field `mcpServers` of an agent definition, in all its forms."""
 
 from pathlib import Path
 
@@ -33,24 +33,26 @@ def of(written: str, *, key: str = "mcpServers") -> WrittenServers | None:
         "\n  github:\n  web:\n    command: npx\n    args:\n      - -y\n      - x@1.10",
     ],
 )
-def test_names_and_tables_are_read_in_every_way_of_yaml(written: str) -> None:
+def test_mcp_servers_field_accepts_names_and_tables_in_any_yaml_form(written: str) -> None:
     assert of(written) == WrittenServers(("github", "web"), {"web": NPX})
 
 
 @pytest.mark.parametrize(
     ("written", "names"), [(" a, b", ("a", "b")), (" [a, b]", ("a", "b")), ("", ()), (" []", ())]
 )
-def test_names_alone_need_no_list(written: str, names: tuple[str, ...]) -> None:
+def test_mcp_servers_field_accepts_names_separated_by_commas(
+    written: str, names: tuple[str, ...]
+) -> None:
     assert of(written) == WrittenServers(names)
 
 
-def test_a_definition_without_the_field_says_nothing_of_servers() -> None:
-    """Its text does not count; the field's name may be in any case, as other fields' may."""
+def test_definition_without_the_mcp_servers_field_has_no_servers() -> None:
+    """The text after the front matter does not count; the field's name may be in any case."""
     assert written_servers("---\nname: x\n---\nmcpServers: a") is None
     assert of(" a", key="McpServers") == WrittenServers(("a",))
 
 
-def test_a_value_stays_as_it_is_written() -> None:
+def test_mcp_server_values_are_kept_as_text() -> None:
     """YAML would read numbers and booleans here, but a program needs the text as written."""
     servers = of("\n  a:\n    args: [1.10, no, 0o17]")
 
@@ -68,7 +70,9 @@ def test_a_value_stays_as_it_is_written() -> None:
         (f" {'[' * 5000}", "its mcpServers "),
     ],
 )
-def test_what_cannot_be_read_is_named(written: str, said: str) -> None:
+def test_invalid_mcp_servers_field_is_an_error_that_names_the_field(
+    written: str, said: str
+) -> None:
     with pytest.raises(ValueError, match=r"^its mcpServers ") as wrong:
         of(written)
 
@@ -77,7 +81,7 @@ def test_what_cannot_be_read_is_named(written: str, said: str) -> None:
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(st.text(alphabet="-: []{}&*#'\"\n\tab\\!|>", max_size=60))
-def test_any_text_is_servers_or_refused_with_a_sentence(written: str) -> None:
+def test_arbitrary_text_is_parsed_as_servers_or_refused_with_a_sentence(written: str) -> None:
     try:
         servers = of(written)
     except ValueError as error:
@@ -87,8 +91,8 @@ def test_any_text_is_servers_or_refused_with_a_sentence(written: str) -> None:
         assert {*servers.entries} <= {*servers.names}
 
 
-def test_before_it_is_trusted_a_person_reads_what_a_definition_starts() -> None:
-    """A server in a definition starts a program, so the question about trust must show it."""
+def test_trust_question_shows_the_servers_an_agent_definition_starts() -> None:
+    """A server in a definition starts a program, so the user must see it first."""
     path = Path.cwd() / ".claude/agents/helped.md"
     path.parent.mkdir(parents=True)
     env = "      env: {LD_PRELOAD: ./x.so}\n"
