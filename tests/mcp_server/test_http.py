@@ -1,4 +1,4 @@
-"""The agent as an MCP server over HTTP: its answers, its refusals, and its end."""
+"""The agent as an MCP server over HTTP: its answers, its refusals, and its shutdown."""
 
 import asyncio
 import signal
@@ -35,7 +35,7 @@ async def initialized(requests: httpx2.AsyncClient, url: str, **headers: str) ->
     return await requests.post(url, json=INITIALIZE, headers=JSON_RPC | headers)
 
 
-async def test_clients_of_both_revisions_ask_reply_and_approve() -> None:
+async def test_http_clients_of_both_protocol_revisions_ask_reply_and_approve() -> None:
     """The same server object as over stdio; one process serves both."""
     asked: list[str] = []
 
@@ -98,7 +98,7 @@ async def test_requests_that_may_not_be_are_refused_before_anything_is_read() ->
         assert (await initialized(requests, server.url)).status_code == 200
 
 
-async def test_a_client_that_goes_away_and_a_signal_end_what_runs() -> None:
+async def test_client_disconnect_or_sigterm_ends_the_running_command() -> None:
     """A crashed client sends nothing: its connection closes. SIGTERM ends the rest, and exits."""
     async with FakeMessagesApi() as api, serving_http(api, "--permission-mode", "yolo") as server:
         for mode in ("auto", "legacy"):
@@ -157,7 +157,7 @@ async def _call(requests: httpx2.AsyncClient, server: HttpServer) -> None:
 
 
 @pytest.mark.parametrize("source", ["file", "variable"])
-async def test_a_given_token_is_neither_printed_nor_passed_on(source: str) -> None:
+async def test_http_token_is_neither_printed_nor_passed_to_commands(source: str) -> None:
     """The agent's commands do not inherit it."""
     token = "a-token-of-the-test-1c9f"
     words: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ async def test_a_given_token_is_neither_printed_nor_passed_on(source: str) -> No
             assert token not in text_of(results_in(api.requests[1].body)[0])
 
 
-def test_words_and_tokens_that_do_not_fit_are_told_in_one_sentence() -> None:
+def test_invalid_http_options_are_refused_in_one_sentence() -> None:
     Path("open").touch(mode=0o644)
     Path("short").touch(mode=0o600)
     cases = {
@@ -202,7 +202,7 @@ def test_words_and_tokens_that_do_not_fit_are_told_in_one_sentence() -> None:
         assert len(ended.stderr.splitlines()) == 1, ended.stderr
 
 
-async def test_a_port_that_is_taken_is_told() -> None:
+async def test_occupied_port_is_reported() -> None:
     async with serving_http(None) as server:
         ended = await asyncio.to_thread(
             agent_cli, "mcp", "serve", "--http", "--port", str(server.port)

@@ -66,7 +66,7 @@ async def failed(client: Client, tool: str, **given: object) -> str:
     return str(getattr(result.content[0], "text", ""))
 
 
-async def test_a_task_is_given_and_gone_on_with() -> None:
+async def test_ask_tool_and_reply_tool_share_one_session() -> None:
     """One session, shared with the terminal; the answer includes its cost."""
     async with FakeMessagesApi(reply("First."), reply("Second.")) as api, serving(api) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -81,7 +81,7 @@ async def test_a_task_is_given_and_gone_on_with() -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_an_approval_is_a_question_to_the_clients_user(mode: str) -> None:
+async def test_approval_is_asked_of_the_clients_user(mode: str) -> None:
     """Both revisions of the protocol; the question contains the whole call."""
     user = User(True)
     async with (
@@ -96,7 +96,9 @@ async def test_an_approval_is_a_question_to_the_clients_user(mode: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [False, "cancel"])
-async def test_anything_but_a_yes_is_a_no(answer: bool | Literal["cancel"]) -> None:
+async def test_declined_or_cancelled_approval_rejects_the_call(
+    answer: bool | Literal["cancel"],
+) -> None:
     async with (
         FakeMessagesApi(reply(WRITE), reply("Not written.")) as api,
         serving(api, user=User(answer)) as client,
@@ -108,7 +110,7 @@ async def test_anything_but_a_yes_is_a_no(answer: bool | Literal["cancel"]) -> N
         assert "does not want" in text_of(results_in(api.requests[1].body)[0])
 
 
-async def test_a_client_that_cannot_ask_allows_nothing() -> None:
+async def test_call_is_rejected_if_the_client_cannot_ask_its_user() -> None:
     async with FakeMessagesApi(reply(WRITE), reply("No.")) as api, serving(api) as client:
         await called(client, "ask", prompt="write it")
 
@@ -116,7 +118,7 @@ async def test_a_client_that_cannot_ask_allows_nothing() -> None:
         assert "nobody can be asked" in text_of(results_in(api.requests[1].body)[0])
 
 
-async def test_each_step_is_told_as_progress() -> None:
+async def test_each_tool_call_is_reported_as_progress() -> None:
     Path("a.txt").write_text("text")
     told: list[tuple[float, str | None]] = []
 
@@ -130,7 +132,7 @@ async def test_each_step_is_told_as_progress() -> None:
     assert told == [(1, "Read a.txt"), (2, "Glob * in .")]
 
 
-async def test_a_client_gets_no_more_than_the_server_was_given() -> None:
+async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> None:
     """The client's model writes the calls: no other folder, no freer mode."""
     Path("below").mkdir()
     async with FakeMessagesApi(reply("ok")) as api, serving(api) as client:
@@ -146,7 +148,7 @@ async def test_a_client_gets_no_more_than_the_server_was_given() -> None:
         assert len(api.requests) == 1
 
 
-async def test_two_questions_in_a_row_are_both_asked() -> None:
+async def test_two_approvals_in_a_row_are_both_asked() -> None:
     """Since 2026-07-28 each costs the client one more request; the run waits in its session."""
     again = tool_use("write", {"path": "two.txt", "content": "2\n"})
     user = User(True, False)
@@ -162,7 +164,7 @@ async def test_two_questions_in_a_row_are_both_asked() -> None:
         assert api.refusals == []
 
 
-async def test_a_run_that_fails_says_why() -> None:
+async def test_failed_run_returns_the_error_text() -> None:
     failure = error(400, "invalid_request_error", "no such thing")
     async with FakeMessagesApi(failure) as api, serving(api) as client:
         assert "no such thing" in await failed(client, "ask", prompt="go")
@@ -181,7 +183,7 @@ async def test_saved_sessions_are_resources() -> None:
             await client.read_resource("session://0123456789ab")
 
 
-async def test_a_client_that_leaves_ends_what_runs() -> None:
+async def test_client_disconnect_ends_the_running_command() -> None:
     marker = "sleep 1007.25"
     async with (
         FakeMessagesApi(reply(tool_use("bash", {"command": f"touch begun; {marker}"}))) as api,
@@ -213,7 +215,7 @@ class Stuck:
         return ""
 
 
-async def test_a_server_runs_only_so_many_calls_at_once() -> None:
+async def test_calls_beyond_the_concurrency_limit_are_refused() -> None:
     """Each is a separate program; a call beyond the limit is refused, not queued."""
     builder = Stuck()
     async with Client(make_server(builder)) as client, asyncio.TaskGroup() as group:
