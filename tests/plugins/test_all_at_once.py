@@ -43,7 +43,7 @@ def report_plugin() -> Plugin:
     return Plugin(name="report", tools=[fixed], prepare=prepare, state=REPORT)
 
 
-async def test_dynamic_tools_widgets_files_approval_and_context_with_one_loop() -> None:
+async def test_dynamic_tools_widgets_files_approval_and_context_work_in_one_loop() -> None:
     """S2-52: none of them needs a graph node, a second channel or a line in the loop."""
     run = Contributing(
         [report_plugin()],
@@ -74,7 +74,7 @@ async def test_dynamic_tools_widgets_files_approval_and_context_with_one_loop() 
     assert problems(run.model.sent()) == []
 
 
-async def test_side_outputs_stand_right_behind_their_own_call_under_parallelism() -> None:
+async def test_side_outputs_of_parallel_calls_directly_follow_their_own_call() -> None:
     """S2-38, S2-39: whichever emits first, each entry follows its tool's; ids, times, events."""
     first, second = Gate(), Gate()
     second.open()
@@ -112,7 +112,7 @@ async def test_side_outputs_stand_right_behind_their_own_call_under_parallelism(
     assert "fallback text" not in str(run.model.sent())
 
 
-async def test_a_tool_without_a_run_may_emit_events() -> None:
+async def test_tool_called_outside_a_run_may_emit_side_outputs() -> None:
     """S2-38: without a surface, side outputs cost a tool nothing."""
 
     async def emit(context: ToolContext) -> str:

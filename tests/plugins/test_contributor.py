@@ -50,7 +50,7 @@ async def _note(order: list[str], what: str) -> str:
     return what
 
 
-async def test_nothing_but_state_is_left_in_the_next_round() -> None:
+async def test_tools_and_context_added_by_a_plugin_last_one_round() -> None:
     """S2-16: a tool and a context item that are not added again are gone."""
     rounds: list[int] = []
 
@@ -67,7 +67,7 @@ async def test_nothing_but_state_is_left_in_the_next_round() -> None:
     assert run.contexts() == [["early words"], []]
 
 
-async def test_a_tool_that_state_activates_is_there_in_the_next_round_and_goes_again() -> None:
+async def test_tool_enabled_by_plugin_state_is_offered_until_disabled() -> None:
     """S2-17: a tool enabled in round 1 is offered in round 2, until it is disabled."""
 
     def prepare(ctx: PluginContext) -> None:
@@ -92,7 +92,7 @@ async def _switch(context: ToolContext, *, on: bool) -> str:
     return "switched"
 
 
-async def test_context_comes_behind_the_stable_part_in_plugin_order() -> None:
+async def test_plugin_context_follows_the_stable_prompt_in_plugin_order() -> None:
     """S2-18, C10: the stable block stays first; blank items are left out."""
 
     def adds(*texts: str) -> Callable[[PluginContext], None]:
@@ -111,7 +111,7 @@ async def test_context_comes_behind_the_stable_part_in_plugin_order() -> None:
     assert run.contexts() == [["one", "two"]]
 
 
-async def test_a_plugin_sees_in_the_same_round_what_one_before_it_wrote() -> None:
+async def test_plugin_sees_state_written_by_an_earlier_plugin_in_the_same_round() -> None:
     """S2-19: the order of the plugins is the order of their writes; each may write shared state."""
 
     def write(ctx: PluginContext) -> None:
@@ -162,7 +162,7 @@ async def test_a_retrieval_plugin_searches_once_for_each_input() -> None:
     assert run.contexts() == [["about trees"], ["about trees"], ["about cats"]]
 
 
-async def test_a_tool_gets_user_input_state_and_services() -> None:
+async def test_tool_context_has_user_tool_name_state_and_services() -> None:
     """S2-23, S2-38, S2-50: everything a tool may need comes with the call."""
     seen: list[object] = []
 
@@ -216,7 +216,7 @@ async def test_tools_that_write_state_do_so_in_call_order() -> None:
     assert state["order"] == ["t1", "t2"]
 
 
-async def test_a_message_is_said_once_and_stays() -> None:
+async def test_message_added_by_a_plugin_is_sent_once_and_stays() -> None:
     """It is appended to the conversation, so that no cached byte changes, and published."""
     said: list[str] = []
 
@@ -259,7 +259,7 @@ async def test_a_plugin_without_its_secrets_contributes_nothing() -> None:
     assert having.plugins.report() == (("mail", "on"),)
 
 
-async def test_a_plugin_that_fails_costs_its_part_and_one_warning() -> None:
+async def test_failing_plugin_is_left_out_with_one_warning() -> None:
     """S2-16: the others contribute, nothing incomplete is sent, and the run continues."""
 
     def fail(ctx: PluginContext) -> None:
@@ -283,7 +283,7 @@ async def test_a_plugin_that_fails_costs_its_part_and_one_warning() -> None:
     ]
 
 
-async def test_a_plugin_may_end_the_run_with_a_sentence() -> None:
+async def test_plugin_can_end_the_run_with_an_error_message() -> None:
     """As any contributor may: our own errors are passed on."""
 
     def refuse(ctx: PluginContext) -> None:
@@ -295,7 +295,7 @@ async def test_a_plugin_may_end_the_run_with_a_sentence() -> None:
     assert (result.stop_reason, result.error) == ("error", "the quota of this team is used up")
 
 
-async def test_no_plugin_hides_a_tool_or_another_plugin() -> None:
+async def test_duplicate_plugin_and_tool_names_are_left_out_with_a_warning() -> None:
     """The first of a name counts; the second one costs a warning."""
     mine, other = tool("look", returns("mine")), tool("look", returns("other"))
     run = Contributing(
@@ -314,7 +314,7 @@ async def test_no_plugin_hides_a_tool_or_another_plugin() -> None:
     ]
 
 
-async def test_the_first_call_waits_for_plugins_that_are_being_imported() -> None:
+async def test_first_model_call_waits_for_the_plugin_import() -> None:
     """Tools added later would change the prefix."""
     imported = threading.Event()
 
@@ -335,7 +335,7 @@ async def test_the_first_call_waits_for_plugins_that_are_being_imported() -> Non
     assert (run.contexts(), run.warnings) == ([["here"]], [])
 
 
-async def test_an_import_that_hangs_holds_no_reply_up_for_ever() -> None:
+async def test_hanging_plugin_import_delays_a_reply_only_up_to_a_limit() -> None:
     """The request is sent without the plugins, the user gets a notice, and they are added later."""
     imported = threading.Event()
 
@@ -357,7 +357,7 @@ async def test_an_import_that_hangs_holds_no_reply_up_for_ever() -> None:
     assert run.warnings == ["plugins are still being imported; this reply is made without them"]
 
 
-async def test_a_search_for_plugins_that_fails_is_told() -> None:
+async def test_failed_plugin_discovery_is_a_warning() -> None:
     """Damaged metadata of a package must not end the session."""
 
     def find() -> DiscoveredPlugins:
@@ -372,7 +372,7 @@ async def test_a_search_for_plugins_that_fails_is_told() -> None:
     assert warning.startswith("no installed plugin is used: UnicodeDecodeError: ")
 
 
-async def test_a_watch_that_fails_is_told_and_one_that_runs_ends_with_the_program() -> None:
+async def test_failed_plugin_watch_is_a_warning_and_others_end_with_the_program() -> None:
     """No task is left, and one plugin's bug stops no other plugin."""
     watching, stopped = asyncio.Event(), asyncio.Event()
     warned = asyncio.Event()
@@ -405,7 +405,7 @@ async def test_a_watch_that_fails_is_told_and_one_that_runs_ends_with_the_progra
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-async def test_a_disabled_plugin_is_not_there(name: str) -> None:
+async def test_disabled_plugin_is_not_loaded(name: str) -> None:
     """`plugins.disabled` names shipped and installed ones alike."""
     plugins = Plugins(
         [Plugin(name="a")],

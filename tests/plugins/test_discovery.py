@@ -61,7 +61,7 @@ async def test_plugins_and_tools_of_an_installed_package_are_found(
     assert run.plugins.report() == (("mail", "1.2.0"), ("word_count", "1.2.0"))
 
 
-def test_a_broken_package_costs_one_sentence_that_names_it(sample: Path, tmp_path: Path) -> None:
+def test_broken_plugin_package_is_reported_by_name(sample: Path, tmp_path: Path) -> None:
     """Never the start, never the other plugins; the message has a remedy."""
     [problem] = discover(tmp_path).problems
 
@@ -87,7 +87,7 @@ OFFERS = {
 
 @pytest.mark.parametrize("name", OFFERS)
 @pytest.mark.parametrize("group", ["agent_cli.plugins", "agent_cli.tools"])
-def test_no_object_that_a_package_offers_raises_an_error(
+def test_invalid_plugin_object_is_reported_as_a_problem(
     name: str, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An external module can hold anything under its registered name."""
@@ -106,7 +106,7 @@ def test_no_object_that_a_package_offers_raises_an_error(
     assert problem.startswith(f"plugin 'odd' of {module} 0.1 is not used: ")
 
 
-def test_nothing_installed_is_nothing_found(tmp_path: Path) -> None:
+def test_no_plugin_is_found_without_installed_packages(tmp_path: Path) -> None:
     """This program registers no entry points: its own plugins are wired by hand."""
     groups = importlib.metadata.entry_points().groups
     assert {"agent_cli.plugins", "agent_cli.tools"}.isdisjoint(groups)
@@ -138,7 +138,7 @@ def test_the_program_offers_an_installed_plugin_only_with_its_secrets(installed:
     assert SECRETS["GOOGLE_CLIENT_SECRET"] not in str(bodies)
 
 
-def test_the_start_list_names_what_plugins_offer(installed: Path) -> None:
+def test_tool_list_at_the_start_includes_plugin_tools(installed: Path) -> None:
     """S1-27: with the secrets set, their tools are in the list shown at the start."""
     with serve_in_thread(reply("one"), reply("two")) as api:
         lists = [

@@ -101,7 +101,7 @@ async def test_a_reminder_starts_a_prompt_without_input() -> None:
     assert run.warnings == []
 
 
-async def test_what_falls_due_in_a_run_comes_into_it() -> None:
+async def test_reminder_due_during_a_run_is_delivered_into_that_run() -> None:
     """The next model call includes it; no separate prompt follows."""
     clock = Clock()
     run = with_reminders(clock, remind({"after_s": 0, "text": "now"}), says("heard"))
@@ -113,7 +113,7 @@ async def test_what_falls_due_in_a_run_comes_into_it() -> None:
     assert len(run.model.requests) == 2
 
 
-async def test_a_reminder_waits_for_the_run_that_goes_on() -> None:
+async def test_reminder_waits_for_the_current_run_to_end() -> None:
     """There are never two runs at once."""
     clock, gate = Clock(), Gate()
     run = with_reminders(
@@ -136,7 +136,7 @@ async def test_a_reminder_waits_for_the_run_that_goes_on() -> None:
     assert shown == [AgentStart, AgentEnd] * 3
 
 
-async def test_a_reminder_waits_while_a_person_has_to_decide() -> None:
+async def test_reminder_waits_for_a_pending_approval() -> None:
     """No message can be sent before the question is answered."""
     clock = Clock()
     asking = replace(tool("drop", returns("dropped")), require_approval=Approval(True, "sure?"))
@@ -165,7 +165,7 @@ async def test_a_reminder_waits_while_a_person_has_to_decide() -> None:
     assert [type(event) for event in told[-2:]] == [ToolExecutionEnd, MessageEnd]
 
 
-async def test_a_reminder_outlives_the_program() -> None:
+async def test_reminder_survives_a_restart() -> None:
     """S2-42: it is state of the conversation, and is delivered when that is resumed."""
     clock = Clock()
     before = with_reminders(clock, remind({"after_s": 60, "text": "later"}), says("set"))
@@ -182,7 +182,7 @@ async def test_a_reminder_outlives_the_program() -> None:
     assert last_words(after)[-1] == "[A reminder you set is due] later"
 
 
-async def test_a_reminder_whose_prompt_fails_is_not_tried_for_ever() -> None:
+async def test_reminder_whose_prompt_fails_is_not_repeated() -> None:
     """It has been delivered: the next prompt, or "go on", answers it."""
     clock = Clock()
     run = with_reminders(
@@ -202,7 +202,7 @@ async def test_a_reminder_whose_prompt_fails_is_not_tried_for_ever() -> None:
     assert len(run.model.requests) == 4
 
 
-async def test_a_prompt_that_cannot_begin_is_not_begun_for_ever() -> None:
+async def test_reminder_prompt_that_cannot_start_is_not_retried() -> None:
     """Otherwise a limit that ends each run at once would end one after the other."""
     clock = Clock()
     used_up: list[str] = []
@@ -227,7 +227,7 @@ async def test_a_prompt_that_cannot_begin_is_not_begun_for_ever() -> None:
     assert len(waiting(run.agent.conversation)) == 1
 
 
-async def test_a_time_of_day_can_be_given() -> None:
+async def test_reminder_can_be_set_for_a_time_of_day() -> None:
     """ISO 8601 with an offset; without one it is local time."""
     clock = Clock()
     at = datetime.fromtimestamp(START_MS / 1000 + 90, UTC).isoformat()
@@ -247,7 +247,7 @@ async def test_a_time_of_day_can_be_given() -> None:
         ({"text": "", "after_s": 1}, "text: String should have at least"),
     ],
 )
-async def test_the_model_reads_what_is_wrong_with_its_call(given: Json, fault: str) -> None:
+async def test_invalid_remind_call_is_an_error_for_the_model(given: Json, fault: str) -> None:
     """An invalid call sets nothing."""
     run = with_reminders(Clock(), remind(given), says("oh"))
     await run.prompt()
@@ -256,7 +256,7 @@ async def test_the_model_reads_what_is_wrong_with_its_call(given: Json, fault: s
     assert waiting(run.agent.conversation) == []
 
 
-async def test_there_is_an_end_to_what_can_be_set() -> None:
+async def test_number_of_waiting_reminders_is_limited() -> None:
     """A model in a loop must not fill the record."""
     full = PendingReminders(waiting=[Reminder(at_ms=START_MS + 1, text="x")] * 20)
     run = with_reminders(Clock(), remind({"after_s": 5, "text": "x"}), says("oh"))

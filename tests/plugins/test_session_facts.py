@@ -20,7 +20,7 @@ def repository(root: Path) -> None:
         subprocess.run(["git", *line.split()], cwd=root, check=True)
 
 
-async def test_the_facts_are_sent_as_they_were_when_the_session_began(tmp_path: Path) -> None:
+async def test_session_facts_stay_as_they_were_when_the_session_began(tmp_path: Path) -> None:
     """Otherwise the next day, or the next commit, would cost the prompt cache."""
     today = [date(2026, 11, 22)]
     repository(tmp_path)
@@ -48,7 +48,7 @@ async def test_the_facts_are_sent_as_they_were_when_the_session_began(tmp_path: 
         assert after.messages[: len(before.messages)] == before.messages
 
 
-def test_what_is_changed_is_counted_where_git_is_trusted(tmp_path: Path) -> None:
+def test_changed_files_are_counted_only_where_git_is_trusted(tmp_path: Path) -> None:
     """Otherwise `git status` would run programs named by the repository's configuration."""
     repository(tmp_path)
     (tmp_path / "a.txt").write_text("one")
@@ -59,7 +59,7 @@ def test_what_is_changed_is_counted_where_git_is_trusted(tmp_path: Path) -> None
     assert git_state(tmp_path, trusted=False) == "Git branch: main"
 
 
-def test_a_repository_runs_nothing_of_its_own(
+def test_git_state_runs_no_program_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threats 11 and 13: a filter, a file system monitor, a git of its own."""
@@ -77,6 +77,6 @@ def test_a_repository_runs_nothing_of_its_own(
     assert not (tmp_path / "CANARY").exists()
 
 
-def test_without_a_repository_there_is_nothing_to_say(tmp_path: Path) -> None:
-    """Nor about a commit that is on no branch."""
+def test_git_state_is_empty_without_a_repository(tmp_path: Path) -> None:
+    """The prompt says nothing about git then."""
     assert git_state(tmp_path, trusted=True) == ""

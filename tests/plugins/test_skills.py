@@ -25,7 +25,7 @@ def shelf(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_only_names_and_descriptions_are_shown_until_a_skill_is_asked_for(
+async def test_skill_text_is_shown_only_once_the_model_calls_the_skill(
     shelf: Path,
 ) -> None:
     """S2-20: progressive disclosure; the text comes as the tool's result and stays there."""
@@ -47,7 +47,7 @@ async def test_only_names_and_descriptions_are_shown_until_a_skill_is_asked_for(
     assert run.notices() == []
 
 
-async def test_another_file_of_a_skill_can_be_read_and_nothing_outside(shelf: Path) -> None:
+async def test_skill_tool_reads_files_of_the_skill_folder_only(shelf: Path) -> None:
     """The third step of disclosure; files outside the folder are refused."""
     (shelf.parent / "secret").write_text("private")
     run = Contributing(
@@ -71,7 +71,7 @@ async def test_another_file_of_a_skill_can_be_read_and_nothing_outside(shelf: Pa
     ]
 
 
-async def test_an_active_skill_comes_back_after_a_compaction(shelf: Path) -> None:
+async def test_active_skill_is_shown_again_after_compaction(shelf: Path) -> None:
     """S2-17, S2-42: active skills are state; their text is shown again only if it is missing."""
     run = Contributing(
         [skills([shelf], warn=print)],
@@ -90,7 +90,7 @@ async def test_an_active_skill_comes_back_after_a_compaction(shelf: Path) -> Non
     assert shown.startswith(f"[skill pdf, folder {shelf / 'pdf'}]\nUse the script.")
 
 
-async def test_without_a_skill_there_is_neither_tool_nor_text(tmp_path: Path) -> None:
+async def test_skill_tool_and_text_are_absent_without_skills(tmp_path: Path) -> None:
     """Missing skills must cost no tokens."""
     run = Contributing([skills([tmp_path / "none"], warn=print)], says("done"))
     await run.prompt()
@@ -98,7 +98,7 @@ async def test_without_a_skill_there_is_neither_tool_nor_text(tmp_path: Path) ->
     assert (run.offered(), run.contexts()) == ([[]], [[]])
 
 
-async def test_a_skill_that_cannot_be_used_costs_one_sentence(tmp_path: Path, shelf: Path) -> None:
+async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf: Path) -> None:
     """The others are available; of two with one name the first counts, the user's."""
     project = tmp_path / "project"
     skill(project, "pdf", "---\nname: pdf\ndescription: Other\n---\n")
@@ -126,7 +126,7 @@ async def test_a_skill_that_cannot_be_used_costs_one_sentence(tmp_path: Path, sh
     ]
 
 
-async def test_a_description_is_capped_and_a_large_file_is_refused(tmp_path: Path) -> None:
+async def test_skill_description_is_capped_and_a_large_skill_is_refused(tmp_path: Path) -> None:
     """Skills must not fill the model's window."""
     skill(tmp_path, "big", f"---\nname: big\ndescription: {'d' * 999}\n---\n{'x' * 70_000}")
     run = Contributing(

@@ -35,7 +35,7 @@ def written(conversation: Conversation) -> list[Json]:
     return [o.data for o in outputs if isinstance(o, CustomOutput) and o.name == ENTRY]
 
 
-def test_state_is_typed_and_starts_with_its_defaults() -> None:
+def test_plugin_state_is_typed_and_starts_with_its_defaults() -> None:
     """S2-42: a plugin reads and writes its own model."""
     conversation = Conversation()
     state = states(conversation)
@@ -47,7 +47,7 @@ def test_state_is_typed_and_starts_with_its_defaults() -> None:
     assert dict(state) == {"notes": {"lines": ["a"], "limit": 3}}
 
 
-def test_an_invalid_write_names_plugin_and_field() -> None:
+def test_invalid_state_write_names_plugin_and_field() -> None:
     """S2-42: the write raises, and neither the state nor the record has changed."""
     conversation = Conversation()
     state = states(conversation)
@@ -62,7 +62,7 @@ def test_an_invalid_write_names_plugin_and_field() -> None:
     assert (NOTES.read(state), written(conversation)) == (Notes(), [])
 
 
-async def test_an_invalid_write_in_prepare_ends_the_run_with_that_sentence() -> None:
+async def test_invalid_state_write_in_prepare_ends_the_run() -> None:
     """S2-42: a plugin must not continue unnoticed after it."""
 
     def prepare(ctx: PluginContext) -> None:
@@ -75,7 +75,7 @@ async def test_an_invalid_write_in_prepare_ends_the_run_with_that_sentence() -> 
     assert "plugin 'notes': its state does not fit: limit" in (result.error or "")
 
 
-async def test_an_invalid_write_of_a_tool_becomes_its_error_result() -> None:
+async def test_invalid_state_write_of_a_tool_becomes_its_error_result() -> None:
     """S2-42: the model reads the sentence; the state stays unchanged."""
 
     async def spoil(context: ToolContext) -> str:
@@ -94,7 +94,7 @@ async def test_an_invalid_write_of_a_tool_becomes_its_error_result() -> None:
     assert written(run.agent.conversation) == []
 
 
-def test_only_changes_are_recorded() -> None:
+def test_only_changed_plugin_state_is_recorded() -> None:
     """The record does not grow in rounds where a plugin writes the same value."""
     conversation = Conversation()
     for _round in range(3):
@@ -105,7 +105,7 @@ def test_only_changes_are_recorded() -> None:
     ]
 
 
-def test_what_is_changed_in_place_counts_only_once_written() -> None:
+def test_plugin_state_changed_in_place_is_ignored_until_written() -> None:
     """Otherwise a change would be visible in this round and lost after a restart."""
     conversation = Conversation()
     state = states(conversation)
@@ -118,7 +118,7 @@ def test_what_is_changed_in_place_counts_only_once_written() -> None:
     assert state["free"] == states(conversation)["free"] == {"n": 1}
 
 
-def test_a_fork_and_a_rewind_have_the_state_of_their_point() -> None:
+def test_fork_and_rewind_restore_the_plugin_state_of_that_point() -> None:
     """S2-42: state is part of the record, so a cut of the record cuts the state."""
     conversation = Conversation()
     for line in ("one", "two"):
@@ -132,7 +132,7 @@ def test_a_fork_and_a_rewind_have_the_state_of_their_point() -> None:
     assert NOTES.read(states(conversation)).lines == ["two"]
 
 
-def test_state_can_be_deleted() -> None:
+def test_plugin_state_can_be_deleted() -> None:
     """Deleted state is gone in the next round and after a restart."""
     conversation = Conversation()
     state = states(conversation)
@@ -156,7 +156,7 @@ def older(value: Json, version: int = 1) -> Conversation:
     return conversation
 
 
-def test_an_old_state_is_migrated_once() -> None:
+def test_old_plugin_state_is_migrated_once() -> None:
     """S2-42: the hook gets the old value and its version; the new one is recorded."""
     conversation = older({"text": "a\nb"})
     seen: list[object] = []
@@ -192,7 +192,7 @@ def boom(_old: dict[str, Json], _version: int) -> dict[str, Json]:
     ],
     ids=["no hook", "hook raises", "hook's value does not fit", "same version does not fit"],
 )
-def test_a_state_that_cannot_be_read_is_reset_with_one_notice(
+def test_unreadable_plugin_state_is_reset_with_one_notice(
     kind: PluginState[Notes], why: str
 ) -> None:
     """S2-42: the plugin starts with defaults; the user is told once, not in every round."""
@@ -207,7 +207,7 @@ def test_a_state_that_cannot_be_read_is_reset_with_one_notice(
     assert notice.endswith("; what was kept of version 1 is reset")
 
 
-def test_the_state_of_a_plugin_that_is_not_there_is_kept() -> None:
+def test_state_of_a_missing_plugin_is_kept() -> None:
     """A plugin uninstalled for a day finds its state again."""
     conversation = older({"limit": 9})
 

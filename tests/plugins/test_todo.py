@@ -34,7 +34,7 @@ async def with_a_list(*later: str, steps: Sequence[Json] = tuple(STEPS)) -> Cont
     return run
 
 
-async def test_the_list_is_kept_as_the_model_wrote_it_last() -> None:
+async def test_todo_call_replaces_the_whole_list() -> None:
     """A call replaces the list; `activeForm` is the name other programs give the same field."""
     run = await with_a_list()
 
@@ -42,7 +42,7 @@ async def test_the_list_is_kept_as_the_model_wrote_it_last() -> None:
     assert tool_results(run) == ["The list is kept: 1 of 3 done."]
 
 
-async def test_a_list_that_does_not_fit_is_refused_and_the_old_one_stays() -> None:
+async def test_invalid_todo_list_is_refused_and_the_old_list_kept() -> None:
     """Invalid input is answered with the field's name, and loses nothing."""
     wrong: Json = {"todos": [{"content": "x", "status": "begun"}]}
     long: Json = {"todos": [{"content": "x" * 301, "status": "pending"}]}
@@ -64,7 +64,7 @@ async def test_a_list_that_does_not_fit_is_refused_and_the_old_one_stays() -> No
     assert todo_list(run.agent.conversation) == LIST
 
 
-async def test_a_list_that_was_compacted_away_is_told_again_once() -> None:
+async def test_compacted_todo_list_is_sent_again_once() -> None:
     """S2-17: the model continues its work; the list is not repeated while it is still visible."""
     run = await with_a_list("one", "two", "three")
     await run.prompt()
@@ -79,7 +79,7 @@ async def test_a_list_that_was_compacted_away_is_told_again_once() -> None:
 
 
 @pytest.mark.parametrize("steps", [[], STEPS[:1]])
-async def test_a_list_without_open_steps_is_not_told_again(steps: list[Json]) -> None:
+async def test_todo_list_without_open_steps_is_not_sent_again(steps: list[Json]) -> None:
     """A finished list needs no tokens in the next request."""
     run = await with_a_list("one", steps=steps)
     last = run.agent.conversation.prompts[-1].output[-1]
@@ -89,7 +89,7 @@ async def test_a_list_without_open_steps_is_not_told_again(steps: list[Json]) ->
     assert "todo list" not in str(run.model.sent())
 
 
-async def test_going_back_brings_the_list_of_that_time_back() -> None:
+async def test_rewind_restores_the_todo_list_of_that_point() -> None:
     """Rewind and fork: the list is part of the record and nowhere else."""
     run = Contributing(
         [todo()],

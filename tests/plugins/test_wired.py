@@ -21,7 +21,7 @@ def tools(api: FakeMessagesApi, request: int = -1) -> list[str]:
     return [tool["name"] for tool in api.requests[request].body["tools"]]
 
 
-def test_a_projects_instructions_are_shown_and_can_be_switched_off(tmp_path: Path) -> None:
+def test_project_instructions_are_sent_and_can_be_switched_off(tmp_path: Path) -> None:
     """S2-18: they execute nothing, so no trust is needed; marked as the workspace's text."""
     (tmp_path / "AGENTS.md").write_text("Indent by tabs.")
 
@@ -61,7 +61,7 @@ def test_a_projects_skills_are_offered_in_trusted_workspaces_only(
     ]
 
 
-def test_a_users_skill_is_typed_and_shared_instructions_are_the_users() -> None:
+def test_user_skill_works_as_a_command_and_shared_instructions_are_sent() -> None:
     """The user's skills for all agents count here; `/name` sends the text of a skill."""
     skill = Path.home() / ".agents/skills/deploy/SKILL.md"
     skill.parent.mkdir(parents=True)
@@ -132,7 +132,7 @@ def test_a_reminder_starts_a_prompt_while_the_repl_waits() -> None:
     assert api.refusals == []
 
 
-def test_what_is_typed_while_a_reminder_runs_comes_after_it() -> None:
+def test_prompt_typed_during_a_reminder_run_follows_that_run() -> None:
     """S2-20: a generated prompt must not cost the user any typed text."""
     gate = Gate()
     looked = reply("Looked.", gate=gate)
@@ -153,7 +153,7 @@ def test_what_is_typed_while_a_reminder_runs_comes_after_it() -> None:
     assert (program.returncode, api.refusals) == (0, [])
 
 
-def test_one_run_without_a_repl_offers_no_reminders() -> None:
+def test_headless_run_offers_no_reminder_tool() -> None:
     """No user is present when one falls due."""
     with serve_in_thread(reply("one")) as api:
         agent_cli("-p", "go", api=api, AGENT_CLI_PLUGINS__REMINDERS="true")

@@ -10,7 +10,7 @@ from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from tests.fakes import says, scripted_agent
 
 
-async def test_a_directory_that_is_added_is_told_and_changes_nothing_earlier(
+async def test_added_directory_is_announced_without_changing_the_prefix(
     tmp_path: Path,
 ) -> None:
     """Once, at the end: another system prompt would cost the prompt cache."""
@@ -38,7 +38,7 @@ def refuse(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["file.txt", "nowhere", "~nobody/x", "a\0b"])
-def test_what_is_no_directory_is_refused(tmp_path: Path, given: str) -> None:
+def test_adding_something_other_than_a_directory_is_refused(tmp_path: Path, given: str) -> None:
     """In one sentence, and nothing is opened."""
     (tmp_path / "file.txt").touch()
 
@@ -47,7 +47,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path, given: str) -> None:
 
 
 @pytest.mark.parametrize("given", [".", "inner", "../more/deep"])
-def test_what_may_be_used_already_is_not_added_twice(tmp_path: Path, given: str) -> None:
+def test_adding_a_directory_that_may_be_used_already_is_refused(tmp_path: Path, given: str) -> None:
     """A folder of the workspace, or of a directory added before."""
     root = tmp_path / "work"
     (root / "inner").mkdir(parents=True)
