@@ -323,7 +323,7 @@ def test_file_denied_to_read_is_not_shown_by_commands_or_searches(tmp_path: Path
         *("python3 <<E\nopen('priv/a.txt')\nE", "cat {root}/priv/a.txt", "git -C priv show a.txt"),
     ],
 )
-def test_a_command_that_names_a_file_no_tool_may_read_is_denied_where_nothing_hides_it(
+def test_command_that_names_an_unreadable_file_is_denied_without_masking(
     command: str, mode: Mode, report: Report | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 4: Landlock hides no file of the workspace, so the rule itself must deny."""

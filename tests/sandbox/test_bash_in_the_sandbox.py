@@ -229,12 +229,12 @@ async def test_hundred_daemons_of_a_command_end_at_its_timeout(bash: Bash) -> No
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the kernel exempts root from this limit")
-async def test_a_fork_bomb_meets_a_limit(bash: Bash) -> None:
+async def test_number_of_processes_of_a_command_is_limited(bash: Bash) -> None:
     """Threat 15: counted in the namespace alone, so that other processes are not limited."""
     assert (await bash("ulimit -u")).text.startswith("4096\n")
 
 
-async def test_a_flood_is_killed(place: World) -> None:
+async def test_command_that_floods_its_output_is_killed(place: World) -> None:
     """Threat 14: memory and disk use are bounded; nothing is read during the kill."""
     bash = shutil.which("bash")
     assert bash is not None

@@ -43,7 +43,7 @@ def secret(path: Path) -> Path:
 @pytest.mark.parametrize(
     "rule", ["read(priv/**)", "read(priv/a.txt)", "read(priv)", "read({root}/priv/**)", "read(/**)"]
 )
-def test_a_rule_about_reading_binds_commands(rule: str) -> None:
+def test_read_deny_rule_hides_files_from_commands(rule: str) -> None:
     """Threat 4: with a slash and without, relative and absolute."""
     with world("bwrap", rules=denied(rule)) as place:
         secret(place.root / "priv" / "a.txt")
@@ -140,7 +140,7 @@ def test_secret_moved_by_a_command_stays_hidden() -> None:
         assert (place.root / "d2" / "c" / "prod" / "k.pem").read_text() == f"{CANARY}\n"
 
 
-def test_a_hard_link_of_a_secret_is_the_secret() -> None:
+def test_hard_link_to_a_secret_is_hidden_from_commands() -> None:
     """Threats 2 and 4: of one in the workspace, of one in a rule, of one in the home directory."""
     with world("bwrap", rules=denied("read(secret.txt)")) as place:
         root = place.root

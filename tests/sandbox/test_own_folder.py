@@ -40,7 +40,7 @@ def owner() -> "tuple[subprocess.Popen[str], Path]":
     return process, Path(process.stdout.readline().strip())
 
 
-def test_the_folder_is_private_and_removed_with_its_owner(tmp_path: Path) -> None:
+def test_temporary_folder_is_private_and_removed_with_its_owner(tmp_path: Path) -> None:
     """Threat 21: another user must not enter the folder, nor guess its name."""
     folder = OwnFolder()
     other = OwnFolder()

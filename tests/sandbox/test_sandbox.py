@@ -405,7 +405,7 @@ def test_shortage_of_processes_does_not_switch_the_sandbox_off(tmp_path: Path) -
     assert tried.probe().state == "bwrap", "it is not remembered as one that holds"
 
 
-def test_a_private_folder_of_another_user_does_not_cost_us_landlock(tmp_path: Path) -> None:
+def test_private_folder_of_another_user_does_not_break_landlock(tmp_path: Path) -> None:
     """Threat 21: root gives up its right to enter such a folder before it grants read access.
 
     The neighbours of a socket are listed to hide the socket, so the folder is found.

@@ -135,7 +135,7 @@ def test_untrusted_projects_settings_are_ignored() -> None:
         'mcp.config = ["../other.json"]',
     ],
 )
-def test_even_a_trusted_project_cannot_loosen_safety(line: str) -> None:
+def test_trusted_project_cannot_loosen_safety_settings(line: str) -> None:
     """The message names the user's file as the place to set them."""
     path = write_project(line)
 

@@ -90,7 +90,7 @@ def test_reveal_shows_every_hidden_character() -> None:
         *("\u200c", "\ufe0f", "\ufe00", "\U000e0100", "\U0001d173", "\ufffa"),
     ],
 )
-def test_what_a_person_approves_shows_what_looks_like_nothing(character: str) -> None:
+def test_reveal_shows_characters_that_look_like_nothing(character: str) -> None:
     """Threat 8: a direction mark reverses a command, a filler is an invisible name."""
     assert reveal(f"rm{character}x") == f"rm{character.encode('unicode_escape').decode()}x"
 

@@ -98,7 +98,7 @@ async def hammered(tools: Tools, tmp_path: Path, *, times: int, calls: int) -> N
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="two names are exchanged by a call of Linux")
-async def test_a_flipping_symlink_leads_nowhere(tools: Tools, tmp_path: Path) -> None:
+async def test_symlink_swapped_in_repeatedly_never_leads_out(tools: Tools, tmp_path: Path) -> None:
     """Threat 3: between check and open, and between open and rename."""
     await hammered(tools, tmp_path, times=1_000, calls=100)
 

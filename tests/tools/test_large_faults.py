@@ -40,7 +40,7 @@ def forget_peak() -> None:
 
 @pytest.mark.slow
 @linux
-async def test_a_gibibyte_of_output_costs_less_than_30_mb(tools: Tools) -> None:
+async def test_gibibyte_of_output_needs_less_than_30_mb_of_memory(tools: Tools) -> None:
     """Threat 14: and 64 MB of disk, of which the model reads 32 KB."""
     await tools.text("bash", command="seq 100000")
     forget_peak()

@@ -348,7 +348,7 @@ def slow_search(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Tools:
     return tools
 
 
-async def test_a_search_that_takes_for_ever_is_stopped(
+async def test_search_is_stopped_at_its_time_limit(
     slow_search: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 17: a search on a slow disk or network drive must not block the run."""

@@ -284,7 +284,7 @@ def test_hard_link_to_a_protected_file_is_protected_too(workspace: Workspace) ->
     assert what_it_starts(workspace.root / "src/a.py", workspace.root) is None
 
 
-def test_a_hard_link_to_a_secret_is_the_secret(
+def test_hard_link_to_a_secret_is_refused(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 2: a hard link has no target by which a path could be judged."""

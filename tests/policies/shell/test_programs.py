@@ -23,7 +23,9 @@ from agent_cli.policies.shell.readings import programs
         ("for f in a; do rm $f; done; if ls; then cat x; fi; f() { touch a; }", None),
     ],
 )
-def test_every_program_is_listed_once_and_in_order(script: str, names: list[str] | None) -> None:
+def test_every_program_of_a_script_is_listed_once_in_order(
+    script: str, names: list[str] | None
+) -> None:
     """Threat 8: also one at the end of 6,000 characters."""
     expected = names or ["rm", "ls", "cat", "touch"]
 

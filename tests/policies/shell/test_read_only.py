@@ -29,7 +29,7 @@ def test_read_only_command_is_allowed_and_reported_as_read_only(workspace: Works
     )
 
 
-def test_paths_are_resolved_before_they_are_compared(workspace: Workspace) -> None:
+def test_command_paths_are_resolved_before_they_are_compared(workspace: Workspace) -> None:
     """Threats 1 and 2: .., absolute, prefix siblings, links in the middle and at the end."""
     root = workspace.root
     inside = ("./data.txt", "src/../data.txt", str(root / "data.txt"), "links/../data.txt", "new")
@@ -53,7 +53,7 @@ def test_folder_added_to_the_workspace_can_be_read(workspace: Workspace) -> None
     assert not reads("cat ../workspace-evil/public.txt", workspace.place())
 
 
-def test_a_search_through_folders_looks_for_secrets_first(workspace: Workspace) -> None:
+def test_recursive_search_of_a_folder_with_secrets_asks(workspace: Workspace) -> None:
     """Threat 4: `grep -r` reads .env without naming it."""
     assert reason("grep -r x .", workspace.place()) == ". holds .env, which may hold secrets"
     assert reads("grep -r x src", workspace.place())
@@ -152,7 +152,7 @@ def test_known_command_found_in_the_workspace_or_a_shim_folder_asks(workspace: W
         assert reads("echo x", planted)
 
 
-def test_git_reads_only_where_it_is_safe(workspace: Workspace) -> None:
+def test_git_commands_that_only_read_run_only_where_git_is_safe(workspace: Workspace) -> None:
     """Threat 11: its configuration names programs, and `git status` runs them."""
     safe = workspace.place(git_is_safe=True)
     allowed = (

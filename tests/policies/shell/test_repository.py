@@ -69,7 +69,7 @@ def test_empty_repository_names_no_program(root: Path) -> None:
         "garbage\n",
     ],
 )
-def test_every_other_key_may_name_one(root: Path, config: str) -> None:
+def test_unknown_git_configuration_may_name_a_program(root: Path, config: str) -> None:
     """Threat 11: also keys of future versions, and syntax that other readers parse differently."""
     add(root, config)
 

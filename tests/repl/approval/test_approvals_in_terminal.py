@@ -87,7 +87,7 @@ def test_yes_for_session_asks_again_only_in_a_new_session() -> None:
         assert not Path("three").exists()
 
 
-def test_keys_that_were_on_their_way_do_not_answer() -> None:
+def test_keys_typed_before_the_question_appears_do_not_answer_it() -> None:
     """Threat 20: a sentence being typed when the question appears must not approve a command."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
