@@ -19,14 +19,14 @@ from agent_cli.system.clipboard import copy_commands, copy_text
         ("linux", {"WSL_DISTRO_NAME": "Ubuntu"}, ["powershell.exe"]),
     ],
 )
-def test_the_clipboard_is_that_of_the_computer_the_person_sits_at(
+def test_clipboard_program_is_that_of_the_users_own_computer(
     platform: str, environment: dict[str, str], programs: list[str]
 ) -> None:
     """Over ssh, a program here would fill the clipboard of the wrong computer."""
     assert [name for name, *_ in copy_commands(environment, platform)] == programs
 
 
-async def test_the_first_program_that_takes_the_text_is_named(
+async def test_first_clipboard_program_that_takes_the_text_is_used(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that fails, or exits without reading, is skipped."""

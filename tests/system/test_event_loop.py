@@ -52,7 +52,7 @@ raise SystemExit(ending.end(code))
 
 
 @pytest.mark.parametrize("left", LEFT_BEHIND)
-def test_the_process_ends_with_its_exit_code_despite_leftovers(left: str) -> None:
+def test_process_ends_with_its_exit_code_despite_leftover_tasks_and_threads(left: str) -> None:
     """S0-18: all output is complete, and nothing prints a warning."""
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(left=LEFT_BEHIND[left])],
@@ -66,7 +66,7 @@ def test_the_process_ends_with_its_exit_code_despite_leftovers(left: str) -> Non
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, "printed", "")
 
 
-def test_what_still_runs_is_cancelled_and_may_clean_up() -> None:
+def test_remaining_tasks_are_cancelled_and_may_clean_up() -> None:
     """As with `asyncio.run`; no thread and no task stays if all of them end."""
     cleaned: list[str] = []
     tasks: list[asyncio.Task[None]] = []
@@ -91,7 +91,7 @@ def test_what_still_runs_is_cancelled_and_may_clean_up() -> None:
     assert threading.active_count() == before
 
 
-def test_an_error_comes_out_as_it_is() -> None:
+def test_exception_of_the_main_coroutine_is_raised_unchanged() -> None:
     async def main() -> None:
         raise LookupError("as it is")
 
@@ -99,7 +99,7 @@ def test_an_error_comes_out_as_it_is() -> None:
         run_loop(main())
 
 
-def test_no_other_loop_is_run() -> None:
+def test_program_never_calls_asyncio_run() -> None:
     """Otherwise a command's own loop would wait for ever again."""
     sources = (ROOT / "agent_cli").rglob("*.py")
 

@@ -12,7 +12,7 @@ import pytest
 from agent_cli.system.importing import load, without_collections
 
 
-def test_nothing_is_collected_while_a_module_loads_and_collecting_goes_on_afterwards(
+def test_garbage_collection_is_paused_only_while_a_module_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The module's objects are never scanned again; a second import has nothing to do."""
@@ -31,7 +31,7 @@ def test_nothing_is_collected_while_a_module_loads_and_collecting_goes_on_afterw
     assert gc.get_freeze_count() == 0
 
 
-def test_a_collector_that_was_off_stays_off() -> None:
+def test_garbage_collection_that_was_off_stays_off() -> None:
     """Two threads may import at once: the first one to begin switches it on again."""
     with without_collections():
         with without_collections():
@@ -41,7 +41,7 @@ def test_a_collector_that_was_off_stays_off() -> None:
     assert gc.isenabled()
 
 
-def test_threads_load_one_module_after_the_other(
+def test_threads_load_modules_one_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With two threads in one package, Python sometimes raises a KeyError or a deadlock error."""

@@ -87,7 +87,7 @@ def output_of(launcher: Launcher, order: Order) -> tuple[str, KeeperLink]:
         return output.read().decode(), link
 
 
-def test_a_command_has_its_output_its_place_and_its_exit_code(
+def test_launched_command_has_its_output_directory_session_and_exit_code(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     output, link = output_of(
@@ -101,7 +101,7 @@ def test_a_command_has_its_output_its_place_and_its_exit_code(
     assert link.end(LIMIT_S)
 
 
-def test_the_files_moved_aside_are_told_once_no_process_is_left(
+def test_moved_files_are_reported_once_no_process_of_the_command_is_left(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     """Another process in the command's group may still create some."""
@@ -122,7 +122,7 @@ def test_the_files_moved_aside_are_told_once_no_process_is_left(
 @pytest.mark.parametrize(
     ("script", "status"), [("kill -TERM $$", 143), ("kill -9 0", 137), ("exit 200", 200)]
 )
-def test_a_signal_counts_as_in_a_shell(
+def test_death_by_signal_is_reported_as_in_a_shell(
     launcher: Launcher, tmp_path: Path, script: str, status: int
 ) -> None:
     _, link = output_of(launcher, bash(script, tmp_path))
@@ -131,7 +131,7 @@ def test_a_signal_counts_as_in_a_shell(
     link.end(LIMIT_S)
 
 
-def test_what_cannot_be_started_is_told(launcher: Launcher, tmp_path: Path) -> None:
+def test_command_that_cannot_start_is_reported(launcher: Launcher, tmp_path: Path) -> None:
     _, link = output_of(launcher, Order(arguments=["/nowhere"], cwd="/", environment={}))
     assert "No such file" in str(heard(link, "failed")["failed"])
     link.end(LIMIT_S)
@@ -142,7 +142,9 @@ def test_what_cannot_be_started_is_told(launcher: Launcher, tmp_path: Path) -> N
         launcher.launch(bash("a\0b", tmp_path))
 
 
-def test_files_are_opened_under_their_numbers(launcher: Launcher, tmp_path: Path) -> None:
+def test_files_are_opened_under_the_given_descriptor_numbers(
+    launcher: Launcher, tmp_path: Path
+) -> None:
     """Even if the numbers are those of descriptors in transit."""
     files: list[tuple[int, str]] = []
     for number in (4, 5, 6, 7, 8, 9):
@@ -164,7 +166,7 @@ def test_no_descriptor_of_ours_reaches_a_command(launcher: Launcher, tmp_path: P
 
 
 @pytest.mark.parametrize("victim", ["session", "launcher", "keeper", "session and launcher"])
-def test_the_death_of_any_member_ends_the_whole_family(tmp_path: Path, victim: str) -> None:
+def test_kill_of_session_launcher_or_keeper_ends_every_process(tmp_path: Path, victim: str) -> None:
     """S1-42, threat 15: with SIGKILL, after which no process can clean up itself."""
     with subprocess.Popen(
         [sys.executable, "-c", SESSION, FAMILY], cwd=tmp_path, stdout=subprocess.PIPE, text=True
@@ -210,7 +212,7 @@ def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path, victi
     assert output == "again\n"
 
 
-def test_what_appears_where_nothing_may_be_is_moved_away(
+def test_forbidden_path_created_by_a_command_is_moved_away(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     """Threat 10: soon while a command runs, and at its end in any case."""
@@ -237,7 +239,7 @@ def test_what_appears_where_nothing_may_be_is_moved_away(
     assert not deep.exists()
 
 
-def test_the_guard_outlives_the_session(tmp_path: Path) -> None:
+def test_guard_of_forbidden_paths_outlives_the_session(tmp_path: Path) -> None:
     """After a SIGKILL no other process can revert the change."""
     guarded = tmp_path / ".mcp.json"
     script = SESSION.replace(
@@ -269,7 +271,7 @@ def test_the_output_ends_with_the_command(
 
 
 @pytest.mark.slow
-def test_no_start_hangs(launcher: Launcher) -> None:
+def test_repeated_launches_never_hang(launcher: Launcher) -> None:
     """S1-42: a lost wake-up would be rare, so there are many starts."""
     for _ in range(5_000):
         _, link = output_of(launcher, Order(arguments=["/bin/true"], cwd="/", environment={}))
@@ -277,7 +279,7 @@ def test_no_start_hangs(launcher: Launcher) -> None:
         assert link.end(LIMIT_S)
 
 
-def test_what_a_command_is_allowed_to_leave_runs_on(launcher: Launcher, tmp_path: Path) -> None:
+def test_spared_background_process_of_a_command_runs_on(launcher: Launcher, tmp_path: Path) -> None:
     """Until it ends by itself; then, and when the launcher ends, the others run on."""
     left: list[int] = []
     for script in ("sleep 72.5 & echo $!", "setsid sleep 72.5 & echo $!"):
@@ -301,10 +303,10 @@ def test_what_a_command_is_allowed_to_leave_runs_on(launcher: Launcher, tmp_path
     wait_for(lambda: not is_alive(second))
 
 
-def test_what_a_command_left_ends_with_a_session_that_does_not_spare_it(
+def test_unspared_background_process_of_a_command_is_killed(
     launcher: Launcher, tmp_path: Path
 ) -> None:
-    """It was killed, or the user stopped the command."""
+    """The session was killed, or the user stopped the command."""
     link, reading = launcher.launch(bash("setsid sleep 72.5 & echo $! >pid", tmp_path, spares=True))
     os.close(reading)
     heard(link, "status")

@@ -66,7 +66,7 @@ async def test_an_agent_without_a_session_names_its_conversation(
     assert {session for _, session in sessions(caplog)} == {agent.conversation.id}
 
 
-def test_a_record_that_names_a_session_keeps_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_record_with_its_own_session_id_keeps_that_id(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     with for_session("outer"):

@@ -7,7 +7,9 @@ import pytest
 from agent_cli.system import paths
 
 
-def test_files_follow_xdg_as_it_is_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_file_paths_follow_the_current_xdg_variables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The environment is read at every call, so that a changed variable counts."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "c"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
@@ -23,7 +25,7 @@ def test_files_follow_xdg_as_it_is_now(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_private_directory_is_the_users_alone(tmp_path: Path) -> None:
+def test_private_directory_is_accessible_to_the_user_only(tmp_path: Path) -> None:
     """For every directory created; an existing one keeps its mode."""
     (tmp_path / "there").mkdir(mode=0o755)
 
@@ -42,7 +44,7 @@ def test_a_private_directory_is_the_users_alone(tmp_path: Path) -> None:
         ("/", "/src", "/src"),
     ],
 )
-def test_the_home_directory_is_shown_as_people_write_it(
+def test_home_directory_is_shown_as_a_tilde(
     home: str, path: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To save space in a row of 80 cells."""

@@ -19,7 +19,7 @@ def _own_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     use_shielded_path()
 
 
-def test_our_own_path_leads_into_no_repository(
+def test_our_own_path_excludes_folders_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 13: also from a folder below it; commands of the user keep the user's PATH."""

@@ -23,8 +23,8 @@ def test_secrets_are_recognised_by_their_shape(text: str, shown: str) -> None:
     assert Redactor().text(text) == shown
 
 
-def test_the_environments_secrets_are_known_by_value() -> None:
-    """Longest first: no tail of a longer secret stays behind."""
+def test_secrets_of_the_environment_are_masked_by_value() -> None:
+    """Longest first: no tail of a longer secret remains."""
     environment = {
         "MY_TOKEN": "abcdefgh",
         "OTHER_API_KEY": "abcdefgh-ijkl",
@@ -55,5 +55,5 @@ def test_a_commands_secret_arguments_are_masked() -> None:
         ("PATH", False),
     ],
 )
-def test_secret_names_are_told_by_their_words(name: str, is_secret: bool) -> None:
+def test_secret_variable_names_are_recognised_by_their_words(name: str, is_secret: bool) -> None:
     assert is_secret_name(name) is is_secret

@@ -18,7 +18,7 @@ from agent_cli.system.shapes import is_array, is_group, is_mapping, is_object, i
         (is_group, [BaseExceptionGroup("several", [OSError()])], [OSError(), None]),
     ],
 )
-def test_a_guard_accepts_its_containers_only(
+def test_type_guard_accepts_its_own_containers_only(
     guard: Callable[[object], bool], accepted: list[object], refused: list[object]
 ) -> None:
     assert all(map(guard, accepted))

@@ -74,7 +74,7 @@ def test_a_signal_during_a_run_stops_the_run(number: signal.Signals) -> None:
     assert (process.returncode, out) == (0, f"[{int(number)}]\n")
 
 
-def test_two_signals_at_once_are_one_request() -> None:
+def test_two_simultaneous_signals_do_not_kill_the_process() -> None:
     """Service managers send SIGTERM and SIGHUP together; the result must still be written."""
     with started(TAKEN.format(wanted=2)) as process:
         ready(process)
@@ -107,7 +107,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_a_signal_after_the_result_changes_nothing(number: signal.Signals) -> None:
+def test_signal_after_the_result_does_not_change_the_exit_code(number: signal.Signals) -> None:
     """The JSON said 0, so the process ends with 0, however long the rest takes."""
     script = """
 stop_signals.end_with(0)
@@ -121,7 +121,7 @@ time.sleep(300)
         assert process.wait(LIMIT_S) == 0
 
 
-def test_a_run_that_ignores_hang_ups_goes_on() -> None:
+def test_ignored_sighup_does_not_stop_the_run() -> None:
     """`nohup agent-cli -p …`: the run survives closing the terminal."""
     ignoring = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
     with started(TAKEN.format(wanted=1), prefix=ignoring) as process:

@@ -91,25 +91,25 @@ def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143)]
 )
-def test_the_exit_status_is_the_commands(script: str, status: int) -> None:
+def test_supervisor_exits_with_the_status_of_the_command(script: str, status: int) -> None:
     """A signal N becomes 128 + N, as shells report it."""
     assert run("sh", "-c", script).returncode == status
 
 
-def test_streams_pass_straight_through() -> None:
+def test_standard_streams_pass_through_the_supervisor() -> None:
     done = run("sh", "-c", "cat; echo aside >&2", text="hello")
 
     assert (done.stdout, done.stderr) == ("hello", "aside\n")
 
 
-def test_a_command_that_cannot_start_says_so() -> None:
+def test_supervisor_reports_a_command_that_cannot_start() -> None:
     done = run("/nowhere/at-all")
 
     assert done.returncode == 127
     assert done.stderr == "cannot start /nowhere/at-all: [Errno 2] No such file or directory\n"
 
 
-def test_a_broken_pipe_ends_the_command_as_usual() -> None:
+def test_sigpipe_ends_the_command_as_usual() -> None:
     """Python ignores SIGPIPE, and by default its children would inherit that."""
     done = run("sh", "-c", "kill -PIPE $$; echo survived")
 
@@ -136,7 +136,7 @@ def test_no_start_of_a_quick_command_hangs(starts: int) -> None:
         assert run("true").returncode == 0
 
 
-def test_a_request_to_end_is_passed_on() -> None:
+def test_sigterm_is_passed_on_to_the_command() -> None:
     command = supervised(
         ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"]
     )
@@ -149,7 +149,7 @@ def test_a_request_to_end_is_passed_on() -> None:
         assert process.wait(60) == 7
 
 
-def test_the_end_of_input_is_a_request_to_end_a_moment_later() -> None:
+def test_closed_stdin_terminates_the_command_a_second_later() -> None:
     """S1-42: servers end with their input; the program waits a second for one that does not."""
     command = supervised(
         ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"]
@@ -166,7 +166,7 @@ def test_the_end_of_input_is_a_request_to_end_a_moment_later() -> None:
         assert time.monotonic() - closed_at >= 1.0
 
 
-def test_a_command_that_ignores_the_request_is_killed_with_all_its_children(
+def test_command_that_ignores_sigterm_is_killed_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAMILY", FAMILY)
@@ -180,7 +180,7 @@ def test_a_command_that_ignores_the_request_is_killed_with_all_its_children(
         wait_until(lambda: not any(map(is_alive, read_pids(pids))))
 
 
-def test_what_a_finished_command_leaves_behind_is_killed(
+def test_processes_left_by_a_finished_command_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Background jobs of a command do not outlive it, in any group or session."""
@@ -196,7 +196,7 @@ def test_what_a_finished_command_leaves_behind_is_killed(
 
 
 @pytest.mark.parametrize("without_pidfd", ["", "1"])
-def test_nothing_survives_the_kill_of_the_parent(
+def test_no_process_survives_the_kill_of_the_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_pidfd: str
 ) -> None:
     """S1-42: a grandchild that ignores SIGTERM and one in another session go too, within 2 s."""
@@ -213,7 +213,7 @@ def test_nothing_survives_the_kill_of_the_parent(
 
 
 @pytest.mark.parametrize("is_inner", [False, True])
-def test_nothing_survives_the_kill_of_the_supervisor(
+def test_no_process_survives_the_kill_of_the_supervisor(
     is_inner: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of its two processes cleans up after the other; asyncio kills the outer one."""
@@ -229,7 +229,7 @@ def test_nothing_survives_the_kill_of_the_supervisor(
         assert process.wait(60) == (128 + signal.SIGKILL if is_inner else -signal.SIGKILL)
 
 
-def test_a_supervisor_that_is_already_an_orphan_starts_nothing() -> None:
+def test_orphaned_supervisor_starts_no_command() -> None:
     """The parent can die before the supervisor starts; then the command would never be stopped."""
     command = supervised(["echo", "started"])
     command[4] = "1"

@@ -20,7 +20,7 @@ def marks(tmp_path: Path) -> Path:
     return tmp_path / ".git" / "worktrees" / "agent-1"
 
 
-def test_a_released_mark_leaves_nothing_behind(marks: Path, tmp_path: Path) -> None:
+def test_released_worktree_mark_leaves_no_file(marks: Path, tmp_path: Path) -> None:
     worktree = worktree_folder(tmp_path, "agent-1")
     before = {*marks.iterdir()}
     made = add_worktree(tmp_path, worktree_folder(tmp_path, "agent-2"), "HEAD")
@@ -35,7 +35,7 @@ def test_a_released_mark_leaves_nothing_behind(marks: Path, tmp_path: Path) -> N
     assert take_left_worktrees(tmp_path) == []
 
 
-def test_a_repository_of_others_names_no_folder_elsewhere(marks: Path, tmp_path: Path) -> None:
+def test_forged_worktree_mark_names_no_folder_elsewhere(marks: Path, tmp_path: Path) -> None:
     """Nor does a link in place of a mark lead anywhere."""
     elsewhere = tmp_path / "precious"
     elsewhere.mkdir()
@@ -49,7 +49,7 @@ def test_a_repository_of_others_names_no_folder_elsewhere(marks: Path, tmp_path:
     assert not (elsewhere / "file").exists()
 
 
-def test_outside_a_repository_nothing_is_left(tmp_path: Path) -> None:
+def test_no_left_worktree_is_found_outside_a_repository(tmp_path: Path) -> None:
     assert take_left_worktrees(tmp_path) == []
     (tmp_path / ".git").write_text("gitdir: nowhere\n")
     assert take_left_worktrees(tmp_path) == []

@@ -42,7 +42,7 @@ def worktree(repository: Path, tmp_path: Path) -> Worktree:
     return add_worktree(repository, tmp_path / "trees" / "one", commit_of(repository, "main"))
 
 
-def test_an_untouched_worktree_says_so_and_goes_without_a_trace(
+def test_untouched_worktree_is_recognised_and_removed_completely(
     repository: Path, worktree: Worktree
 ) -> None:
     """Ignored files are no changes: a build creates them."""
@@ -55,7 +55,7 @@ def test_an_untouched_worktree_says_so_and_goes_without_a_trace(
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
-def test_the_patch_makes_the_same_files_elsewhere(
+def test_worktree_patch_recreates_the_same_files_elsewhere(
     repository: Path, worktree: Worktree, tmp_path: Path
 ) -> None:
     """It has edits, new files, binary data, deletions and commits; the index is unchanged."""
@@ -77,13 +77,13 @@ def test_the_patch_makes_the_same_files_elsewhere(
     assert not (other.path / ".gitignore").exists()
 
 
-def test_a_commit_without_changes_is_kept(worktree: Worktree) -> None:
+def test_worktree_with_an_empty_commit_counts_as_changed(worktree: Worktree) -> None:
     git(worktree.path, "commit", "--quiet", "--allow-empty", "-m", "a note")
 
     assert (is_untouched(worktree), changes_in(worktree)) == (False, b"")
 
 
-def test_a_worktree_that_git_cannot_tell_about_counts_as_changed(
+def test_worktree_that_git_cannot_read_counts_as_changed(
     repository: Path, worktree: Worktree
 ) -> None:
     (worktree.path / ".git").write_text("gitdir: nowhere\n")
@@ -93,7 +93,7 @@ def test_a_worktree_that_git_cannot_tell_about_counts_as_changed(
     assert not worktree.path.exists()
 
 
-def test_what_cannot_be_made_leaves_nothing(repository: Path, tmp_path: Path) -> None:
+def test_failed_worktree_creation_leaves_nothing(repository: Path, tmp_path: Path) -> None:
     path = tmp_path / "trees" / "one"
     (tmp_path / "plain").mkdir()
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_made_leaves_nothing(repository: Path, tmp_path: Path) ->
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
-def test_programs_that_the_repository_names_do_not_run(repository: Path, tmp_path: Path) -> None:
+def test_hooks_and_filters_of_the_repository_do_not_run(repository: Path, tmp_path: Path) -> None:
     """Threat: a hook, a filter or a monitor of an unpacked archive would run at the checkout."""
     mark = tmp_path / "ran"
     script = tmp_path / "evil"
@@ -136,7 +136,7 @@ def test_programs_that_the_repository_names_do_not_run(repository: Path, tmp_pat
     assert not mark.exists()
 
 
-def test_the_users_own_filters_run(repository: Path, tmp_path: Path) -> None:
+def test_git_filters_of_the_user_run(repository: Path, tmp_path: Path) -> None:
     """Large files use such a filter."""
     (repository / ".git" / "info" / "attributes").write_text("a.txt filter=up\n")
     git(repository, "config", "--global", "filter.up.smudge", "tr a-z A-Z")
@@ -146,7 +146,7 @@ def test_the_users_own_filters_run(repository: Path, tmp_path: Path) -> None:
     assert (worktree.path / "a.txt").read_text() == "ONE\n"
 
 
-def test_variables_of_a_hook_do_not_lead_elsewhere(
+def test_git_dir_variable_does_not_redirect_git(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other.git"))
@@ -154,7 +154,9 @@ def test_variables_of_a_hook_do_not_lead_elsewhere(
     assert repository_of(repository) == repository
 
 
-def test_a_folder_that_is_there_already_is_never_touched(repository: Path, tmp_path: Path) -> None:
+def test_existing_folder_is_never_touched_by_a_new_worktree(
+    repository: Path, tmp_path: Path
+) -> None:
     """Cleaning up after a failure would remove files that existed before."""
     mine = tmp_path / "mine"
     mine.mkdir()
