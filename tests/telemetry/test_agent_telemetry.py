@@ -45,7 +45,7 @@ def counted(recording: Recording) -> dict[str, float]:
     return {labels["agent_cli.permission.decision"]: number for labels, number in points}
 
 
-async def test_a_prompt_that_waits_for_a_person_is_one_span() -> None:
+async def test_prompt_that_waits_for_approvals_is_one_span() -> None:
     """The waiting time is the user's, and the answer belongs to the prompt that asked."""
     recording = Recording()
     agent = recording.agent(
@@ -69,7 +69,7 @@ async def test_a_prompt_that_waits_for_a_person_is_one_span() -> None:
     assert counted(recording) == {"ask": 2, "approved": 1, "rejected": 1}
 
 
-async def test_a_span_that_still_waits_is_closed_with_the_session() -> None:
+async def test_span_of_a_waiting_prompt_is_closed_with_the_session() -> None:
     """A user who leaves without an answer leaves no gap in the trace."""
     recording = Recording()
     telemetry = recording.telemetry()
@@ -86,7 +86,7 @@ async def test_a_span_that_still_waits_is_closed_with_the_session() -> None:
     assert recording.attributes(RUN)["agent_cli.stop_reason"] == "waiting_for_approval"
 
 
-async def test_a_denied_call_is_counted_and_failed() -> None:
+async def test_denied_tool_call_is_counted_and_its_span_failed() -> None:
     recording = Recording()
     agent = recording.agent(
         calls(tool_use("look")),
@@ -101,7 +101,7 @@ async def test_a_denied_call_is_counted_and_failed() -> None:
     assert recording.attributes("execute_tool look")["error.type"] == "tool_error"
 
 
-async def test_a_failed_tool_says_that_it_failed_and_not_how() -> None:
+async def test_span_of_a_failed_tool_has_the_error_type_and_no_message() -> None:
     """The message may quote a file; only the kind of the error is sent."""
     recording = Recording()
     agent = recording.agent(
@@ -127,7 +127,7 @@ async def test_a_failed_tool_says_that_it_failed_and_not_how() -> None:
         (ModelError("canary"), "ModelError"),
     ],
 )
-async def test_a_model_call_that_fails_fails_its_run(error: ModelError, kind: str) -> None:
+async def test_failed_model_call_fails_the_span_of_its_run(error: ModelError, kind: str) -> None:
     recording = Recording()
     agent = recording.agent(error)
 
@@ -140,7 +140,7 @@ async def test_a_model_call_that_fails_fails_its_run(error: ModelError, kind: st
     assert labels["error.type"] == kind
 
 
-async def test_an_abort_is_no_failure() -> None:
+async def test_aborted_run_is_not_recorded_as_a_failure() -> None:
     """The user stopped it on purpose; an alert would be false."""
     recording, held = Recording(), Held()
     agent = recording.agent(calls(tool_use("wait")), tools=[tool("wait", held)])
@@ -157,7 +157,7 @@ async def test_an_abort_is_no_failure() -> None:
     assert sorted(recording.names) == [CHAT, "execute_tool wait", RUN]
 
 
-async def test_an_aborted_model_call_is_cancelled() -> None:
+async def test_aborted_model_call_is_recorded_as_cancelled() -> None:
     recording, gate = Recording(), Gate()
     agent = recording.agent([*stream_of(says("never"))[:1], gate])
 
@@ -171,7 +171,7 @@ async def test_an_aborted_model_call_is_cancelled() -> None:
     assert {span.status.status_code for span in recording.spans} == {StatusCode.UNSET}
 
 
-async def test_retries_are_part_of_their_call() -> None:
+async def test_retries_are_events_of_their_model_call_span() -> None:
     recording = Recording()
     again = Retrying(1, 3, 0.5, "canary")
     agent = recording.agent([again, *stream_of(says("hi"))])
@@ -184,7 +184,7 @@ async def test_retries_are_part_of_their_call() -> None:
     assert "canary" not in chat.to_json()
 
 
-async def test_calls_side_by_side_have_spans_of_their_own() -> None:
+async def test_parallel_tool_calls_have_their_own_spans() -> None:
     """A tool's spans are below its own call, however many run."""
     recording, seen = Recording(), dict[str, SpanContext]()
     gate = asyncio.Barrier(2)
@@ -212,7 +212,7 @@ async def test_calls_side_by_side_have_spans_of_their_own() -> None:
     assert seen["t1"] != seen["t2"]
 
 
-async def test_a_run_is_part_of_the_trace_of_the_code_that_starts_it() -> None:
+async def test_run_span_is_a_child_of_the_callers_span() -> None:
     """A library user's span has both prompts below it, and no context leaks."""
     recording = Recording()
     agent = recording.agent(says("one"), says("two"))
@@ -249,8 +249,8 @@ async def test_usage_and_cost_are_counted() -> None:
     assert [number for _, number in recording.points("agent_cli.cost.usd")] == [5.0]
 
 
-async def test_a_name_that_a_model_made_up_can_be_sent() -> None:
-    """Half a character, or a megabyte: one such span would cost its whole batch."""
+async def test_tool_name_made_up_by_the_model_becomes_a_sendable_span_name() -> None:
+    """A lone surrogate, or a megabyte: one such span would lose its whole batch."""
     recording = Recording()
     name = "x\ud800" + "y" * 10_000
     agent = recording.agent(calls(tool_use(name)), says("oh"))
@@ -261,7 +261,7 @@ async def test_a_name_that_a_model_made_up_can_be_sent() -> None:
     assert len(span.name.encode()) < 300
 
 
-async def test_a_call_outside_of_runs_is_recorded() -> None:
+async def test_model_call_outside_a_run_is_recorded() -> None:
     """`/compact` calls the model between two prompts."""
     recording = Recording()
     stream = recording.telemetry().stream(ScriptedModel(says("summary")))
@@ -274,7 +274,7 @@ async def test_a_call_outside_of_runs_is_recorded() -> None:
     assert recording.attributes(CHAT)["gen_ai.response.finish_reasons"] == ("end_turn",)
 
 
-async def test_a_policy_without_verdicts_stays_as_it_is() -> None:
+async def test_no_decision_is_counted_without_a_permission_policy() -> None:
     recording = Recording()
     agent = recording.agent(
         calls(tool_use("look")), says("done"), tools=[tool("look", returns("a tree"))]
@@ -285,7 +285,7 @@ async def test_a_policy_without_verdicts_stays_as_it_is() -> None:
     assert counted(recording) == {}
 
 
-async def test_an_allowed_call_is_counted_once() -> None:
+async def test_allowed_tool_call_is_counted_once() -> None:
     recording = Recording()
     agent = recording.agent(
         calls(tool_use("look")),
@@ -299,7 +299,7 @@ async def test_an_allowed_call_is_counted_once() -> None:
     assert counted(recording) == {"allow": 1}
 
 
-def test_an_agent_may_be_followed_no_longer() -> None:
+def test_agent_is_no_longer_recorded_after_unfollowing() -> None:
     recording = Recording()
     agent = Agent(LoopConfig(model=MODEL, stream_fn=ScriptedModel(says("hi"))))
 

@@ -27,7 +27,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def test_messages_have_the_shape_of_the_conventions() -> None:
+def test_messages_have_the_shape_of_the_opentelemetry_conventions() -> None:
     """Images are named but not sent: they would be larger than everything else."""
     call: Block = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
     thought: Block = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -97,7 +97,7 @@ def test_any_value_becomes_json_that_can_be_sent(value: Any) -> None:
     assert len(written) <= LIMIT
 
 
-def test_a_value_that_is_too_long_or_too_deep_says_so() -> None:
+def test_overlong_or_too_deep_value_is_marked_as_omitted() -> None:
     deep: list[Any] = []
     for _ in range(5_000):
         deep = [deep]

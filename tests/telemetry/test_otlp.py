@@ -40,7 +40,7 @@ def refused_by(export: OtlpExport) -> bool:
     return any(link.is_down for link in export.links)
 
 
-async def test_what_is_queued_is_sent_at_the_end() -> None:
+async def test_queued_spans_and_metrics_are_sent_on_close() -> None:
     """More than one batch, with the configured headers."""
     with receiving() as receiver:
         export = export_to(receiver.port, OTEL_EXPORTER_OTLP_HEADERS="x-key=k")
@@ -52,7 +52,7 @@ async def test_what_is_queued_is_sent_at_the_end() -> None:
     assert {headers["x-key"] for headers in receiver.headers} == {"k"}
 
 
-async def test_standard_variables_name_the_sender(
+async def test_resource_attributes_come_from_the_standard_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=tools,service.name=theirs")
@@ -66,7 +66,7 @@ async def test_standard_variables_name_the_sender(
     assert receiver.resources[0]["service.version"]
 
 
-async def test_the_end_does_not_wait_for_a_closed_collector() -> None:
+async def test_close_does_not_wait_for_an_unreachable_collector() -> None:
     """A refused connection is tried once, not until the limit."""
     with closed_port() as port:
         export = export_to(port)
@@ -75,7 +75,7 @@ async def test_the_end_does_not_wait_for_a_closed_collector() -> None:
             await export.aclose(NEVER_S)
 
 
-async def test_a_collector_that_went_away_during_the_run_is_not_waited_for() -> None:
+async def test_close_does_not_wait_for_a_collector_lost_during_the_run() -> None:
     """The SDK may be waiting for its next attempt at that moment."""
     with closed_port() as port:
         export = export_to(port)
@@ -85,7 +85,7 @@ async def test_a_collector_that_went_away_during_the_run_is_not_waited_for() -> 
             await export.aclose(NEVER_S)
 
 
-async def test_a_collector_that_never_answers_is_left_at_the_limit() -> None:
+async def test_close_stops_waiting_for_a_silent_collector_at_the_limit() -> None:
     with receiving(silent=True) as receiver:
         export = export_to(receiver.port)
         record(export)
@@ -94,7 +94,7 @@ async def test_a_collector_that_never_answers_is_left_at_the_limit() -> None:
         assert not receiver.released.is_set()
 
 
-async def test_a_signal_that_is_not_wanted_starts_no_thread() -> None:
+async def test_disabled_telemetry_signal_starts_no_thread() -> None:
     before = {*threading.enumerate()}
     export = export_to(1, OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none")
     record(export)

@@ -40,7 +40,7 @@ def answer(request: ReceivedRequest) -> Reply:
     return reply("Done.")
 
 
-def test_a_run_with_tools_and_an_agent_is_one_tree() -> None:
+def test_spans_of_a_run_with_tools_and_an_agent_form_one_tree() -> None:
     """Each span is below its cause; commands are part of the trace of their call."""
     with receiving() as receiver, serve_in_thread(answer=answer) as api:
         run = agent_cli("-p", "go", *YOLO, api=api, TRACEPARENT=PARENT, **receiver.variables)
@@ -168,7 +168,7 @@ def sent_with(*, content: str) -> tuple[Receiver, str]:
     return receiver, b"".join(receiver.bodies).decode(errors="replace")
 
 
-def test_nothing_that_was_said_is_sent_by_itself() -> None:
+def test_message_content_is_not_sent_by_default() -> None:
     """Neither prompt nor reply, neither arguments nor results."""
     receiver, sent = sent_with(content="false")
 
@@ -178,7 +178,7 @@ def test_nothing_that_was_said_is_sent_by_itself() -> None:
     assert str(Path.cwd()) not in sent
 
 
-def test_content_that_was_asked_for_is_sent_without_secrets() -> None:
+def test_message_content_is_sent_with_secrets_masked_if_enabled() -> None:
     """The same masking as in the log."""
     receiver, sent = sent_with(content="true")
 
@@ -194,7 +194,7 @@ def test_content_that_was_asked_for_is_sent_without_secrets() -> None:
     assert roles == ["user", "assistant", "tool"]
 
 
-def test_a_project_neither_turns_it_on_nor_chooses_the_address() -> None:
+def test_project_can_neither_enable_telemetry_nor_set_its_endpoint() -> None:
     """Trusted or not: a repository must not learn about runs."""
     with receiving() as theirs, receiving() as mine, serve_in_thread(*[reply("ok")] * 2) as api:
         Path(".env").write_text(
@@ -224,8 +224,8 @@ def test_a_project_neither_turns_it_on_nor_chooses_the_address() -> None:
     assert "gen_ai.input.messages" not in mine.spans[0].attributes
 
 
-def test_a_collector_that_does_not_answer_changes_nothing_for_the_run() -> None:
-    """Its end is waited for `telemetry.flush_timeout_s`, without a message on the terminal."""
+def test_silent_collector_does_not_affect_the_run() -> None:
+    """The program waits for `telemetry.flush_timeout_s` at its end, and prints nothing about it."""
     with receiving(silent=True) as receiver, serve_in_thread(reply("ok")) as api:
         variables = {**receiver.variables, "AGENT_CLI_TELEMETRY__FLUSH_TIMEOUT_S": "0.1"}
         run = agent_cli("-p", "go", api=api, **variables)
@@ -245,7 +245,7 @@ def test_a_collector_that_does_not_answer_changes_nothing_for_the_run() -> None:
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere", ""),
     ],
 )
-def test_a_variable_that_turns_it_off_or_is_wrong_breaks_no_run(
+def test_disabling_or_invalid_telemetry_variable_breaks_no_run(
     variable: str, value: str, told: str
 ) -> None:
     """One line says so, without the SDK's traceback."""
@@ -259,7 +259,7 @@ def test_a_variable_that_turns_it_off_or_is_wrong_breaks_no_run(
         assert receiver.paths == []
 
 
-def test_off_it_imports_nothing() -> None:
+def test_disabled_telemetry_imports_nothing() -> None:
     """Neither ours nor OpenTelemetry's, from the start of a run to its end."""
     script = """
 import sys
@@ -290,10 +290,10 @@ finally:
     assert (said, found) == ("ok", [])
 
 
-async def test_doctor_names_the_collector_and_whether_it_listens(
+async def test_doctor_says_whether_the_collector_can_be_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If it is off, there is no line; a password in the address is not shown."""
+    """Without telemetry there is no line; a password in the address is not shown."""
     off = await checks_of_telemetry()
     with receiving() as receiver:
         for name, value in receiver.variables.items():
@@ -322,7 +322,7 @@ async def checks_of_telemetry() -> list[tuple[bool | None, str]]:
     return [(check.ok, check.text) for check in checks]
 
 
-def test_without_the_extra_a_run_goes_on_and_says_how_to_install_it(
+def test_missing_telemetry_extra_is_reported_with_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AGENT_CLI_TELEMETRY__ENABLED", "true")

@@ -32,13 +32,13 @@ def both(base: str) -> Target:
         ),
     ],
 )
-def test_the_standard_variables_win_over_the_setting(
+def test_otel_variables_override_the_endpoint_setting(
     setting: str, variables: dict[str, str], expected: Target
 ) -> None:
     assert target(setting, variables) == expected
 
 
-def test_headers_are_read_as_the_specification_says() -> None:
+def test_otlp_headers_are_parsed_as_specified() -> None:
     """Percent-encoded pairs; those of one signal replace the common ones."""
     found = target(
         MINE,
@@ -64,7 +64,7 @@ def test_headers_are_read_as_the_specification_says() -> None:
         (MINE, {HEADERS: "x=a%0d%0acanary"}, HEADERS),
     ],
 )
-def test_what_cannot_be_used_is_named_and_secrets_are_not_quoted(
+def test_invalid_telemetry_setting_is_named_without_quoting_secrets(
     setting: str, variables: dict[str, str], named: str
 ) -> None:
     with pytest.raises(SettingsError, match=named) as raised:
@@ -74,12 +74,12 @@ def test_what_cannot_be_used_is_named_and_secrets_are_not_quoted(
 
 
 @pytest.mark.parametrize(("said", "disabled"), [("true", True), ("TRUE", True), ("1", False)])
-def test_the_standard_switch_turns_everything_off(said: str, disabled: bool) -> None:
+def test_otel_sdk_disabled_turns_telemetry_off(said: str, disabled: bool) -> None:
     """The specification knows "true" only."""
     assert is_disabled({"OTEL_SDK_DISABLED": said}) is disabled
 
 
-def test_an_address_is_shown_without_its_password() -> None:
+def test_telemetry_endpoint_is_shown_without_its_password() -> None:
     signal = Signal("https://me:secret@[::1]:4318/v1/traces?key=secret", {"x": "secret"})
 
     assert signal.shown == "https://[::1]:4318/v1/traces"

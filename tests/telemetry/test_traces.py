@@ -53,7 +53,7 @@ def require_one_trace(receiver: Receiver) -> None:
     assert hooked == f"00-{TRACE}-{top.id}-01"
 
 
-async def test_a_trace_goes_through_a_client_of_ours_to_a_server_of_ours() -> None:
+async def test_trace_of_an_mcp_client_continues_through_mcp_serve() -> None:
     """`agent-cli mcp serve`: the client's request names the trace in `_meta`."""
     configure_raw_server()
     with receiving() as receiver:
@@ -75,7 +75,7 @@ async def test_a_trace_goes_through_a_client_of_ours_to_a_server_of_ours() -> No
     require_one_trace(receiver)
 
 
-async def test_a_trace_goes_through_an_editor_to_a_server() -> None:
+async def test_trace_of_an_editor_continues_to_an_mcp_server() -> None:
     """`agent-cli acp`: each prompt may name a trace in `_meta`, as the protocol reserves it."""
     configure_raw_server()
     with receiving() as receiver:
