@@ -250,7 +250,7 @@ def test_the_loop_stays_small() -> None:
     assert sum(parts.values()) <= 250, parts
 
 
-def test_nine_files_tell_a_newcomer_how_a_run_works() -> None:
+def test_nine_files_to_read_first_are_listed_in_the_readme_and_short() -> None:
     """The README lists them in reading order; together they stay readable in one sitting."""
     readme = (ROOT / "README.md").read_text()
     listed = readme[readme.index("read these nine files") :]
@@ -276,7 +276,7 @@ def lines_of_code(path: Path) -> int:
     )
 
 
-def test_tools_is_a_source_root_and_no_package() -> None:
+def test_tools_folder_is_a_source_root_and_not_a_package() -> None:
     """Started in a repository with its own `tools`, the program would run that code."""
     assert not (ROOT / "tools" / "__init__.py").exists()
 
@@ -331,7 +331,7 @@ def _prints_to_stdout(node: ast.AST) -> bool:
     )
 
 
-def test_everything_is_caught_in_few_places_only() -> None:
+def test_catch_all_handlers_are_only_in_listed_modules() -> None:
     """A catch-all hides bugs, unless it raises the error again."""
     found = [
         f"{module} line {node.lineno}"
@@ -406,7 +406,7 @@ def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> No
     assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_with_p_not_even_pythons_own_start_imports_from_the_working_directory(
+def test_python_with_option_p_imports_nothing_from_the_working_directory(
     tmp_path: Path,
 ) -> None:
     """Threat 12: `python -m` imports typing before our first line; -P prevents that."""
@@ -445,7 +445,7 @@ def test_every_exported_name_can_be_imported_and_says_what_it_is() -> None:
     assert [name for name, value in exported.items() if not _is_documented(name, value)] == []
 
 
-def test_what_type_checkers_see_is_what_is_exported() -> None:
+def test_exports_for_type_checkers_match_the_exported_names() -> None:
     """S3-26: the names are listed twice, for type checkers and for the interpreter."""
     package = importlib.import_module("agent_cli")
     tree = ast.parse((ROOT / "agent_cli" / "__init__.py").read_text())
@@ -469,7 +469,7 @@ def _is_documented(name: str, value: object) -> bool:
     return documentation != "" and not documentation.startswith(f"{name}(")
 
 
-def test_importing_the_package_loads_no_more_than_its_version() -> None:
+def test_importing_the_package_loads_only_its_version() -> None:
     """`--version` needs this much, and must not wait for the loop and pydantic."""
     loaded = subprocess.run(
         [sys.executable, "-c", "import agent_cli, sys; print(*sys.modules)"],

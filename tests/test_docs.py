@@ -59,7 +59,7 @@ def test_the_transcript_of_the_demo_is_what_the_demo_prints() -> None:
         assert comparable(terminal.text) == comparable(shown)
 
 
-def test_the_program_of_the_library_chapter_is_an_example() -> None:
+def test_program_on_the_library_page_is_one_of_the_examples() -> None:
     """So that both type checkers read it."""
     example = (ROOT / "examples" / "real_model.py").read_text()
 
@@ -67,7 +67,7 @@ def test_the_program_of_the_library_chapter_is_an_example() -> None:
     assert example.partition('"""\n\n')[2] == shown
 
 
-def test_every_command_of_the_prompt_is_named() -> None:
+def test_prompt_page_names_every_slash_command() -> None:
     """And none that does not exist."""
     table = page("prompt").partition("| at the prompt | |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`/([a-z-]+)", table))
@@ -75,7 +75,7 @@ def test_every_command_of_the_prompt_is_named() -> None:
     assert named == {command.name for command in COMMANDS}
 
 
-def test_the_example_of_the_library_runs(tmp_path: Path) -> None:
+def test_program_on_the_library_page_runs(tmp_path: Path) -> None:
     """S0-71, S3-01: unchanged, with a test server in place of the real one."""
     program = page("library").partition("```python\n")[2].partition("```")[0]
     (tmp_path / "example.py").write_text(program, encoding="utf-8")
@@ -101,7 +101,7 @@ def command_lines(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
-def test_each_command_a_page_shows_is_one(path: Path) -> None:
+def test_each_command_shown_in_the_docs_is_valid(path: Path) -> None:
     """It is parsed as written, and read-only commands are run."""
     for words in command_lines(path.read_text(encoding="utf-8")):
         parse_arguments(words)
@@ -109,14 +109,14 @@ def test_each_command_a_page_shows_is_one(path: Path) -> None:
             assert agent_cli(*words).code == 0, words
 
 
-def test_the_commands_of_the_pages_are_found() -> None:
+def test_commands_shown_in_the_docs_are_found() -> None:
     found = [line for path in PAGES for line in command_lines(path.read_text(encoding="utf-8"))]
 
     assert ["-p", "review this", "--output-format", "json"] in found
     assert len([line for line in found if " ".join(line).startswith(LOOKING)]) >= 5
 
 
-def test_each_page_is_named_once_in_the_index_and_each_link_leads_somewhere() -> None:
+def test_docs_index_names_each_page_once_and_no_link_is_broken() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
     named = [link for link, _ in LINK.findall(index)]
@@ -137,6 +137,6 @@ def anchor_of(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-def test_the_readme_is_one_screen_and_links() -> None:
+def test_readme_stays_short() -> None:
     """Content of a page need not be repeated here."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120

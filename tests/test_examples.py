@@ -58,7 +58,7 @@ SAYS = {
 }
 
 
-def test_every_example_is_run() -> None:
+def test_every_example_has_an_expected_output() -> None:
     """`scripted` is a shared module; `real_model` needs a key."""
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SAYS, "scripted", "real_model"}
 
@@ -76,7 +76,7 @@ def test_examples_use_public_names_only(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAYS)
-def test_an_example_says_what_it_is_meant_to(name: str) -> None:
+def test_example_prints_its_expected_output(name: str) -> None:
     """S3-01, S3-20, S3-21, S3-24, S0-68, S0-71: the lines in this order, nothing on stderr."""
     run = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py")],

@@ -41,7 +41,7 @@ def script(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_a_program_gets_what_it_was_started_with_and_nothing_else(
+def test_started_program_gets_only_the_given_arguments_and_environment(
     script: str, tmp_path: Path, fresh: bool
 ) -> None:
     """A fork and a new interpreter report the same about themselves."""
@@ -66,7 +66,7 @@ def keep() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def test_two_forks_are_not_alike(script: str) -> None:
+def test_two_forks_draw_different_random_numbers(script: str) -> None:
     """Random values differ, although both come from one process."""
     drawn: set[float] = set()
     for _ in range(2):
@@ -79,14 +79,14 @@ def test_two_forks_are_not_alike(script: str) -> None:
 @pytest.mark.parametrize(
     ("how", "said"), [("fail", "so it ends\n"), ("break", "ValueError: a bug\n")]
 )
-def test_a_failure_ends_as_it_does_in_an_interpreter(script: str, how: str, said: str) -> None:
+def test_failure_in_a_fork_ends_as_in_an_interpreter(script: str, how: str, said: str) -> None:
     with start(script, how, environment=os.environ) as program:
         _, stderr = program.communicate()
 
     assert (program.wait(), stderr.endswith(said)) == (1, True)
 
 
-def test_a_signal_is_the_exit_code(script: str) -> None:
+def test_fork_killed_by_a_signal_reports_that_signal(script: str) -> None:
     with start(script, "wait", environment=os.environ) as program:
         program.stdin.close()
         program.stdout.readline()
@@ -95,7 +95,7 @@ def test_a_signal_is_the_exit_code(script: str) -> None:
         assert program.wait() == -signal.SIGTERM
 
 
-def test_a_terminal_is_its_own(script: str) -> None:
+def test_forked_program_has_its_own_controlling_terminal(script: str) -> None:
     """Ctrl-C comes from the terminal, so it must be the controlling one."""
     with Terminal(script, "wait") as terminal:
         terminal.until("terminals: [True, True, True]")

@@ -1,4 +1,4 @@
-"""Files beside the program that other programs read."""
+"""Files shipped with the program that other programs read."""
 
 import json
 import tomllib

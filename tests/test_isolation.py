@@ -28,7 +28,7 @@ def run_pytest(directory: Path, source: str, *options: str) -> str:
     return f"{run.stdout}exit code {run.returncode}"
 
 
-def test_a_test_sees_a_new_machine(tmp_path: Path) -> None:
+def test_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> None:
     """A key, a proxy or a home of the developer must not change a result."""
     printed = run_pytest(
         tmp_path,
@@ -44,7 +44,7 @@ def test_a_test_sees_a_new_machine(tmp_path: Path) -> None:
     assert "1 passed" in printed, printed
 
 
-def test_reaching_the_internet_fails_a_test_that_hides_it(tmp_path: Path) -> None:
+def test_hidden_internet_access_fails_the_test(tmp_path: Path) -> None:
     """The program turns a refused connection into a message, so raising is not enough."""
     printed = run_pytest(
         tmp_path,

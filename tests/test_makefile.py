@@ -45,7 +45,7 @@ def script(path: Path, body: str) -> Path:
     return path
 
 
-def test_a_python_that_is_too_old_is_refused_by_name(clone: Path) -> None:
+def test_too_old_python_is_refused_with_its_version(clone: Path) -> None:
     """The message names the version found and the command to type instead."""
     old = script(clone / "old", '[ "$1" = --version ] && echo Python 3.9.2 || exit 1')
 
@@ -56,7 +56,7 @@ def test_a_python_that_is_too_old_is_refused_by_name(clone: Path) -> None:
     assert not (clone / ".venv").exists()
 
 
-def test_an_environment_that_could_not_be_made_leaves_nothing(clone: Path) -> None:
+def test_failed_virtual_environment_is_removed(clone: Path) -> None:
     """A partial environment would be taken for a complete one the next time."""
     body = 'case "$1$2" in -mvenv) mkdir -p .venv/bin; touch .venv/bin/python; exit 1;; esac'
     script(clone / "broken", body)
@@ -92,7 +92,7 @@ def test_set_up_happens_once_and_again_when_a_pin_changes(
     assert "installing" not in second.stdout
 
 
-def test_the_test_command_runs_every_check_and_stops_at_the_first_that_fails(clone: Path) -> None:
+def test_make_test_runs_every_check_and_stops_at_the_first_failure(clone: Path) -> None:
     """A failed check must not scroll away above a passed one."""
     script(clone / ".venv/bin/python", "exit 0")
     for tool in ("ruff", "mypy", "pyright"):
@@ -117,7 +117,7 @@ def test_the_test_command_runs_every_check_and_stops_at_the_first_that_fails(clo
     assert "==> pytest" not in red.stdout
 
 
-def test_what_runs_beside_the_other_checks_can_fail_too(clone: Path) -> None:
+def test_failure_of_the_parallel_check_fails_make_test(clone: Path) -> None:
     """Its messages come last, where they are seen."""
     script(clone / ".venv/bin/python", "exit 0")
     for tool in ("ruff", "mypy", "lint-imports"):

@@ -26,8 +26,8 @@ def shorter(text: str, *, mark: bool = True) -> str:
 '''
 
 
-def test_small_changes_are_made_to_what_runs() -> None:
-    """And not to text that is only read: docstrings, annotations, types, assertions, log lines."""
+def test_mutants_change_only_code_that_runs() -> None:
+    """Docstrings, annotations, types, assertions and log lines stay as they were."""
     path = Path("module.py")
     path.write_text(MODULE)
 
@@ -46,8 +46,8 @@ def test_small_changes_are_made_to_what_runs() -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(-1, 0), (0, 1)])
-def test_the_tests_of_the_room_run_on_the_change(number: int, code: int) -> None:
-    """Without a change they pass, and the file stays unchanged."""
+def test_tests_of_the_package_run_on_the_mutant(number: int, code: int) -> None:
+    """Without a mutation they pass; the file itself is never changed."""
     room = Path("agent_cli/room")
     room.mkdir(parents=True)
     for package in (room, room.parent):

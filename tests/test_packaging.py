@@ -58,7 +58,7 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_wheel_holds_two_packages_and_nothing_beside_them(wheel: Path) -> None:
+def test_wheel_holds_exactly_two_packages(wheel: Path) -> None:
     """A top-level `tools` or `tests` would overwrite other people's packages."""
     with zipfile.ZipFile(wheel) as archive:
         names = {name.partition("/")[0] for name in archive.namelist()}
@@ -83,7 +83,7 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     assert {"agent_cli/py.typed", "agent_cli_tools/py.typed"} <= expected
 
 
-def test_the_installed_program_prints_the_example_of_the_settings(installed: Path) -> None:
+def test_installed_program_prints_the_example_settings(installed: Path) -> None:
     """Users may have no clone."""
     shown = run(installed, "config", "example")
 

@@ -26,7 +26,7 @@ def words(picture: str) -> str:
     return VARIES.sub("n", " ".join(run.text or "" for run in texts(picture)))
 
 
-def test_a_run_of_cells_has_its_colour_and_its_place() -> None:
+def test_svg_text_has_the_style_and_position_of_its_cells() -> None:
     """Faint is grey; a wide character takes two cells; SVG's special characters are escaped."""
     data = "\x1b[1ma <b>\x1b[0m \x1b[2mdim\x1b[0m\r\n  日本 x\x1b[31m!\r\n".encode()
 
@@ -54,7 +54,7 @@ def test_the_readme_begins_with_a_picture_of_the_program() -> None:
 
 
 @pytest.mark.slow
-def test_the_pictures_are_those_of_the_program_as_it_is() -> None:
+def test_pictures_match_the_current_program() -> None:
     """`make pictures` redraws them; durations, prices and the sandbox are not compared."""
     for name, picture in pictures():
         assert words(picture) == words((IMAGES / name).read_text()), "run: make pictures"

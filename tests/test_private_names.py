@@ -29,7 +29,7 @@ OF_LIBRARIES = {
 OF_OURS_OR_PYTHON = {"_asdict", "_exit", "_fields", "_replace"}
 
 
-def test_no_other_private_name_of_a_library_is_used() -> None:
+def test_no_unlisted_private_name_of_a_library_is_used() -> None:
     """`self._x` aside, each use of a private attribute is justified here."""
     found: set[str] = set()
     for folder in ("agent_cli", "tools"):
@@ -88,7 +88,7 @@ def test_prompt_toolkits_renderer_remembers_where_it_drew() -> None:
     assert callable(application._redraw)
 
 
-def test_prompt_toolkits_buffer_keeps_what_was_typed_into_each_line_of_the_history() -> None:
+def test_prompt_toolkits_buffer_keeps_typed_text_per_history_line() -> None:
     buffer = Buffer()
     buffer.text = "typed"
 

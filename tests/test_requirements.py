@@ -9,7 +9,7 @@ from tests.requirements import coverage, requirements
 ROOT = Path(__file__).parents[1]
 
 
-def test_each_requirement_is_named_by_a_test_or_says_why_not() -> None:
+def test_each_requirement_is_named_by_a_test_or_has_a_reason() -> None:
     tests = coverage()
 
     open_rows = [row.id for row in requirements() if row.id not in tests and not row.reason]
@@ -17,15 +17,15 @@ def test_each_requirement_is_named_by_a_test_or_says_why_not() -> None:
     assert open_rows == []
 
 
-def test_each_id_a_test_names_is_on_the_page_once() -> None:
-    """So that outsiders can look it up."""
+def test_each_requirement_id_in_a_test_is_on_the_page_once() -> None:
+    """So that outsiders can look up each ID."""
     ids = [row.id for row in requirements()]
 
     assert sorted({*coverage()} - {*ids}) == []
     assert len(ids) == len({*ids})
 
 
-def test_the_table_names_the_tests_of_a_row() -> None:
+def test_requirements_table_names_the_tests_of_a_requirement() -> None:
     command = [sys.executable, "-m", "tests.requirements", "S1-19"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
 

@@ -50,7 +50,7 @@ _INTERNAL = (
 
 
 def test_each_threat_has_a_test() -> None:
-    """A missing test is not found otherwise."""
+    """Nothing else would notice a missing test."""
     texts = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
     named = {
         int(number)
@@ -63,7 +63,7 @@ def test_each_threat_has_a_test() -> None:
 
 
 @pytest.mark.parametrize("address", _INTERNAL)
-async def test_no_tool_but_the_shell_opens_an_address(
+async def test_no_built_in_tool_but_bash_opens_a_network_connection(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threats 16 and 18: nothing is fetched, so nothing is unpacked; the shell is in a sandbox."""
@@ -86,7 +86,7 @@ async def test_no_tool_but_the_shell_opens_an_address(
 
 
 @pytest.mark.parametrize("status", [302, 307, 308])
-async def test_a_server_cannot_send_us_to_another_address(status: int) -> None:
+async def test_redirect_of_an_mcp_server_is_not_followed(status: int) -> None:
     """Threat 18: addresses reachable only from this machine are not requested for a server."""
     visitors: list[bytes] = []
 
@@ -113,7 +113,7 @@ async def test_a_server_cannot_send_us_to_another_address(status: int) -> None:
     assert visitors == []
 
 
-def test_the_page_of_threats_says_of_each_which_test_holds_it() -> None:
+def test_threats_page_names_an_existing_test_for_each_threat() -> None:
     """A promise without a test is a wish; renaming a test must not orphan its promise."""
     page = (Path(__file__).parents[1] / "docs/threats.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (.+?) \| .+? \| (.+) \|$", page, re.MULTILINE)
