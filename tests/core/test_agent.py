@@ -79,7 +79,7 @@ def ending_of(events: list[Event]) -> tuple[str, str | None]:
 
 
 def test_new_agent_has_the_documented_default_state() -> None:
-    """S0-31, S3-14: every field of the state."""
+    """S0-31, S3-14: compare every field of the state."""
     agent = Agent()
 
     assert agent.state == AgentState(
@@ -194,7 +194,7 @@ async def test_loop_config_copies_the_callers_lists_and_dicts() -> None:
 
 
 async def test_changing_exposed_state_or_events_does_not_change_the_record() -> None:
-    """S0-56: neither the state's lists, nor their items, nor an event's arguments."""
+    """S0-56: change the state's lists, their items, and the fields of events."""
     asks = calls(tool_use("look", {"at": ["x"]}), text="I look.")
     agent, model, _ = scripted_agent(asks, says("ok"), says("ok"), tools=[LOOK])
     given = UserMessage((text_block("go"),))
@@ -313,7 +313,7 @@ async def test_partial_message_in_the_state_grows_while_the_reply_streams() -> N
 
 
 async def test_run_error_stays_in_the_state_until_the_next_prompt() -> None:
-    """S0-35, S0-42, S0-65: and queued messages stay queued."""
+    """S0-35, S0-42, S0-65: messages queued before the error stay queued."""
     agent, _, _ = scripted_agent(ModelError("gone"), says("ok"))
     queued = [UserMessage.of("steered"), UserMessage.of("followed up")]
     agent.steer(queued[0])
@@ -328,7 +328,7 @@ async def test_run_error_stays_in_the_state_until_the_next_prompt() -> None:
 
 
 async def test_a_reset_clears_the_error() -> None:
-    """S0-35, S0-65: as a new prompt does."""
+    """S0-35, S0-65: a reset clears the error as a new prompt does."""
     agent, _, _ = scripted_agent(ModelError("gone"))
     await agent.prompt("go")
 
@@ -373,7 +373,7 @@ async def test_prompt_records_which_model_was_asked() -> None:
 
 
 async def test_model_of_a_prompt_applies_to_all_its_calls_and_to_no_other_prompt() -> None:
-    """S2-01, S2-54: also after an approval; the next prompt uses the agent's own model."""
+    """S2-01, S2-54: an approval does not end its effect; the next prompt uses the agent's model."""
     high = Model("high-model", api="scripted")
     danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     agent, model, _ = scripted_agent(
@@ -408,7 +408,7 @@ async def test_model_set_during_a_run_overrides_the_model_of_the_prompt() -> Non
 
 
 async def test_adopted_prompt_continues_with_its_original_model() -> None:
-    """S2-31, S2-54: for a decision after a restart; the next prompt uses the agent's own model."""
+    """S2-31, S2-54: a decision after a restart uses it; the next prompt uses the agent's model."""
     danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
     first, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
     await first.prompt("go", model=(own := Model("own-model", api="scripted")))
@@ -431,7 +431,7 @@ async def test_agent_without_a_model_accepts_a_prompt_that_names_one() -> None:
 
 
 async def test_user_message_stays_in_the_history_when_the_model_call_fails() -> None:
-    """S1-03: it is recorded before anything else happens, and a retry is a valid request."""
+    """S1-03: the message is recorded before anything else, and a retry is a valid request."""
     agent, model, _ = scripted_agent(ModelError("gone"), says("ok"))
 
     await agent.prompt("go")
@@ -501,7 +501,7 @@ async def test_steering_during_the_first_tool_skips_the_remaining_calls() -> Non
 
 
 async def test_steering_skips_parallel_calls_that_have_not_started() -> None:
-    """C3, S0-22: such as calls that wait for a free slot."""
+    """C3, S0-22: calls that wait for a free slot have not started."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in (1, 2, 3)))
     agent, model, events = scripted_agent(
@@ -521,7 +521,7 @@ async def test_steering_skips_parallel_calls_that_have_not_started() -> None:
 
 @pytest.mark.parametrize("from_thread", [False, True])
 async def test_steering_with_cancel_running_cancels_running_calls(from_thread: bool) -> None:
-    """C3, S0-59: also from another thread, while every call waits."""
+    """C3, S0-59: the message may come from another thread, while every call waits."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
     options = LoopConfig(steering="cancel_running")
@@ -621,7 +621,7 @@ async def test_steering_during_the_final_answer_adds_a_turn() -> None:
 async def test_queue_delivers_messages_in_order_all_at_once_or_one_per_turn(
     queue: str, mode: Mode, turns: int
 ) -> None:
-    """S0-36, S0-57, S3-11: depending on its mode."""
+    """S0-36, S0-57, S3-11: the mode of the queue decides."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(1, 6)))
     agent, model, _ = scripted_agent(
@@ -648,7 +648,7 @@ async def test_queue_delivers_messages_in_order_all_at_once_or_one_per_turn(
 
 
 async def test_follow_up_is_delivered_when_the_agent_would_stop() -> None:
-    """S0-23, S0-50, S0-60: after the last tool turn, before agent_end."""
+    """S0-23, S0-50, S0-60: it is delivered after the last tool turn, before agent_end."""
     agent, model, events = scripted_agent(
         calls(tool_use("look", {}, "t1")),
         calls(tool_use("look", {}, "t2")),
@@ -686,7 +686,7 @@ async def test_cleared_queues_return_their_messages_and_deliver_none() -> None:
 
 
 async def test_callers_message_source_may_return_none_or_an_empty_list() -> None:
-    """S0-22, S0-23: both mean no message; follow-ups are requested at the end only."""
+    """S0-22, S0-23: either means no message; follow-ups are requested at the end only."""
     polls: list[str] = []
 
     def steering() -> None:
@@ -750,7 +750,7 @@ async def test_continue_after_a_failed_call_adds_no_message() -> None:
 
 
 async def test_continue_resumes_from_tool_results() -> None:
-    """S0-63, S3-07: for example after the limit of rounds."""
+    """S0-63, S3-07: a run stopped by the limit of rounds ends with tool results."""
     agent, model, _ = scripted_agent(
         calls(tool_use("look")), says("ok"), tools=[LOOK], options=LoopConfig(max_rounds=1)
     )
@@ -763,7 +763,7 @@ async def test_continue_resumes_from_tool_results() -> None:
 
 
 async def test_continue_delivers_queued_messages_or_fails_without_any() -> None:
-    """S0-63, S3-07, C8: after an answer there is nothing else to continue; the error is typed."""
+    """S0-63, S3-07, C8: an answer alone cannot be continued; the error is typed."""
     agent, model, _ = scripted_agent(*[says(text) for text in ("ok", "steered", "then", "last")])
     with pytest.raises(NothingToContinue):
         await agent.continue_()
@@ -845,7 +845,7 @@ async def test_each_run_has_a_new_cancel_token_shared_by_model_and_tools() -> No
 
 
 async def test_an_abort_while_idle_does_nothing() -> None:
-    """S0-64: and does not spoil the next run."""
+    """S0-64: the next run is not affected."""
     agent, _, _ = scripted_agent(says("ok"))
 
     agent.abort()
@@ -854,7 +854,7 @@ async def test_an_abort_while_idle_does_nothing() -> None:
 
 
 async def test_wait_for_idle_returns_after_all_listeners_got_agent_end() -> None:
-    """S0-67, S3-17: and at once if the agent is idle."""
+    """S0-67, S3-17: it returns at once if the agent is idle."""
     gate = Gate()
     agent, _, events = scripted_agent([gate, *stream_of(says("ok"))])
     await asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)
@@ -891,7 +891,7 @@ async def test_reset_clears_messages_queues_and_error_but_keeps_the_setup() -> N
 
 
 async def test_unsubscribe_function_ends_only_its_own_subscription() -> None:
-    """S0-55, S3-18: for a listener that subscribed twice, however often the function is called."""
+    """S0-55, S3-18: a listener subscribes twice, and one function is called twice."""
     agent, _, _ = scripted_agent(says("one"), says("two"), says("three"))
     heard: list[str] = []
 
@@ -913,7 +913,7 @@ async def test_unsubscribe_function_ends_only_its_own_subscription() -> None:
 
 
 async def test_unsubscribing_a_listener_ends_its_latest_subscription() -> None:
-    """S0-55: for callers that did not keep the function; an unknown listener is no error."""
+    """S0-55: callers need not keep the function; an unknown listener is no error."""
     agent, _, _ = scripted_agent(says("one"), says("two"))
     heard: list[str] = []
 
@@ -1002,7 +1002,7 @@ async def test_two_listeners_receive_the_same_events() -> None:
 async def test_exception_in_a_listener_does_not_disturb_the_run(
     logged: list[dict[str, object]],
 ) -> None:
-    """S0-55: neither the run nor the listeners after it."""
+    """S0-55: the run and the other listeners continue."""
     model = ScriptedModel(says("ok"))
     agent = Agent(config(model))
 
@@ -1023,7 +1023,7 @@ async def test_exception_in_a_listener_does_not_disturb_the_run(
 
 
 async def test_settings_changed_during_a_tool_apply_to_the_next_request() -> None:
-    """S0-57, S3-16: and no earlier."""
+    """S0-57, S3-16: change the system prompt, the model, the thinking level and the tools."""
     other = Model("other-model", api="scripted")
     level: ThinkingLevel = "high"
     agent, model, _ = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK])
@@ -1158,7 +1158,7 @@ async def test_unexpected_exception_in_a_hook_is_raised_after_agent_end() -> Non
 
 
 async def test_agent_cli_error_from_a_hook_becomes_the_error_of_the_run() -> None:
-    """C22: it ends the run between two tools, and is not raised."""
+    """C22: the error ends the run between two tools, and is not raised."""
 
     def refuses() -> None:
         raise ConversationError("the queue is gone")

@@ -43,7 +43,7 @@ def test_partial_message_is_set_from_message_start_to_message_end() -> None:
 
 
 def test_call_is_pending_from_execution_start_to_execution_end() -> None:
-    """S0-34: by id; the end of a call that has ended, or never started, changes nothing."""
+    """S0-34: calls are told apart by id; the end of a call that is not pending changes nothing."""
     activity = Activity()
     for id in ("t1", "t2"):
         activity.track(events.ToolExecutionStart(id, "look", {}))

@@ -73,7 +73,7 @@ async def test_call_that_needs_approval_ends_the_run_before_it_executes() -> Non
 
 
 async def test_approval_runs_the_call_with_its_original_input() -> None:
-    """S2-32, S2-12, S2-51: in place, once; then the run continues."""
+    """S2-32, S2-12, S2-51: the call runs once, and the run continues from there."""
     danger, ran = asking()
     agent, model, events = scripted_agent(
         calls(tool_use("danger", {"a": 1})), says("done"), tools=[danger]
@@ -222,7 +222,7 @@ async def test_deny_rule_wins_over_an_edited_input() -> None:
 
 
 async def test_second_approval_of_a_call_does_nothing() -> None:
-    """S2-32: it causes neither a run nor an event."""
+    """S2-32: a second approval causes neither a run nor an event."""
     danger, ran = asking()
     agent, _, events = scripted_agent(calls(tool_use("danger")), says("done"), tools=[danger])
     await agent.prompt("go")
@@ -359,7 +359,7 @@ async def test_rejection_reason_survives_a_later_pause() -> None:
 
 
 async def test_approving_a_call_of_a_removed_tool_gives_an_error_result() -> None:
-    """S2-36: it says that the tool is no longer available."""
+    """S2-36: the result says that the tool is no longer available."""
     danger, _ = asking()
     agent, _, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
     await agent.prompt("go")
@@ -430,7 +430,7 @@ async def test_require_approval_may_depend_on_the_input(
 async def test_question_shows_the_reasons_of_the_tool_and_of_the_policy(
     why: str, shown: str
 ) -> None:
-    """S2-22, S2-29: neither hides the other, and equal reasons are shown once."""
+    """S2-22, S2-29: neither reason hides the other, and equal reasons are shown once."""
     danger, _ = asking()
     options = LoopConfig(authorize_tool=lambda _call, _tool, _params: Ask(why))
     agent, _, events = scripted_agent(calls(tool_use("danger")), tools=[danger], options=options)
@@ -442,7 +442,7 @@ async def test_question_shows_the_reasons_of_the_tool_and_of_the_policy(
 
 
 async def test_invalid_input_is_refused_before_the_user_is_asked() -> None:
-    """S2-21: neither policy nor person sees it."""
+    """S2-21: neither the policy nor the user sees the call."""
     seen: list[object] = []
 
     def policy(call: ToolCall, tool: Tool, params: object) -> Verdict:
@@ -503,7 +503,7 @@ async def test_prompts_and_messages_are_refused_while_a_decision_is_pending() ->
 
 
 async def test_continued_run_can_wait_for_approval() -> None:
-    """S2-37, S0-63: also if the prompt it continues has failed."""
+    """S2-37, S0-63: the prompt it continues may have failed."""
     danger, ran = asking()
     agent, _, events = scripted_agent(
         RuntimeError(), calls(tool_use("danger")), says("ok"), tools=[danger]
@@ -644,7 +644,7 @@ async def test_abort_right_after_a_decision_leaves_no_call_open(decision: str) -
 
 
 async def test_limit_that_ends_the_run_after_an_approval_answers_the_call() -> None:
-    """S0-51, S1-31: for any limit that ends a run before its calls."""
+    """S0-51, S1-31: any limit may end a run before its calls."""
     limits: list[LimitReached] = []
 
     def prepare(_turn: Turn) -> None:

@@ -39,7 +39,7 @@ def test_writes_to_different_keys_of_one_value_are_merged(start: Json) -> None:
 
 
 def test_writes_to_nested_keys_are_merged() -> None:
-    """C24: at any depth."""
+    """C24: keys are merged at any depth."""
     shared = written(
         {"deep": {"a": 1, "b": 1, "c": 1}},
         lambda v: v.update(deep={"a": 2, "b": 1, "c": 1}),
@@ -50,7 +50,7 @@ def test_writes_to_nested_keys_are_merged() -> None:
 
 
 def test_items_appended_by_several_calls_are_kept_in_write_order() -> None:
-    """C24: the most common use of a list."""
+    """C24: appending is the most common use of a list."""
     shared = written(
         {"lines": ["x"]},
         lambda v: v.update(lines=["x", "a"]),

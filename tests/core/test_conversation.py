@@ -141,7 +141,7 @@ def test_duplicate_and_missing_call_ids_are_replaced() -> None:
 def test_timestamps_never_decrease_when_the_clock_is_set_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """S3-25: within a session and between two."""
+    """S3-25: this holds within a session and between two."""
     clock = [1_000, 900, 2_000]
     monkeypatch.setattr(recorded_calls, "now_ms", lambda: clock.pop(0) if clock else 100)
     conversation = Conversation()
@@ -163,7 +163,7 @@ def test_timestamps_never_decrease_when_the_clock_is_set_back(
 def test_prompt_allows_only_the_documented_state_transitions(
     before: PromptState, after: PromptState
 ) -> None:
-    """S2-37: all nine pairs."""
+    """S2-37: try all nine pairs of states."""
     conversation = Conversation([Prompt("p", "local", "normal", 1, state=before)])
     allowed = {
         ("running", "running"),
@@ -216,7 +216,7 @@ def test_the_record_can_be_rebuilt_from_its_events() -> None:
 
 
 def test_side_outputs_follow_their_call_in_order_of_arrival() -> None:
-    """S2-39: even if other entries were appended since."""
+    """S2-39: entries appended in the meantime come after them."""
     conversation = asked("t1", "t2")
     conversation.attach(FileOutput("f2", 1, "t2", "/b", "text/plain", "b"))
     conversation.attach(FileOutput("f1", 1, "t1", "/a", "text/plain", "a"))
@@ -292,7 +292,7 @@ def test_imported_history_is_kept_unchanged() -> None:
 
 @pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
 def test_history_truncated_at_any_message_is_valid(length: int) -> None:
-    """S0-58, C7: also between a call and its result."""
+    """S0-58, C7: the history may end between a call and its result."""
     conversation = conversation_of(HISTORY[:length])
     append(conversation, UserMessage.of("next"))
 

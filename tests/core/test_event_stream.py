@@ -92,7 +92,7 @@ async def test_stream_result_is_available_only_after_the_last_event() -> None:
 
 
 async def test_agent_loop_does_not_change_its_context() -> None:
-    """S0-01, S0-30: it is stateless; the new messages are in the result."""
+    """S0-01, S0-30: this level is stateless; the new messages are in the result."""
     context = AgentContext("Be brief.", [UserMessage.of("Hi"), assistant("Hello")], [LOOK])
     before = tuple(context.messages)
     model = ScriptedModel(says("ok"))
@@ -112,7 +112,7 @@ def assistant(text: str) -> AssistantMessage:
 
 
 async def test_empty_context_is_accepted() -> None:
-    """S0-30: a prompt is sufficient."""
+    """S0-30: a prompt is sufficient for a run."""
     stream = agent_loop([UserMessage.of("go")], AgentContext(), config(ScriptedModel(says("ok"))))
 
     await events_of(stream)
@@ -165,10 +165,10 @@ async def test_agent_loop_continue_adds_no_message(tail: str) -> None:
 
 
 @pytest.mark.parametrize("messages", [[], [UserMessage.of("go"), assistant("ok")]])
-async def test_agent_loop_continue_without_an_open_message_is_an_error(
+async def test_agent_loop_continue_with_nothing_to_answer_is_an_error(
     messages: list[Message],
 ) -> None:
-    """S3-07: a typed error before anything happens."""
+    """S3-07: the error is typed, and raised before anything happens."""
     with pytest.raises(NothingToContinue):
         agent_loop_continue(AgentContext(messages=messages), LoopConfig(model=MODEL))
 
@@ -228,8 +228,8 @@ async def test_undelivered_steering_messages_are_returned_by_the_stream(ending: 
     assert users(model.requests[1].messages) == ["go", "delivered"]
 
 
-async def test_breaking_out_of_the_event_loop_stops_the_run() -> None:
-    """S0-07: without a reader the run ends."""
+async def test_leaving_the_iteration_over_events_stops_the_run() -> None:
+    """S0-07: a run does not go on without a reader of its events."""
     held = Held()
     context = AgentContext(tools=[tool("held", held)])
     model = ScriptedModel(calls(tool_use("held")))
@@ -245,7 +245,7 @@ async def test_breaking_out_of_the_event_loop_stops_the_run() -> None:
 
 
 async def test_unexpected_exception_is_raised_after_the_last_event() -> None:
-    """C22: the events are still complete."""
+    """C22: all events of the run are published before."""
     stream = agent_loop(
         [UserMessage.of("go")], AgentContext(), config(ScriptedModel(ZeroDivisionError()))
     )

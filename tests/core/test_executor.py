@@ -53,7 +53,7 @@ async def result_of(
 
 
 async def test_batch_can_be_executed_without_a_loop() -> None:
-    """S1-16: it needs neither a model nor an agent."""
+    """S1-16: an executor needs neither a model nor an agent."""
     conversation, events = Conversation(), list[Event]()
     conversation.begin(UserMessage.of("go"))
     conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2")))
@@ -88,7 +88,7 @@ async def test_all_calls_of_a_reply_run_concurrently() -> None:
 
 
 async def test_results_are_in_call_order_not_in_completion_order() -> None:
-    """S1-08: the slowest is the first."""
+    """S1-08: the first call is the slowest."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(3)))
     agent, model, _ = scripted_agent(asks, says("ok"), tools=[tool("held", held)])
@@ -237,7 +237,7 @@ async def test_read_sees_earlier_writes_to_its_paths_and_no_later_ones() -> None
 
 
 async def test_tool_whose_path_function_fails_gives_an_error_result() -> None:
-    """S1-14: it does not run; the other calls do."""
+    """S1-14: this tool does not run; the other calls do."""
     held = Held()
 
     def writes(params: dict[str, str]) -> list[str]:
@@ -273,14 +273,14 @@ async def test_no_tool_starts_in_a_phase_that_forbids_tools(
 
 
 async def test_tool_may_return_plain_text() -> None:
-    """S0-17, S3-21: a plain string is enough."""
+    """S0-17, S3-21: a plain string is a complete result."""
     message, _ = await result_of(returns("42"))
 
     assert (message.text, message.is_error) == ("42", False)
 
 
 async def test_tool_content_goes_to_the_model_and_details_only_to_the_event() -> None:
-    """S0-17, C26: content includes images."""
+    """S0-17, C26: the content may include images."""
     image: dict[str, Json] = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
     given = ToolResult((text_block("see"), image), details={"secret": "for the screen"})
 
@@ -318,7 +318,7 @@ async def test_exception_without_a_message_is_reported_by_its_type() -> None:
 
 
 async def test_tool_error_is_passed_to_the_model_unchanged() -> None:
-    """S1-13: its text is written for the model."""
+    """S1-13: the text of a ToolError is written for the model."""
     message, _ = await result_of(raises(ToolError("There is no file 'a'; there are: b")))
 
     assert (message.text, message.is_error) == ("There is no file 'a'; there are: b", True)
@@ -346,7 +346,7 @@ async def test_timeout_error_raised_by_a_tool_keeps_its_own_message() -> None:
 
 
 async def test_time_limit_of_zero_means_no_limit() -> None:
-    """G5: such a tool may take as long as it likes."""
+    """G5: such a tool may take any time."""
 
     async def body(on_update: ToolContext) -> str:
         for _ in range(3):
@@ -463,7 +463,7 @@ async def test_tool_context_has_ids_user_services_and_state() -> None:
 async def test_tool_updates_are_published_between_start_and_end(
     logged: list[dict[str, object]],
 ) -> None:
-    """S0-14, S0-19, S3-22: with id and name; not in the history; none after the end."""
+    """S0-14, S0-19, S3-22: updates have id and name, and are not in the history."""
     late: list[ToolContext] = []
 
     async def body(on_update: ToolContext) -> str:
@@ -513,7 +513,7 @@ async def test_tool_updates_carry_the_id_of_their_call() -> None:
 
 
 async def test_side_outputs_of_concurrent_calls_directly_follow_their_call() -> None:
-    """S2-38, S2-39: also when the last call ends first."""
+    """S2-38, S2-39: in this test the last call ends first."""
     turns = {"t1": asyncio.Event(), "t2": asyncio.Event()}
 
     async def body(on_update: ToolContext) -> str:
@@ -540,7 +540,7 @@ async def test_side_outputs_of_concurrent_calls_directly_follow_their_call() -> 
 
 
 async def test_finished_call_records_input_result_and_times() -> None:
-    """S2-11: input, result, start and end."""
+    """S2-11: the times are those of start and end."""
     agent, _, _ = scripted_agent(
         calls(tool_use("work", {"a": 1})), says("ok"), tools=[tool("work", returns("ok"))]
     )

@@ -200,7 +200,7 @@ def test_there_are_exactly_ten_core_events() -> None:
 
 
 async def test_agent_end_carries_only_the_messages_of_the_run() -> None:
-    """S0-09: with four earlier messages, this run adds two."""
+    """S0-09: the conversation has four earlier messages, and this run adds two."""
     agent, _, events = scripted_agent(says("one"), says("two"), says("three"))
     await agent.prompt("1")
     await agent.prompt("2")
@@ -314,7 +314,7 @@ async def test_message_updates_grow_to_the_full_text() -> None:
 
 
 async def test_message_updates_include_tool_calls_that_are_still_streaming() -> None:
-    """S0-12: by name from the first delta on, with their input once it is complete."""
+    """S0-12: a call has its name from the first delta on, and its input once that is complete."""
     asks = calls(tool_use("look", {"at": "x"}, "t1"), tool_use("look", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
 
@@ -381,7 +381,7 @@ async def test_a_stream_that_fails_before_its_first_event_leaves_no_open_message
 
 
 async def test_prompt_aborted_at_the_first_event_is_recorded_and_not_sent() -> None:
-    """S0-64: it reaches the model together with the next prompt."""
+    """S0-64: the model gets this prompt together with the next one."""
     agent, model, events = scripted_agent(says("ok"))
     stop = agent.subscribe(lambda event: agent.abort() if event.type == "agent_start" else None)
 
@@ -396,7 +396,7 @@ async def test_prompt_aborted_at_the_first_event_is_recorded_and_not_sent() -> N
 
 
 async def test_queued_message_is_recorded_once_when_its_run_is_aborted_at_start() -> None:
-    """S0-43: with the run that took it from the queue; it is not queued again."""
+    """S0-43: the run that took the message records it, so it is not queued again."""
     agent, _, _ = scripted_agent(says("ok"), says("ok"))
     await agent.prompt("go")
     agent.follow_up(UserMessage.of("and then"))
@@ -518,7 +518,7 @@ async def test_retry_before_the_first_event_keeps_the_turn() -> None:
 
 @pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "max_tokens", "refusal"])
 async def test_reply_without_tool_calls_ends_the_run(stop_reason: str) -> None:
-    """S0-43, S1-06: after one request; the run has the stop reason of the reply."""
+    """S0-43, S1-06: there is one request, and the run has the stop reason of the reply."""
     agent, model, _ = scripted_agent(says("That is all", stop_reason=stop_reason))
 
     result = await agent.prompt("go")
@@ -547,7 +547,7 @@ async def test_trailing_whitespace_of_a_paused_reply_is_not_sent() -> None:
 
 
 async def test_a_refused_exchange_is_not_sent_again() -> None:
-    """S0-43: neither the refused prompt nor the refusal."""
+    """S0-43: later requests have neither the refused prompt nor the refusal."""
     agent, model, _ = scripted_agent(says("I cannot", stop_reason="refusal"), says("ok"))
     await agent.prompt("something bad")
 
@@ -612,7 +612,7 @@ async def test_calls_of_a_truncated_reply_do_not_run() -> None:
 
 @pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "pause_turn", "tool_calls"])
 async def test_complete_calls_run_whatever_the_stop_reason(stop_reason: str) -> None:
-    """S0-43: some servers report that of an answer, or an unknown one."""
+    """S0-43: some servers report the stop reason of an answer, or an unknown one."""
     asks = [calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason) for n in range(3)]
     agent, model, events = scripted_agent(*asks, says("ok"), tools=[LOOK])
 
@@ -716,7 +716,7 @@ async def test_max_rounds_ends_the_run_with_a_valid_history() -> None:
 
 
 async def test_every_limit_leaves_a_note_that_is_not_sent_to_the_model() -> None:
-    """S2-25: also a limit raised by a hook; the stateless level needs no converter for it."""
+    """S2-25: a hook may raise the limit; the stateless level needs no converter for the note."""
 
     def spent(_turn: Turn) -> None:
         raise LimitReached("too dear", limit="max_cost")
@@ -765,7 +765,7 @@ async def test_limit_reached_before_the_first_call_ends_the_run_with_its_reason(
 
 
 async def test_messages_are_transformed_then_converted_then_sent() -> None:
-    """S0-20, S0-21, S3-03, S1-04: in that order, once per call, and the record is unchanged."""
+    """S0-20, S0-21, S3-03, S1-04: this happens once per model call; the record is unchanged."""
     order: list[str] = []
 
     async def transform(messages: Sequence[Message], cancel: CancelToken) -> Sequence[Message]:
@@ -799,8 +799,8 @@ async def test_messages_are_transformed_then_converted_then_sent() -> None:
     assert users(agent.state.messages) == ["go"]
 
 
-async def test_custom_messages_without_a_converter_are_an_error() -> None:
-    """S3-03: a clear error that names the kind; nothing is sent."""
+async def test_custom_messages_left_by_the_converter_are_an_error() -> None:
+    """S3-03: the error names the kind, and nothing is sent."""
     note = CustomMessage("notification", {"text": "mail"})
 
     def keep(messages: Sequence[Message]) -> Sequence[Message]:
@@ -833,7 +833,7 @@ async def test_abort_during_transform_context_sends_nothing(waits: bool) -> None
 
 
 async def test_api_key_function_is_called_before_each_model_call() -> None:
-    """S0-24, S3-13: and awaited; a new key is used at once, and never written anywhere."""
+    """S0-24, S3-13: a new key is used at once, and never written anywhere."""
     keys = ["key-one", "key-two"]
 
     async def get_api_key(provider: str) -> str:
@@ -853,7 +853,7 @@ async def test_api_key_function_is_called_before_each_model_call() -> None:
 
 
 async def test_options_that_are_set_are_in_the_request() -> None:
-    """S0-25, S0-27, S0-28, S0-29: every one of them."""
+    """S0-25, S0-27, S0-28, S0-29: compare the complete request."""
     options = LoopConfig(
         system_prompt="Be brief.",
         max_tokens=77,
@@ -919,7 +919,7 @@ async def test_model_calls_get_the_cancel_token_of_their_run() -> None:
 
 @pytest.mark.parametrize(("found", "sent"), [("fresh", "fresh"), (None, "fixed")])
 async def test_api_key_function_overrides_the_fixed_key(found: str | None, sent: str) -> None:
-    """S0-24, S0-25: if it returns None, the fixed key is used."""
+    """S0-24, S0-25: the fixed key is used if the function returns None."""
     options = LoopConfig(api_key="fixed", get_api_key=lambda _provider: found)
     agent, model, _ = scripted_agent(says("ok"), options=options)
 
@@ -982,7 +982,7 @@ class CountingProvider:
 
 
 async def test_provider_is_found_in_the_registry_by_the_models_api() -> None:
-    """S0-03, S3-12: without a stream function."""
+    """S0-03, S3-12: no stream function is needed then."""
     provider: Provider = CountingProvider()
     agent = Agent(LoopConfig(model=MODEL, registry=ProviderRegistry({"scripted": provider})))
 
@@ -1034,7 +1034,7 @@ async def test_a_missing_model_is_an_error_that_names_both_remedies() -> None:
 
 
 async def test_tool_results_are_sent_as_one_message_before_any_text() -> None:
-    """S1-09, S1-31: in call order, then the steering messages."""
+    """S1-09, S1-31: results are in call order; steering messages follow."""
     held = Held()
     asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(3)))
     agent, model, _ = scripted_agent(asks, says("ok"), tools=[tool("held", held)])
@@ -1067,7 +1067,7 @@ async def test_each_request_begins_with_the_previous_one() -> None:
 
 
 async def test_pieces_of_a_scripted_reply_join_to_its_text() -> None:
-    """A property of the test fakes."""
+    """The fakes of the other tests rely on this."""
     assert "".join(words("a  b\n c ")) == "a  b\n c "
 
 
@@ -1085,7 +1085,7 @@ async def test_run_with_tools_goes_through_the_documented_phases() -> None:
 
 
 async def test_failed_run_goes_through_the_error_phase_to_idle() -> None:
-    """S4-12: a REPL continues from there."""
+    """S4-12: a REPL continues from the idle phase."""
     agent, _, events = scripted_agent(ModelError("gone"), says("ok"))
 
     await agent.prompt("go")

@@ -30,7 +30,7 @@ def filled(mode: Literal["one_at_a_time", "all"]) -> MessageQueue:
 def test_messages_are_taken_in_order_one_at_a_time_or_all_at_once(
     mode: Literal["one_at_a_time", "all"], batches: list[list[UserMessage]]
 ) -> None:
-    """S0-36: first in, first out."""
+    """S0-36: the first message queued is the first one taken."""
     queue = filled(mode)
 
     assert [queue.take() for _ in range(4)] == batches

@@ -76,7 +76,7 @@ async def test_reply_is_recorded_published_and_counted() -> None:
     ],
 )
 async def test_notice_says_why_a_reply_ended_early(stop_reason: str, notice: str | None) -> None:
-    """S4-30, G2: in a sentence with the next step."""
+    """S4-30, G2: the notice is a sentence that includes the next step."""
     turn, told, _ = prepared(says("x", stop_reason=stop_reason))
 
     assert await ask(turn) == stop_reason
@@ -152,7 +152,7 @@ async def test_full_context_window_raises_context_overflow() -> None:
 async def test_reply_that_breaks_off_is_published_and_discarded(
     step: Step, kept: list[tuple[str, str, str | None]]
 ) -> None:
-    """S0-41, S0-42: the caller handles the error."""
+    """S0-41, S0-42: the error is raised for the caller to handle."""
     turn, told, model = prepared(step)
 
     with pytest.raises(ModelError):

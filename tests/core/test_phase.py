@@ -33,7 +33,7 @@ def machine_in(phase: Phase) -> tuple[ChatStateMachine, list[tuple[str, str]]]:
 
 
 def test_there_are_seven_phases_and_the_first_is_idle() -> None:
-    """S4-04: with the names of the document."""
+    """S4-04: their names are those of the document."""
     assert set(Phase) == {
         "idle",
         "thinking",
@@ -98,7 +98,7 @@ def test_phase_guards_match_the_documented_tables(phase: Phase) -> None:
 def test_successful_end_reaches_idle_through_documented_phases(
     phase: str, through: list[str]
 ) -> None:
-    """S4-10, S4-11, C13: also after tools, or at a limit before the first call."""
+    """S4-10, S4-11, C13: a run may end after its tools, or at a limit before its first call."""
     machine, changes = machine_in(Phase(phase))
 
     machine.end(failed=False)

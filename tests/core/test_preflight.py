@@ -67,7 +67,7 @@ async def test_path_function_that_exits_gives_an_error_result(field: str) -> Non
 
 
 async def test_permission_check_that_exits_asks_for_approval() -> None:
-    """S2-22: it fails closed."""
+    """S2-22: a check that fails must not allow the call."""
     agent, _, _ = scripted_agent(
         calls(tool_use("look")), tools=[replace(LOOK, require_approval=leave)]
     )

@@ -60,7 +60,7 @@ def test_text_calls_and_results_become_alternating_messages() -> None:
 
 
 def test_projection_is_repeatable_and_changes_no_entry() -> None:
-    """S2-09: a pure function of the record."""
+    """S2-09: projection is a pure function of the record."""
     conversation = looked()
     before = copy.deepcopy(list(conversation.prompts))
 
@@ -93,7 +93,7 @@ def test_widgets_and_notes_are_not_sent() -> None:
 
 
 def test_file_output_is_sent_as_a_summary_in_its_tool_result() -> None:
-    """S2-07, C23: not a separate turn."""
+    """S2-07, C23: a file is not a turn of its own."""
     conversation = looked()
     conversation.attach(FileOutput("f", 1, "t1", "/out.png", "image/png", "a green tree"))
 

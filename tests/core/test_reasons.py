@@ -39,7 +39,7 @@ def test_long_reason_is_shortened_in_the_middle_with_a_count() -> None:
 
 
 async def test_reasons_of_refused_calls_are_limited_in_length() -> None:
-    """S1-34: for an unknown name, invalid input, and a rule or hook that denies."""
+    """S1-34: the calls have an unknown name, a failing path function, and a denying policy."""
     look = replace(tool("look", returns("")), reads=_refuses)
     agent, _, _ = scripted_agent(
         calls(tool_use(LONG, {}, "t1"), tool_use("look", {}, "t2"), tool_use("no", {}, "t3")),
@@ -103,7 +103,7 @@ async def test_stopped_tool_without_an_error_text_has_only_the_stop_sentence() -
 
 
 async def test_rejection_comment_is_not_shortened() -> None:
-    """S2-33: it is the user's message, not one of the program's reasons."""
+    """S2-33: the comment is the user's message, not one of the program's reasons."""
     danger = replace(tool("danger", returns("")), require_approval=Approval(required=True))
     agent, _, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
     await agent.prompt("go")

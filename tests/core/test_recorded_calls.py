@@ -63,7 +63,7 @@ def test_dated_block_ends_even_after_an_error(clock: list[int]) -> None:
     ],
 )
 def test_record_continues_from_its_latest_time(prompt: Prompt, clock: list[int]) -> None:
-    """S3-25: also if that is the end of a call."""
+    """S3-25: the latest time may be the end of a call."""
     clock += [300]
 
     assert Record([Prompt("first", "local", "m", 7), prompt]).now() == 500
@@ -99,7 +99,7 @@ def test_every_change_of_the_record_is_published_once_and_immediately() -> None:
     ],
 )
 def test_forbidden_state_transition_of_a_prompt_raises(before: str, after: str) -> None:
-    """S2-37: and publishes nothing."""
+    """S2-37: nothing is published then."""
     record = Record([Prompt("p", "local", "m", 1, state=before)])  # type: ignore[arg-type]
     heard: list[Event] = []
     record.publish = heard.append
@@ -111,7 +111,7 @@ def test_forbidden_state_transition_of_a_prompt_raises(before: str, after: str) 
 
 
 def test_completing_leaves_a_prompt_that_waits_for_approval() -> None:
-    """S2-37: its call still needs a decision; without a prompt nothing happens."""
+    """S2-37: its call still needs a decision. Without a prompt nothing happens."""
     waiting = Record([Prompt("p", "local", "m", 1, state="waiting_for_approval")])
 
     waiting.complete()

@@ -47,7 +47,7 @@ def test_next_turn_clears_the_reply_of_the_last_one() -> None:
 
 
 def test_the_final_message_is_the_last_reply() -> None:
-    """S0-07: not a note after it; None if there was no reply."""
+    """S0-07: a later note does not count; without a reply it is None."""
     tally = Tally(lambda _event: None)
     assert tally.result("aborted", None) == RunResult((), None, 0, "aborted", None)
     for message in (USER, FIRST, SECOND, NOTE):

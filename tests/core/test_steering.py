@@ -68,7 +68,7 @@ async def test_steering_queued_while_the_reply_streams_lets_the_first_tool_run()
 async def test_steering_skips_a_call_that_would_need_approval(
     tool_execution: Literal["parallel", "sequential"],
 ) -> None:
-    """S0-45: it is one of the remaining calls, and the user is not asked about those."""
+    """S0-45: the user is not asked about the remaining calls, and this is one of them."""
     held = Held()
     danger = replace(tool("danger", held), require_approval=Approval(required=True, reason="?"))
     asks = calls(

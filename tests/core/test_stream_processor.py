@@ -79,7 +79,7 @@ def test_blocks_are_ordered_by_index_not_by_arrival() -> None:
 
 
 async def test_stream_result_separates_thinking_text_and_tool_calls() -> None:
-    """S4-01, S4-02, S4-24: complete calls, in order."""
+    """S4-01, S4-02, S4-24: the calls are complete and in order."""
     content: tuple[Block, ...] = (
         {"type": "thinking", "thinking": "Hm. Well.", "signature": "s"},
         {"type": "text", "text": "Let me see."},
@@ -103,7 +103,7 @@ async def test_stream_result_separates_thinking_text_and_tool_calls() -> None:
 def test_stream_result_with_a_call_has_tool_calls(
     calls: tuple[Block, ...], *, expected: bool
 ) -> None:
-    """S4-02: whatever the finish reason."""
+    """S4-02: the finish reason does not matter."""
     assert has_tool_calls(StreamResult("", "", calls, "tool_calls")) is expected
 
 
@@ -122,7 +122,7 @@ def test_stream_result_with_a_call_has_tool_calls(
 async def test_each_stop_reason_maps_to_a_finish_reason(
     stop_reason: str, finish_reason: str
 ) -> None:
-    """S4-01: the complete mapping."""
+    """S4-01: try every stop reason."""
     assert (await processed(says("x", stop_reason=stop_reason))).finish_reason == finish_reason
 
 
@@ -150,7 +150,7 @@ async def test_a_stream_without_an_end_is_an_error() -> None:
 
 
 async def test_restart_discards_the_text_before_the_restart() -> None:
-    """S1-22: the text appears once."""
+    """S1-22: the text of the reply appears once."""
     events = [
         TextDelta(0, "half"),
         Retrying(1, 5, 0.0, "overloaded", restarted=True),

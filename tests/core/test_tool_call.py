@@ -224,7 +224,7 @@ async def test_exception_of_a_cancelled_tool_is_logged(logged: list[dict[str, ob
 
 
 async def test_tool_execution_end_carries_the_result_the_model_reads() -> None:
-    """S0-15: also for an abandoned call."""
+    """S0-15: this holds for an abandoned call, too."""
     stubborn = Stubborn()
     agent, _, events = scripted_agent(
         calls(tool_use("stubborn")),
