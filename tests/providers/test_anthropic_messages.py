@@ -265,7 +265,7 @@ async def test_client_is_loaded_even_if_no_thread_can_be_started(
 
 
 async def test_refused_connection_is_retried() -> None:
-    """C15: with the waits for failures other than rate limits, which start at one second."""
+    """C15: the waits start at one second, as for all failures but rate limits."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     async with asker(base_url=f"http://127.0.0.1:{port}", api_key="k") as it:
@@ -276,7 +276,7 @@ async def test_refused_connection_is_retried() -> None:
 
 
 async def test_tls_failure_is_reported_with_its_cause() -> None:
-    """It read "cannot be reached ()": the message must come from the underlying error."""
+    """The message used to be "cannot be reached ()"; its cause is in the underlying error."""
 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -501,7 +501,7 @@ async def test_too_long_prompt_raises_context_overflow() -> None:
 
 
 async def test_missing_api_key_error_names_the_variable_to_set() -> None:
-    """S1-46: before any connection attempt."""
+    """S1-46: the error comes before any connection attempt."""
     async with asker(base_url="http://127.0.0.1:1") as it:
         asked = await it.ask()
 
@@ -529,7 +529,7 @@ async def test_error_about_a_missing_package_names_the_package_and_remedy(
 async def test_error_about_missing_certificates_names_the_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It used to be a traceback, with a sentence that named no remedy."""
+    """This error used to be a traceback, with a sentence that named no remedy."""
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
 
     async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
@@ -544,7 +544,7 @@ async def test_error_about_missing_certificates_names_the_variables(
 async def test_socks_proxy_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It used to be reported as a damaged installation."""
+    """This error used to be reported as a damaged installation."""
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "socksio", None)
 
@@ -598,7 +598,7 @@ async def test_error_page_of_a_proxy_is_shortened_to_one_line() -> None:
 
 
 async def test_log_record_of_a_request_has_session_and_request_id() -> None:
-    """S0-27: both in one line."""
+    """S0-27: one line of the log has both."""
     async with FakeMessagesApi(reply("a")) as api, asker(api) as it:
         with captured_records() as lines:
             await it.ask(request(session_id="s1"))
@@ -618,7 +618,7 @@ async def test_long_reply_has_one_event_per_delta() -> None:
 
 
 async def test_api_key_of_the_request_overrides_that_of_the_connection() -> None:
-    """S0-25: for a key that changes while the program runs."""
+    """S0-25: a key may change while the program runs."""
     async with FakeMessagesApi(reply("a"), reply("b"), reply("c")) as api, asker(api) as it:
         await it.ask(request(api_key="fresh"))
         await it.ask()
@@ -666,7 +666,7 @@ async def test_compatible_server_gets_only_the_core_fields() -> None:
 async def test_field_refused_by_a_compatible_server_is_not_sent_again(
     field: str, options: dict[str, Any]
 ) -> None:
-    """Its 400 names the field; one is enough, and the other fields are still sent."""
+    """One 400 that names the field is enough; the other fields are still sent."""
     refusal = error(400, "invalid_request_error", f"{field}: Extra inputs are not permitted")
     wanted = request(**options)
     async with (

@@ -65,7 +65,7 @@ def test_first_available_credential_is_used(
     credential: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """C15: in the SDK's order; a local server and a recording need none."""
+    """C15: the order is the SDK's; a local server and a recording need none."""
     for name, value in zip(KEYS, environment, strict=True):
         monkeypatch.setenv(name, value)
 
@@ -85,7 +85,7 @@ def test_api_key_is_checked_to_be_valid_in_a_header() -> None:
 def test_custom_headers_are_read_from_the_environment_one_per_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """C15: as the SDK reads them; an invalid line is skipped."""
+    """C15: the SDK reads them in the same way; an invalid line is skipped."""
     monkeypatch.delenv("ANTHROPIC_CUSTOM_HEADERS", raising=False)
     assert custom_headers() == {}
 
@@ -95,7 +95,7 @@ def test_custom_headers_are_read_from_the_environment_one_per_line(
 
 
 def test_repr_of_a_connection_shows_no_credential() -> None:
-    """Threat 9: it appears in tracebacks; unset options do nothing."""
+    """Threat 9: tracebacks show the repr. Unset options do nothing."""
     connection = Connection(api_key="CANARY", auth_token="CANARY")
 
     assert "CANARY" not in repr(connection)

@@ -91,7 +91,7 @@ def test_each_error_answer_becomes_one_sentence_and_is_classified(row: Row) -> N
 
 @pytest.mark.parametrize("code", ["enforced_spend_limit_reached", "contract_spend_limit_reached"])
 def test_spending_limit_is_not_retryable(code: str) -> None:
-    """S1-20: also if the status is that of a rate limit."""
+    """S1-20: the status may be that of a rate limit."""
     failed = refused(Refusal(status=429, message="no more", code=code))
 
     assert str(failed) == "spending limit reached (no more); raise it in the API's console"

@@ -87,7 +87,7 @@ async def test_invalid_answer_instead_of_a_model_list_is_an_error(answer: str) -
 
 
 async def test_sdk_client_lists_the_same_models() -> None:
-    """For credentials that only the SDK finds."""
+    """Some credentials are found only by the SDK."""
     with serve_in_thread() as api:
         offers(api)
         connection = Connection(base_url=api.base_url, api_key="k")
@@ -119,7 +119,7 @@ async def test_server_without_a_model_list_or_unreachable_is_an_error() -> None:
 
 
 def test_slash_model_offers_the_models_of_the_server(tmp_path: Path) -> None:
-    """After the aliases, with their retirement dates."""
+    """They follow the aliases, with their retirement dates."""
     with (
         serve_in_thread() as api,
         Terminal(AGENT_CLI, "--no-mcp", **environment(api, {})) as terminal,

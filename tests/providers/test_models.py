@@ -44,7 +44,7 @@ MILLION = 1_000_000
 def test_cost_of_a_reply_follows_the_price_list(
     model: str, usage: Usage, microdollars: int | None
 ) -> None:
-    """In whole micro-dollars; an unknown price is None, not zero."""
+    """Costs are whole micro-dollars; without a known price the cost is None, not zero."""
     assert cost_microdollars(model, usage) == microdollars
 
 
@@ -75,7 +75,7 @@ def test_last_price_tier_of_every_model_has_no_length_limit() -> None:
 
 
 def test_unknown_model_id_gives_a_warning_with_the_nearest_known_id() -> None:
-    """It may still be used: the API may know models that this table does not."""
+    """The model may still be used: the API may know models that this table does not."""
     assert doubt_about("claude-opus-5-5") == doubt_about("claude-haiku-4-5-20251001") == ""
     assert doubt_about("claude-opuss").startswith(
         "claude-opuss is not among the models known here (did you mean claude-opus"
@@ -85,12 +85,12 @@ def test_unknown_model_id_gives_a_warning_with_the_nearest_known_id() -> None:
 
 @pytest.mark.parametrize("id", ["claude-sonnet-5-5", "claude-haiku-4-5-20251001", "of-tomorrow"])
 def test_get_model_works_with_and_without_the_provider_name(id: str) -> None:
-    """S3-01: as in the document's quick start; an unknown id works too."""
+    """S3-01: the document's quick start has both; an unknown id works, too."""
     assert get_model("anthropic", id) == get_model(id) == model_by_id(id)
 
 
 def test_error_about_an_unknown_provider_lists_the_known_ones() -> None:
-    """S0-05, C21: and names the unknown one."""
+    """S0-05, C21: the error also names the unknown provider."""
     with pytest.raises(ProviderNotFound, match=r"^no provider 'openai'; there is: anthropic$"):
         get_model("openai", "gpt")
 

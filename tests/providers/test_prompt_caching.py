@@ -61,7 +61,7 @@ def prompt(body: Payload) -> str:
 
 @pytest.mark.parametrize("calls", [1, 3, 25], ids=["one call", "three calls", "25 calls"])
 async def test_next_turn_reads_the_last_request_from_the_prompt_cache(calls: int) -> None:
-    """At least 95 %, also if one turn adds more blocks than a marker looks back."""
+    """At least 95 % is read, even if one turn adds more blocks than a marker looks back."""
     script = [turn(number, calls) for number in range(TURNS)]
     async with FakeMessagesApi(*script) as api:
         replies = await session(api)

@@ -52,7 +52,7 @@ def _comparable(asked: Asked) -> list[object]:
 
 
 async def test_recording_contains_nothing_of_the_requests(tmp_path: Path) -> None:
-    """Neither key nor prompt; of the response only the relevant headers."""
+    """It has neither key nor prompt; of the response only the relevant headers."""
     tape = tmp_path / "tape.jsonl"
     await recorded(tape)
 
@@ -69,7 +69,7 @@ async def test_recording_contains_nothing_of_the_requests(tmp_path: Path) -> Non
 
 
 async def test_recording_file_is_readable_by_the_user_only(tmp_path: Path) -> None:
-    """It holds the model's side of the conversation; the umask is ignored."""
+    """A recording holds the model's side of the conversation; the umask is ignored."""
     before = os.umask(0)
     try:
         await recorded(tmp_path / "tape.jsonl")
@@ -120,7 +120,7 @@ async def test_recording_to_an_unwritable_path_is_an_error(tmp_path: Path) -> No
 
 
 async def test_full_disk_while_recording_ends_the_call_and_names_the_file() -> None:
-    """It used to be reported as a bug, and retried five times on a full disk."""
+    """This error used to be reported as a bug, and retried five times on a full disk."""
     full = Path("/dev/full")
     async with FakeMessagesApi(reply("hi")) as api, asker(api, record=full) as it:
         asked = await it.ask()
@@ -130,7 +130,7 @@ async def test_full_disk_while_recording_ends_the_call_and_names_the_file() -> N
 
 
 async def test_exhausted_recording_is_an_error_without_retries(tmp_path: Path) -> None:
-    """It names the file and the number of replies."""
+    """The error names the file and the number of replies."""
     tape = tmp_path / "tape.jsonl"
     async with FakeMessagesApi(reply("one")) as api, asker(api, record=tape) as it:
         await it.ask()
@@ -144,7 +144,7 @@ async def test_exhausted_recording_is_an_error_without_retries(tmp_path: Path) -
 
 
 async def test_file_that_is_not_a_recording_is_refused(tmp_path: Path) -> None:
-    """At the start of the run, not in the middle of it."""
+    """The refusal comes at the start of the run, not in the middle."""
     other = tmp_path / "notes.txt"
     other.write_text("hello\n")
 
@@ -298,7 +298,7 @@ async def test_recording_contains_chunks_with_times_and_relevant_headers(
 
 
 async def test_broken_connection_is_recorded_and_raised(tmp_path: Path) -> None:
-    """It is replayed as a break, not as an end."""
+    """The break is replayed as a break, not as an end."""
     tape = tmp_path / "tape.jsonl"
     transport = RecordTransport(Served(b"a", httpx2.ReadTimeout("late")), tape)
 

@@ -137,7 +137,7 @@ def test_cache_writes_without_a_split_count_as_five_minute_writes() -> None:
 
 
 def test_blocks_are_ordered_by_index() -> None:
-    """They may overlap in the stream."""
+    """Blocks may overlap in the stream."""
     builder = built(START)
     for index in (1, 0):
         block: Payload = {"type": "text", "text": str(index)}

@@ -47,7 +47,7 @@ async def test_each_retry_is_announced_before_its_wait() -> None:
 
 @pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 504, 529])
 async def test_waits_for_other_transient_failures_start_at_one_second(status: int) -> None:
-    """S1-20, C15: for all transient statuses."""
+    """S1-20, C15: try every transient status."""
     busy = error(status, "overloaded_error", "busy")
     async with FakeMessagesApi(busy, busy, reply("hi")) as api, asker(api) as it:
         asked = await it.ask()
@@ -57,7 +57,7 @@ async def test_waits_for_other_transient_failures_start_at_one_second(status: in
 
 
 async def test_rate_limit_during_a_reply_restarts_the_reply() -> None:
-    """S1-22: with the waits of status 429; the text so far is void."""
+    """S1-22: the waits are those of status 429, and the text so far is void."""
     half = broken(reply("half of it"), "rate_limit")
     async with FakeMessagesApi(half, reply("whole")) as api, asker(api) as it:
         asked = await it.ask()
@@ -145,7 +145,7 @@ async def test_request_may_set_its_own_maximum_retry_delay(
 
 @pytest.mark.parametrize("code", sorted(SPEND_LIMITS))
 async def test_spend_limit_is_never_retried(code: str) -> None:
-    """It does not end by itself, whatever the headers say."""
+    """A spend limit does not end by itself, whatever the headers say."""
     spent = error(429, "rate_limit_error", "x", code=code, headers={"x-should-retry": "true"})
     async with FakeMessagesApi(spent) as api, asker(api) as it:
         await it.ask()
@@ -178,7 +178,7 @@ async def test_full_jitter_draws_each_wait_between_zero_and_the_table() -> None:
 
 
 async def test_retry_count_first_wait_and_factor_are_configurable() -> None:
-    """C15: `max`, `base_s` and `factor`."""
+    """C15: the options are `max`, `base_s` and `factor`."""
     policy = RetryPolicy(max=2, base_s=3, factor=3)
     async with FakeMessagesApi(*[RATE_LIMIT] * 3) as api, asker(api, retry=policy) as it:
         asked = await it.ask()
@@ -237,7 +237,7 @@ async def test_only_configured_kinds_of_failures_are_retried(
 
 @pytest.mark.parametrize("asked_s", ["5", "900"])
 async def test_retry_after_is_ignored_when_respect_retry_after_is_off(asked_s: str) -> None:
-    """C15: neither a shorter wait nor the limit of longer ones applies."""
+    """C15: neither a shorter wait nor the limit of longer waits applies."""
     busy = error(429, "rate_limit_error", "slow", headers={"retry-after": asked_s})
     policy = RetryPolicy(respect_retry_after=False)
     async with FakeMessagesApi(busy, reply("hi")) as api, asker(api, retry=policy) as it:

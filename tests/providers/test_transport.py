@@ -97,7 +97,7 @@ AGAIN = "; check the network and ask again"
 def test_connection_failure_names_its_cause_and_is_retryable(
     error: Exception, sentence: str, *, may_have_cost: bool
 ) -> None:
-    """S1-46, C15: in the most informative words, and whether the server may have the request."""
+    """S1-46, C15: the most informative cause is shown, and whether the call may have cost."""
     failed = connection_failure(error, "https://x")
 
     assert str(failed) == sentence
@@ -128,7 +128,7 @@ def test_an_untrusted_certificate_is_not_retried() -> None:
 
 
 def test_model_error_in_the_transport_is_kept_unchanged() -> None:
-    """For example, an exhausted recording is no network fault."""
+    """An exhausted recording, for example, is no network fault."""
     error = ModelError("the recording holds no more")
 
     failed = connection_failure(error, "https://x")
@@ -190,7 +190,7 @@ async def server(heard: list[bytes]) -> AsyncGenerator[str]:
 
 
 async def test_tcp_keepalive_detects_a_dead_connection_within_six_minutes() -> None:
-    """C15: not only at the next prompt; systems without the option leave it out."""
+    """C15: otherwise only the next prompt would notice; not all systems have the option."""
     async with (
         server([]) as address,
         http_client(Connection()) as client,

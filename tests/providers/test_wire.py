@@ -88,7 +88,7 @@ async def test_temperature_is_sent_if_set() -> None:
 
 
 async def test_max_tokens_is_limited_to_what_the_model_can_write() -> None:
-    """The API would answer 400."""
+    """The API would refuse a higher number with status 400."""
     got = await sent(max_tokens=1_000_000, model="claude-haiku-4-5")
 
     assert got.body["max_tokens"] == 64_000
@@ -172,7 +172,7 @@ async def test_no_thinking_level_makes_an_invalid_request(
 
 
 async def test_thinking_budget_of_each_level_is_configurable() -> None:
-    """S0-28: for models with a thinking budget."""
+    """S0-28: this concerns models with a thinking budget."""
     budgets = {"low": 3000, "high": 10}
     low = await sent(model="claude-haiku-4-5", thinking_level="low", thinking_budgets=budgets)
     high = await sent(model="claude-haiku-4-5", thinking_level="high", thinking_budgets=budgets)

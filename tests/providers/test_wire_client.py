@@ -210,7 +210,7 @@ async def test_a_redirect_is_refused_and_the_conversation_stays_here() -> None:
 async def test_a_password_in_the_address_is_not_shown(
     credential: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 9: it would end up in a log or a screenshot; both clients name the address."""
+    """Threat 9: the password would be in logs and screenshots; both clients name the address."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     async with asker(base_url="http://me:CANARY-pw@127.0.0.1:1", api_key=credential) as it:
         asked = await it.ask()

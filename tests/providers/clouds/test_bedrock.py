@@ -71,7 +71,7 @@ async def test_bedrock_request_signed_with_a_wrong_secret_is_refused() -> None:
 
 
 async def test_bedrock_key_is_sent_as_a_bearer_token() -> None:
-    """It has precedence over AWS keys, as in AWS's own tools."""
+    """The key has precedence over AWS keys, as in AWS's own tools."""
     given = {**ENVIRONMENT, "AWS_BEARER_TOKEN_BEDROCK": "bedrock-key"}
     async with FakeMessagesApi(reply("hi"), door=bedrock(bearer="bedrock-key")) as api:
         asked = await asked_of(api, given)
@@ -214,7 +214,7 @@ async def test_error_from_aws_is_shown_with_the_remedy(
 async def test_aws_sign_in_that_hangs_times_out_and_can_be_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For example a credential program that waits for a code no one types."""
+    """A credential program may wait for a code that no one types."""
     released = threading.Event()
     hanging = AwsAccount(BEDROCK, {"AWS_REGION": "x"})
     monkeypatch.setattr(hanging, "credentials", released.wait)
@@ -244,7 +244,7 @@ async def test_error_about_missing_boto3_names_the_remedies(
 
 
 async def test_replaying_a_bedrock_recording_needs_no_account(tmp_path: Path) -> None:
-    """Neither credentials nor a region."""
+    """A replay needs neither credentials nor a region."""
     tape = tmp_path / "tape.jsonl"
     async with (
         FakeMessagesApi(reply("hi"), door=bedrock(KEYS)) as api,
