@@ -22,7 +22,7 @@ values: st.SearchStrategy[Json] = st.recursive(
 
 @given(values)
 def test_frozen_value_equals_its_json_source(value: Json) -> None:
-    """S2-43: it compares, serialises, copies and pickles alike."""
+    """S2-43: frozen values compare, serialise, copy and pickle like plain ones."""
     kept = frozen(value)
 
     assert kept == value
@@ -71,7 +71,7 @@ def test_changing_a_frozen_value_in_place_is_refused(change: Callable[[Any], obj
 
 
 def test_frozen_dict_and_list_override_every_mutating_method() -> None:
-    """A later Python may add one."""
+    """A later Python may add such a method."""
     harmless = {"__init__", "__new__", "__getattribute__", "__class_getitem__"}
     for kind, made in ((dict, FrozenDict), (list, FrozenList)):
         readers = {"copy", "count", "fromkeys", "get", "index", "items", "keys", "values"}

@@ -22,7 +22,7 @@ class Tree(BaseModel):
 
 
 def test_input_schema_has_no_redundant_parts_and_inlines_definitions() -> None:
-    """It is part of every request, and paid for each time."""
+    """A schema is part of every request, and paid for each time."""
 
     class Parts(BaseModel):
         parts: list[Part]

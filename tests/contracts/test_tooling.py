@@ -50,7 +50,7 @@ SCHEMA: dict[str, Json] = {
 
 
 def test_tool_spec_has_only_name_description_and_schema() -> None:
-    """S0-16, S3-21: neither label nor code."""
+    """S0-16, S3-21: the model sees neither label nor code."""
     assert move(SCHEMA).spec == ToolSpec("move", "Move the thing", SCHEMA)
 
 
@@ -87,7 +87,7 @@ def test_input_schema_has_no_titles_but_may_have_a_title_parameter() -> None:
 def test_error_about_invalid_tool_input_names_the_tool_and_the_remedy(
     parameters: type[BaseModel] | dict[str, Json], given: Json
 ) -> None:
-    """S2-21: for the model."""
+    """S2-21: the model reads the error, and corrects the call."""
     with pytest.raises(ToolError, match=r"Invalid input for move: .+Correct it and call again"):
         check_input(move(parameters), given)
 
@@ -217,7 +217,7 @@ def test_tool_name_the_api_accepts_is_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("execute", [blocking, Blocking(), partial(blocking), None, "text"])
 def test_execute_that_is_not_a_coroutine_function_is_refused_at_creation(execute: object) -> None:
-    """S0-18: its first call would block the whole program, and then fail."""
+    """S0-18: the first call of such a tool would block the whole program, and then fail."""
     with pytest.raises(AgentCliError, match=r"^execute of the tool 't' must be an async def$"):
         named("t", execute)
 
