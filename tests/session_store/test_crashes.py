@@ -118,7 +118,7 @@ def answers(conversation: Conversation) -> dict[str, str]:
 
 
 async def test_call_interrupted_after_its_start_has_an_unknown_outcome(folder: Path) -> None:
-    """It may have had an effect: only the model, or the user, can check."""
+    """The call may have had an effect: only the model, or the user, can check."""
     conversation = await started_then_cut(folder, at='"replaced"')
 
     assert answers(conversation) == {"t1": UNKNOWN_OUTCOME, "t2": NEVER_STARTED}

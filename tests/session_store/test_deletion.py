@@ -160,7 +160,7 @@ def test_unknown_session_prevents_the_whole_deletion(store: SessionStore) -> Non
 
 
 def test_a_damaged_session_can_be_deleted(store: SessionStore) -> None:
-    """Its strings are deleted as well, those named after the damage included."""
+    """Its strings are deleted, too, even those named after the damage."""
     session = keep(store, LONG[0])
     data = session.path.read_bytes()
     session.path.write_bytes(b"rubbish\n" + data)
@@ -218,7 +218,7 @@ def test_deletion_keeps_a_string_that_another_session_is_about_to_name(
 
 
 def test_deletion_removes_old_strings_without_a_session(store: SessionStore) -> None:
-    """Those left by a killed program, drafts included; nothing else in the folder."""
+    """A killed program leaves strings and drafts; nothing else in the folder is removed."""
     session = keep(store, LONG[0])
     folder = store.folder / "blobs"
     old, young = folder / ("a" * 64), folder / ("b" * 64)

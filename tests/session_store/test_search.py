@@ -47,7 +47,7 @@ def found(store: SessionStore, *words: str) -> Sequence[SessionMatch]:
 
 
 def test_search_finds_entries_that_contain_all_words(store: SessionStore) -> None:
-    """In any case and order; of several entries the last is shown, with their count."""
+    """Case and order do not matter; of several entries the last is shown, with their count."""
     one = keep(store, "Fix the RACE in the queue", "The queue had a race, and now has none.")
     keep(store, "The queue is slow", "There is no such race")
 
@@ -84,7 +84,7 @@ def test_search_finds_long_output_stored_in_a_separate_file(store: SessionStore)
 
 
 def test_search_does_not_find_secrets_hidden_or_rewound_prompts(store: SessionStore) -> None:
-    """As in an export: no output holds a key, and a search cannot be used to guess one."""
+    """No output holds a key, as in an export, and a search cannot be used to guess one."""
     shown = keep(store, "go", "done", f"TOKEN={KEY} here")
     keep(store, "a hidden thing", "hidden indeed", visible=False)
     session, conversation = store.resume(keep(store, "taken back", "taken back"))
@@ -102,7 +102,7 @@ def test_search_does_not_find_secrets_hidden_or_rewound_prompts(store: SessionSt
 def test_search_without_ripgrep_reads_every_session(
     store: SessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slower, with the same result."""
+    """The search is slower then, with the same result."""
     id = keep(store, "find me", "ok")
     monkeypatch.setattr(programs, "_SYSTEM", frozenset())
     monkeypatch.setenv("PATH", str(tmp_path))

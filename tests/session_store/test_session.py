@@ -51,7 +51,7 @@ async def test_resumed_session_restores_the_complete_conversation(tmp_path: Path
 
 
 async def test_tool_start_is_on_disk_before_the_tool_runs(tmp_path: Path) -> None:
-    """After a crash from here on its outcome is unknown, not "not run"."""
+    """After a crash during the tool its outcome is "unknown", not "not run"."""
     session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
     seen: list[JsonObject] = []
 
@@ -71,7 +71,7 @@ async def test_tool_start_is_on_disk_before_the_tool_runs(tmp_path: Path) -> Non
 async def test_record_is_synced_to_disk_before_external_effects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At a tool's start and end, at a question, and at a prompt's end; nowhere else."""
+    """That is at a tool's start and end, at a question, and at a prompt's end; nowhere else."""
     synced: list[JsonObject] = []
     sync = os.fsync
 
@@ -202,7 +202,7 @@ def test_rewind_restores_the_conversation_and_keeps_the_record(tmp_path: Path) -
 
 
 def test_usage_of_rewound_prompts_still_counts(tmp_path: Path) -> None:
-    """S2-41: also after two rewinds, and across a restart; a list of sessions agrees."""
+    """S2-41: even after two rewinds and a restart; a list of sessions agrees."""
     store = SessionStore(tmp_path)
     session = recorded(store, conversation := Conversation())
     three_prompts(session, conversation)

@@ -287,7 +287,7 @@ def test_session_files_and_folders_are_private(store: SessionStore, tmp_path: Pa
 
 
 async def test_fork_at_any_entry_has_a_valid_history(store: SessionStore) -> None:
-    """S2-53: also at prompts; the original is unchanged, and the copy names its origin."""
+    """S2-53: a prompt is an entry, too; the original is unchanged, the copy names its origin."""
     session, conversation = await a_long_talk(store)
     session.close()
     before = session.path.read_bytes()
