@@ -160,7 +160,7 @@ def test_agent_files_override_built_in_agents_and_faults_are_reported_once(tmp_p
 def test_plugin_agent_gets_the_plugins_name_as_a_prefix_if_its_name_is_taken(
     tmp_path: Path,
 ) -> None:
-    """It never replaces another agent; a plugin is read once."""
+    """A plugin's agent never replaces another agent; a plugin is read once."""
     definition = "---\nname: {}\ndescription: {}\n---\nDo."
     for plugin in ("first", "second"):
         (tmp_path / plugin).mkdir()

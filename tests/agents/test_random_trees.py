@@ -339,7 +339,7 @@ async def run_trees(first: int, count: int) -> None:
 
 
 async def test_random_agent_tree_never_exceeds_its_cost_limit() -> None:
-    """Nor does it count less than the server's bill, whatever broke off or was stopped."""
+    """The tree never counts less than the server's bill, whatever broke off or was stopped."""
     await run_trees(0, QUICK_TREES)
 
 
