@@ -52,7 +52,7 @@ async def test_file_outside_the_workspace_is_read_only_after_approval(
 async def test_added_directory_is_open_to_tools_sandbox_and_permissions(
     tmp_path: Path,
 ) -> None:
-    """As with --add-dir at the start; a path that is no directory changes nothing."""
+    """--add-dir at the start does the same; a path that is no directory changes nothing."""
     root, other = tmp_path / "project", tmp_path / "other"
     for folder in (root, other):
         folder.mkdir()

@@ -83,7 +83,7 @@ async def test_changes_in_an_agents_worktree_are_merged_by_the_command_shown(
 
 
 async def test_unchanged_worktrees_of_agents_are_removed(repository: Path) -> None:
-    """Those of two concurrent agents do not collide."""
+    """Two concurrent agents have different worktrees."""
     script = Script(
         go=[isolated("one", "two"), reply("Done.")], one=[reply("ok")], two=[reply("ok")]
     )
@@ -114,7 +114,7 @@ async def test_isolated_agent_in_a_repository_without_a_commit_fails() -> None:
 
 
 async def test_question_of_an_isolated_agent_names_its_worktree(repository: Path) -> None:
-    """It offers no rule to remember: such a rule would hold for the workspace."""
+    """The question offers no rule to remember: such a rule would hold for the workspace."""
     script = Script(
         go=[isolated("change it"), reply("Done.")],
         change_it=[reply(READ), reply(EDIT), reply("Changed.")],
@@ -183,7 +183,7 @@ def removals(run: Program) -> list[str]:
 async def test_worktrees_left_by_a_killed_program_are_named_once_at_the_next_start(
     repository: Path,
 ) -> None:
-    """Except where the agent of another program is still at work."""
+    """A worktree in which another program's agent still works is not named."""
     left, used = (worktree_folder(repository, name) for name in ("agent-1", "agent-2"))
     trees = [add_worktree(repository, path, "HEAD") for path in (left, used)]
     kill_at_work_in(left)
@@ -228,7 +228,7 @@ async def test_pre_tool_use_hook_gets_the_paths_of_the_agents_worktree(repositor
 async def test_subagent_stop_hook_of_a_background_agent_runs_in_its_worktree(
     repository: Path,
 ) -> None:
-    """It sends the agent back once; the worktree exists until the hook agrees to the end."""
+    """The hook sends the agent back once; the worktree exists until the hook accepts the end."""
     log = 'cat >> "$CLAUDE_PROJECT_DIR/ends"; echo >> "$CLAUDE_PROJECT_DIR/ends"'
     once = "test $(wc -l < ends) -ge 2 && exit 0; echo 'name the line' >&2; exit 2"
     hooks(

@@ -152,7 +152,7 @@ async def program(
 
 
 async def test_subagents_last_reply_is_the_result_of_its_call() -> None:
-    """It is given nothing but the task; it can only read; its events carry its id."""
+    """The agent gets only the task and tools that read; its events carry its id."""
     Path("basket.py").write_text("total = 0\n")
     script = Script(
         go=[started(TASK), reply("Thanks.")],
@@ -303,7 +303,7 @@ async def test_agent_runs_without_its_servers_if_mcp_is_switched_off() -> None:
 
 
 async def test_agents_of_one_reply_run_concurrently() -> None:
-    """Both have sent a request before either is answered."""
+    """Both agents have sent a request before either is answered."""
     gate = Gate()
     held = [reply("found", gate=gate, hold_at=0)]
     script = Script(go=[started("one", "two"), reply("Done.")], one=held, two=[*held])
@@ -319,7 +319,7 @@ async def test_agents_of_one_reply_run_concurrently() -> None:
 
 
 async def test_agent_definition_cannot_extend_the_parents_tools_or_permissions() -> None:
-    """Neither more tools nor a freer mode."""
+    """The definition asks for more tools and a freer mode, and gets neither."""
     folder = paths.config_dir() / "agents"
     folder.mkdir(parents=True)
     (folder / "bold.md").write_text(
@@ -375,7 +375,7 @@ async def test_agent_that_keeps_asking_for_approval_without_a_user_is_stopped() 
 
 
 async def test_background_commands_of_an_agent_are_reported_and_end_with_the_agent() -> None:
-    """As in a run without a user; its parent, which did not start them, reads which ended."""
+    """Its parent, which did not start them, reads which ones ended."""
     waits = "until test -e go; do sleep 0.02; done; exit 3"
     script = Script(
         go=[started("serve", agent="general"), reply("Done.")],
@@ -432,7 +432,7 @@ def _settings(text: str) -> str:
 
 
 async def test_more_than_ask_beyond_agents_in_one_reply_need_approval() -> None:
-    """With more than agents.ask_beyond and no user, they wait for a decision."""
+    """Without a user, the calls wait for a decision."""
     script = Script(go=[started("a", "b", "c", "d")])
     async with program(script) as run:
         result = await run.prompt()
@@ -496,7 +496,7 @@ async def test_abort_stops_the_whole_agent_tree() -> None:
 
 
 async def test_agents_session_is_stored_under_its_parents() -> None:
-    """It can be found by its id, and its cost is known; lists of sessions omit it."""
+    """The session is found by its id, and its cost is known; lists of sessions omit it."""
     script = Script(go=[started(TASK), reply("Thanks.")], explore_the_basket=[reply("Found.")])
     async with program(script) as run:
         await run.prompt()

@@ -71,7 +71,7 @@ async def test_model_can_wait_for_a_background_agent_without_a_user() -> None:
 
 
 async def test_next_prompt_reports_a_stopped_background_agent() -> None:
-    """Its session stays valid, and the program can close while another agent is running."""
+    """The agent's session stays valid, and the program can close while another agent runs."""
     gate = Gate()
     held = [reply("never", gate=gate, hold_at=0)]
     script = Script(
@@ -90,7 +90,7 @@ async def test_next_prompt_reports_a_stopped_background_agent() -> None:
 
 
 async def test_question_of_a_background_agent_reaches_the_user() -> None:
-    """Even if nothing else is running."""
+    """The question does so even if nothing else is running."""
     write = reply(tool_use("write", {"path": "a", "content": "b"}))
     script = Script(
         go=[begun("write it", agent="general"), reply("Started."), reply("Thanks.")],

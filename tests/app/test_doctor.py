@@ -88,7 +88,7 @@ async def test_doctor_without_an_api_key_reports_only_the_key(
 async def test_doctor_in_a_running_program_reports_its_mcp_servers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It starts no server again; without a terminal there is no complaint about it."""
+    """No server is started again; without a terminal there is no complaint about the terminal."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     states = [
         ServerState("docs", ServerPhase.READY, tools=3),

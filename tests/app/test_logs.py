@@ -185,7 +185,7 @@ def test_deleted_log_file_is_created_again(start: Configure) -> None:
 
 
 def test_no_secret_reaches_a_log(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
-    """Neither a known value nor a recognisable one: in events, values, names, tracebacks."""
+    """Known and recognisable secrets are redacted in events, values, names and tracebacks."""
     start(LogSink("file"), LogSink("console"), redactor=Redactor(["CANARY value"]))
     log = logger("agent_cli.x")
 
@@ -223,7 +223,7 @@ def test_exception_is_logged_with_a_traceback_in_the_file_only(
 def test_records_of_noisy_libraries_go_to_the_file_only(
     name: str, start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """S1-43: and their debug records, which hold whole prompts, nowhere."""
+    """S1-43: their debug records, which hold complete prompts, go nowhere."""
     start(LogSink("file", "debug"), LogSink("console", "debug"))
 
     logging.getLogger(name).debug("a prompt")

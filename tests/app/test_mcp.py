@@ -314,7 +314,7 @@ async def test_sampling_by_a_server_cannot_exceed_the_cost_limit_of_the_run(full
 
 
 async def test_questions_of_servers_are_declined_without_a_user(full_url: str) -> None:
-    """Like those that a user declines; an unanswered question is reported."""
+    """The answer is that of a user who declines; an unanswered question is reported."""
     nobody = "declined: there is no user to ask"
     told = (
         f"MCP server 'full' has a question, {nobody}",
@@ -399,7 +399,7 @@ async def test_changed_server_tools_are_left_out_until_the_user_reviews_them() -
 async def test_single_run_names_the_servers_that_did_not_start_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In one line, whatever happens to them later in the run."""
+    """One line names them, whatever happens to them later in the run."""
     monkeypatch.setenv(WAIT, "2")
     servers = {"good": raw(), "hangs": {**SILENT, "startup_timeout_s": 2.5}}
     async with program(says("one"), servers=servers) as run:
@@ -417,7 +417,7 @@ async def test_single_run_names_the_servers_that_did_not_start_in_time(
 async def test_hanging_server_delays_only_the_first_prompt_and_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is not waited for again; the others' tools are there from the first prompt on."""
+    """The other servers' tools are there from the first prompt on."""
     monkeypatch.setenv(WAIT, "0.5")
     servers = {"good": raw(), "hangs": SILENT}
     async with program(says("one"), says("two"), servers=servers, person=Person()) as run:

@@ -156,7 +156,7 @@ async def test_reading_a_session_does_not_block_the_event_loop(
 async def test_session_can_be_resumed_after_a_cancelled_resume(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It used to stay locked until the program ended."""
+    """The session used to stay locked until the program ended."""
     id = await one_kept()
     kept, _ = sessions()
     stopped, closed = threading.Event(), asyncio.Event()
@@ -232,7 +232,7 @@ async def test_fork_option_copies_a_session_up_to_an_entry() -> None:
 
 
 async def test_no_session_option_records_nothing() -> None:
-    """And cannot be combined with options that open a session."""
+    """The option cannot be combined with those that open a session."""
     kept, agent = sessions("--no-session")
     await kept.begin()
     prompt = say(agent, "one")
@@ -301,7 +301,7 @@ def test_unwritable_session_folder_is_reported_and_the_run_continues() -> None:
 @pytest.mark.parametrize("option", ["--resume", "--fork"])
 @pytest.mark.parametrize("more", [("--prompts-from", "-"), ("-p", "hello")])
 def test_unknown_session_id_is_a_usage_error(option: str, more: tuple[str, ...]) -> None:
-    """Also if the input ends before the lookup: that used to be silent, with exit code 0."""
+    """With input that ends before the lookup, this used to be silent, with exit code 0."""
     run = agent_cli(option, "nosuch", *more)
 
     assert (run.code, run.stdout) == (2, "")
@@ -311,7 +311,7 @@ def test_unknown_session_id_is_a_usage_error(option: str, more: tuple[str, ...])
 def test_session_resumed_in_another_directory_says_where_it_works_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its paths would mean files of another directory."""
+    """Its paths now mean files of another directory."""
     here, elsewhere = Path.cwd(), Path("elsewhere").resolve()
     elsewhere.mkdir()
     with serve_in_thread(reply("First."), reply("Second.")) as api:

@@ -174,7 +174,7 @@ def test_mcp_server_in_the_settings_supports_every_field(tmp_path: Path) -> None
 
 
 def test_workspace_without_project_files_can_be_trusted() -> None:
-    """Its git may then read unasked in the sandbox; a file created later is asked about."""
+    """Git may then read unasked in the sandbox; a file created later is asked about."""
     before = start(Arguments(), may_ask=False)
     TrustStore.of_user().trust(Path())
     trusted = start(Arguments(), may_ask=False)
@@ -198,7 +198,7 @@ def test_project_output_styles_are_left_out_if_trust_cannot_be_checked() -> None
 
 
 def test_trust_option_accepts_any_content_for_one_run() -> None:
-    """Also content that changes during the run."""
+    """The content may even change during the run."""
     SETTINGS.write_text("max_rounds = 7")
     found = start(Arguments(trust=True), may_ask=False)
     SETTINGS.write_text("max_rounds = 8")

@@ -34,7 +34,7 @@ async def line_of(command: str, more: str = "", *arguments: str) -> str:
 
 
 def test_status_line_script_of_claude_code_works_unchanged() -> None:
-    """It gets Claude Code's names on stdin after each turn; colours are kept, controls are not."""
+    """The script gets Claude Code's names on stdin after each turn; only colours pass."""
     script = Path.home() / "status.sh"
     script.write_text(
         textwrap.dedent(
@@ -81,7 +81,7 @@ def test_status_line_script_of_claude_code_works_unchanged() -> None:
 
 
 def test_slow_status_line_command_delays_neither_keys_nor_exit() -> None:
-    """It runs in the background, and ends with the program."""
+    """The command runs in the background, and ends with the program."""
     settings("echo started >&2; touch here; exec sleep 4711")
     with (
         serve_in_thread(reply("Hello.")) as api,
@@ -125,14 +125,14 @@ async def test_fault_of_the_status_line_command_is_shown_in_the_line(
 
 
 def test_status_line_script_runs_again_at_the_refresh_interval() -> None:
-    """For a clock, or for values that other programs change."""
+    """The script may show a clock, or values that other programs change."""
     settings("echo x >>count; wc -l <count", "refresh_s = 0.3\n")
     with serve_in_thread() as api, Terminal(AGENT_CLI, **environment(api, {})) as terminal:
         terminal.until(lambda: Path("count").exists() and len(Path("count").read_text()) > 6)
 
 
 def test_project_settings_cannot_set_the_status_line() -> None:
-    """Not even in a trusted project: the command runs with all permissions of the user."""
+    """Trust does not change this: the command runs with all permissions of the user."""
     Path("appsettings.toml").write_text('[status_line]\ncommand = "touch pwned"\n')
 
     shown = agent_cli("--trust", "config", "show")

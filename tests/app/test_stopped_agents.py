@@ -19,7 +19,7 @@ def agent_of(run: Program, task: str) -> AgentInfo:
 
 
 async def test_agent_that_waits_for_a_free_slot_can_be_listed_and_stopped() -> None:
-    """It never asks the model; the next agent gets the slot."""
+    """Such an agent never asks the model; the next agent gets the slot."""
     gate = Gate()
     script = Script(
         go=[started("one", "two", "three"), reply("Done.")],
