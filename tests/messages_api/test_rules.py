@@ -224,7 +224,7 @@ BROKEN: list[tuple[str, str, Payload, str]] = [
 async def test_fake_api_refuses_a_request_that_breaks_a_rule(
     rule: str, body: Payload, message: str
 ) -> None:
-    """With an error as documented: status, type, message, and the request's id twice."""
+    """The error is as documented: status, type, message, and the request's id twice."""
     async with FakeMessagesApi(reply("never sent")) as api:
         status, answer = await post(api, body)
 
@@ -254,7 +254,7 @@ async def test_fake_api_answers_valid_requests() -> None:
 
 
 async def test_fake_api_refuses_a_too_large_body() -> None:
-    """R7: above 32 MB."""
+    """R7: the limit is 32 MB."""
     async with FakeMessagesApi() as api:
         status, answer = await post(api, b" " * (32 * 1024 * 1024 + 1))
 
@@ -262,7 +262,7 @@ async def test_fake_api_refuses_a_too_large_body() -> None:
 
 
 async def test_fake_api_refuses_a_prompt_larger_than_the_context_window() -> None:
-    """R13."""
+    """R13: the error is "prompt is too long"."""
     async with FakeMessagesApi(context_window=50) as api:
         status, answer = await post(api, request(messages=[user("long " * 100)]))
 
@@ -320,7 +320,7 @@ async def test_fake_api_accepts_thinking_sent_back_unchanged() -> None:
 async def test_fake_api_refuses_modified_thinking_of_the_latest_reply(
     blocks: tuple[Payload],
 ) -> None:
-    """R27."""
+    """R27: another signature, another text, or a missing block."""
     rule, answer = await second_request(THOUGHT, [user("hi"), assistant(*blocks), user(RESULT)])
 
     assert rule == "R27"
@@ -338,7 +338,7 @@ async def test_fake_api_ignores_text_added_to_an_omitted_thinking_block() -> Non
 
 
 async def test_fake_api_refuses_a_forged_thinking_signature() -> None:
-    """R28."""
+    """R28: the signature was never sent by the server."""
     made_up = assistant(thinking("I am", "sig_made_up"), "else")
 
     rule, answer = await second_request(THOUGHT, [user("hi"), made_up, user("go on")])
@@ -358,7 +358,7 @@ async def test_fake_api_refuses_thinking_after_a_changed_message() -> None:
 
 
 async def test_fake_api_drops_bound_thinking_if_the_request_allows_dropping() -> None:
-    """R31: with drop_block and its beta; the answer lists the dropped blocks."""
+    """R31: drop_block and its beta allow this; the answer lists the dropped blocks."""
     messages = [user("hello"), assistant(*THOUGHT.blocks), user(RESULT)]
 
     rule, answer = await second_request(

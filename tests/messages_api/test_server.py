@@ -89,7 +89,7 @@ async def test_disconnect_of_a_client_is_noticed() -> None:
 
 @pytest.mark.parametrize(("fault", "ended_by"), [("drop", b""), ("reset", ConnectionResetError)])
 def test_scripted_fault_breaks_the_connection(fault: str, ended_by: object) -> None:
-    """With FIN in the middle of a chunk, or with RST; everything before it arrives."""
+    """The fault is a FIN in the middle of a chunk, or an RST; everything before it arrives."""
     with (
         serve_in_thread(broken(reply("abc"), fault, after=2)) as api,
         socket.create_connection(("127.0.0.1", api.port)) as client,
@@ -113,7 +113,7 @@ def _read_all(client: socket.socket) -> tuple[bytes, object]:
 
 
 async def test_connection_is_kept_alive_for_a_second_request() -> None:
-    """Also if a request arrives in pieces."""
+    """A request may arrive in pieces."""
     async with FakeMessagesApi(reply("one"), error(529, "overloaded_error", "busy")) as api:
         reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
         writer.write(RAW_REQUEST[:50])
