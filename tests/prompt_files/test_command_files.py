@@ -106,7 +106,7 @@ async def test_print_prompt_that_begins_with_a_command_is_expanded() -> None:
 async def test_command_and_skill_files_can_set_the_model_of_their_prompt(
     written: str, model: str
 ) -> None:
-    """S2-54: as `/with` does; "inherit" names none."""
+    """S2-54: the effect is that of `/with`; "inherit" names no model."""
     write("commands/race.md", f"---\nmodel: {written}\n---\nFind the race.")
     write("skills/deploy/SKILL.md", SKILL.replace("\n---\n", f"\nmodel: {written}\n---\n"))
 
@@ -161,7 +161,7 @@ def test_unchanged_command_files_are_not_read_again(monkeypatch: pytest.MonkeyPa
 async def test_unusable_command_file_gives_the_reason(
     name: str, content: bytes, problem: str
 ) -> None:
-    """In the list, where `/help` finds it, and when it is used; the others keep working."""
+    """`/help` shows the reason, and so does using the command; the others keep working."""
     write("commands/good.md", "good")
     Path("commands", name).write_bytes(content)
 
@@ -257,7 +257,7 @@ SKILL = "---\nname: deploy\ndescription: Ship it\n---\nRun awk '{print $1}' firs
 
 
 async def test_skill_is_a_command_whose_text_is_not_substituted() -> None:
-    """Its $1 is the shell's; the folder comes first, the typed argument last."""
+    """A $1 in a skill is the shell's; the folder comes first, the typed argument last."""
     folder = write("skills/deploy/SKILL.md", SKILL).parent
     write("skills/deploy/steps.md", "one, two")
 
@@ -284,7 +284,7 @@ def test_duplicate_skill_is_listed_once_and_a_broken_one_gives_the_reason() -> N
 
 
 async def test_project_skill_is_a_command_once_trusted_and_until_it_changes() -> None:
-    """Threat 10: its text is sent as the user's, so it needs trust like a command."""
+    """Threat 10: a skill's text is sent as the user's, so it needs trust like a command."""
     own = write(str(Path.home() / ".agents/skills/mine/SKILL.md"), SKILL.replace("deploy", "mine"))
     project = write(".agents/skills/deploy/SKILL.md", SKILL)
     untrusted = command_files(start(Arguments(), may_ask=False)).commands()
