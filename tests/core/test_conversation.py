@@ -122,7 +122,7 @@ def test_call_is_open_until_its_first_result() -> None:
 
 
 def test_duplicate_and_missing_call_ids_are_replaced() -> None:
-    """S1-31: duplicates in one reply and across replies."""
+    """S1-31: duplicates may be in one reply or in several."""
     conversation = asked("t1", "t1")
     conversation.settle_open_calls("skipped")
 

@@ -82,7 +82,7 @@ def _two_waiting() -> tuple[Agent, ScriptedModel, list[str]]:
 
 
 async def test_prompt_before_the_decision_is_refused_and_names_pending_calls() -> None:
-    """S2-33: they have to be decided first."""
+    """S2-33: the user has to decide about those calls first."""
     agent, model, _ = _two_waiting()
     await agent.prompt("go")
 

@@ -71,7 +71,7 @@ async def test_agent_and_agent_loop_publish_the_same_events_and_messages() -> No
 
 
 async def test_stream_result_is_available_only_after_the_last_event() -> None:
-    """S0-07: messages, final message and number of model calls; before, a clear error."""
+    """S0-07: messages, final message, number of model calls; earlier access is an error."""
     stream = agent_loop(
         [UserMessage.of("go")], AgentContext(tools=[LOOK]), config(ScriptedModel(*script()))
     )
@@ -141,7 +141,7 @@ async def test_several_prompts_are_announced_in_order_before_the_first_call() ->
 
 @pytest.mark.parametrize("tail", ["user", "toolResult", "limit"])
 async def test_agent_loop_continue_adds_no_message(tail: str) -> None:
-    """S0-38, S3-06, S3-24: the first message is the assistant's, also after a limit's note."""
+    """S0-38, S3-06, S3-24: the first message is the assistant's, even after the note of a limit."""
     prompt = UserMessage.of("go")
     messages: list[Message] = [prompt]
     if tail != "user":
@@ -259,7 +259,7 @@ async def test_unexpected_exception_is_raised_after_the_last_event() -> None:
 
 
 def test_package_exports_agent_and_agent_loop() -> None:
-    """S0-02, S3-26: under the names of the documents."""
+    """S0-02, S3-26: the names are those of the documents."""
     assert {"Agent", "agent_loop", "agent_loop_continue", "AgentContext", "EventStream"} <= set(
         agent_cli.__all__
     )
@@ -319,7 +319,7 @@ async def test_agent_loop_continue_resumes_a_pending_call_with_a_decision(
 
 
 async def test_a_decision_about_no_open_call_is_an_error() -> None:
-    """S2-32: raised before anything runs; it names the calls that wait."""
+    """S2-32: the error is raised before anything runs, and names the open calls."""
     tools, ran = asking_tools()
     history: list[Message] = [
         UserMessage.of("go"),
@@ -380,7 +380,7 @@ def test_context_that_contradicts_the_loop_config_is_an_error(
 
 
 async def test_context_copies_the_callers_lists() -> None:
-    """S0-30: later additions to a caller's list are not part of it; `append` adds to it."""
+    """S0-30: later additions to those lists have no effect; `append` adds to the context."""
     messages: list[Message] = [UserMessage.of("Hi"), assistant("Hello")]
     prompts = [UserMessage.of("go")]
     context = AgentContext(messages=messages, tools=[LOOK])

@@ -109,7 +109,7 @@ async def test_results_are_in_call_order_not_in_completion_order() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 async def test_concurrency_limit_bounds_the_tools_that_run_at_once(concurrency: int) -> None:
-    """G6: the others are shown as started and wait for a free slot."""
+    """G6: calls above the limit are shown as started and wait for a free slot."""
     running = most = 0
 
     async def count(on_update: ToolContext) -> str:
@@ -301,7 +301,7 @@ async def test_tool_content_goes_to_the_model_and_details_only_to_the_event() ->
 async def test_exception_in_a_tool_becomes_an_error_result_with_its_message(
     logged: list[dict[str, object]],
 ) -> None:
-    """S0-53, S1-13, S1-14, S2-40: no traceback for the model; it is in the log."""
+    """S0-53, S1-13, S1-14, S2-40: the traceback is in the log, not in the result."""
     message, _ = await result_of(raises(RuntimeError("the disk is full")))
 
     assert (message.text, message.is_error) == ("the disk is full", True)
@@ -384,7 +384,7 @@ async def test_tool_result_of_the_wrong_type_is_an_error(value: object) -> None:
 
 
 async def test_empty_tool_result_gives_a_valid_request() -> None:
-    """S1-31: the API refuses blank text; the request says there was none."""
+    """S1-31: the API refuses blank text, so the request has "(no output)" instead."""
     agent, model, _ = scripted_agent(
         calls(tool_use("work")), says("ok"), tools=[tool("work", returns(" "))]
     )
@@ -394,7 +394,7 @@ async def test_empty_tool_result_gives_a_valid_request() -> None:
 
 
 async def test_finish_result_hook_changes_the_result_before_it_is_recorded() -> None:
-    """S1-16, S1-34: the hook that caps results; record, event and request agree."""
+    """S1-16, S1-34: this hook caps results; record, event and request agree."""
 
     async def finish(call: ToolCall, result: ToolResult) -> ToolResult:
         return ToolResult.of(f"{call.name}: {result.text[:3]}")
@@ -415,7 +415,7 @@ class Point(BaseModel):
 
 
 async def test_tool_gets_validated_input_and_is_not_called_with_invalid_input() -> None:
-    """S2-21, S3-21: validated before anything runs; the error names the path of the fault."""
+    """S2-21, S3-21: input is validated before anything runs; the error names the fault's path."""
     seen: list[object] = []
 
     async def body(
@@ -493,7 +493,7 @@ async def test_tool_updates_are_published_between_start_and_end(
 
 
 async def test_tool_updates_carry_the_id_of_their_call() -> None:
-    """S0-14, G1: so those of concurrent calls can be distinguished."""
+    """S0-14, G1: the id distinguishes the updates of concurrent calls."""
     together = asyncio.Barrier(2)
 
     async def body(on_update: ToolContext) -> str:
@@ -553,7 +553,7 @@ async def test_finished_call_records_input_result_and_times() -> None:
 
 
 async def test_calls_with_the_same_id_are_distinguished() -> None:
-    """S1-31: some servers repeat ids; the request may not."""
+    """S1-31: some servers repeat ids, but a request must not."""
     asks = calls(tool_use("work", {}, "t1"), tool_use("work", {}, "t1"))
     agent, _, events = scripted_agent(asks, says("ok"), tools=[tool("work", returns("ok"))])
     result = await agent.prompt("go")

@@ -94,7 +94,7 @@ def around(id: str) -> list[str]:
 
 
 async def test_answer_without_tools_has_exactly_the_documented_events() -> None:
-    """S3-04, S0-37, S0-39, S0-41, S0-51, S0-70, C5: the order of document S3, and no more."""
+    """S3-04, S0-37, S0-39, S0-41, S0-51, S0-70, C5: in the order of document S3."""
     reply = says("Hi there")
     agent, _, events = scripted_agent(reply)
 
@@ -446,7 +446,7 @@ async def test_stream_without_an_end_event_is_an_error() -> None:
 
 
 async def test_message_of_a_broken_stream_carries_the_error() -> None:
-    """S0-42: the half reply ends with the stop reason and the sentence of its error."""
+    """S0-42: the partial reply ends with the stop reason and the text of the error."""
     agent, _, events = scripted_agent(
         [ReplyStart("m"), TextDelta(0, "half"), ModelError("cut off")]
     )
@@ -624,7 +624,7 @@ async def test_complete_calls_run_whatever_the_stop_reason(stop_reason: str) -> 
 
 
 async def test_two_truncated_replies_in_a_row_end_the_run() -> None:
-    """S4-30: a call that never fits must not be requested endlessly; the user is told."""
+    """S4-30: a call that never fits must not be requested endlessly; a notice says so."""
     cut = [calls(tool_use("look", {}, f"t{n}"), stop_reason="max_tokens") for n in range(2)]
     agent, model, events = scripted_agent(*cut, says("ok"), tools=[LOOK])
 
@@ -636,7 +636,7 @@ async def test_two_truncated_replies_in_a_row_end_the_run() -> None:
 
 
 async def test_run_continues_after_isolated_truncated_replies() -> None:
-    """S4-30: only two in a row end it; a complete call runs."""
+    """S4-30: only two in a row end the run; complete calls run."""
     script = [
         calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason)
         for n, stop_reason in enumerate(["max_tokens", "tool_use"] * 2)
@@ -816,7 +816,7 @@ async def test_custom_messages_left_by_the_converter_are_an_error() -> None:
 
 @pytest.mark.parametrize("waits", [True, False])
 async def test_abort_during_transform_context_sends_nothing(waits: bool) -> None:
-    """S3-10: whether the transformation waits or not."""
+    """S3-10: it does not matter whether the transformation waits."""
 
     async def transform(messages: Sequence[Message], cancel: CancelToken) -> Sequence[Message]:
         agent.abort()
@@ -950,7 +950,7 @@ async def test_tools_with_the_same_name_are_refused_before_anything_is_sent() ->
 
 
 async def test_prepare_hooks_build_every_model_call_from_scratch() -> None:
-    """S2-15, S2-16, S1-10: once a call, before the request; nothing leaks into the next turn."""
+    """S2-15, S2-16, S1-10: they run before each request; nothing leaks into the next turn."""
     seen: list[tuple[int, int]] = []
 
     def contribute(turn: Turn) -> None:
