@@ -28,7 +28,7 @@ def run_pytest(directory: Path, source: str, *options: str) -> str:
     return f"{run.stdout}exit code {run.returncode}"
 
 
-def test_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> None:
+def test_each_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> None:
     """A key, a proxy or a home of the developer must not change a result."""
     printed = run_pytest(
         tmp_path,
