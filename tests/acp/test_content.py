@@ -61,7 +61,7 @@ def test_long_command_is_shown_in_full_with_hidden_characters_escaped(tmp_path: 
 
 
 def test_tool_call_with_invalid_input_can_be_shown(tmp_path: Path) -> None:
-    """The model's input need not fit the tool."""
+    """The model's input may not fit the tool's schema."""
     calls = CallView(lambda: (), tmp_path)
     wrong: list[Json] = [None, 5, "a", [], {"path": 5}, {"path": "~nobody/x", "edits": [1, {}]}]
     for written in wrong:

@@ -36,7 +36,7 @@ def test_overlong_line_is_reported_once_and_the_next_line_is_kept() -> None:
 
 @given(st.dictionaries(st.text(), VALUES))
 def test_each_line_is_strict_json_that_any_parser_reads(message: dict[str, Any]) -> None:
-    """No NaN, no lone surrogate, one line."""
+    """It has no NaN, no lone surrogate and no second line."""
     line = encode(message)
 
     assert line.endswith(b"\n")

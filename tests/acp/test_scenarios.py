@@ -164,7 +164,7 @@ async def test_permission_request_shows_the_diff_and_allowing_writes_the_file() 
         assert client.call("w1")["status"] == "completed"
 
 
-async def test_an_edit_shows_the_file_before_and_after() -> None:
+async def test_edit_is_shown_with_the_text_before_and_after() -> None:
     Path("a.txt").write_text("one\ntwo\n")
     edit = {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}
     async with (
@@ -286,7 +286,7 @@ async def test_a_second_prompt_during_a_run_is_refused_at_once() -> None:
 
 
 async def test_two_sessions_do_not_see_each_other() -> None:
-    """Two folders, two conversations, one process; each is asked about its own changes."""
+    """They have folders of their own in one process; each is asked about its own changes."""
     for name in ("left", "right"):
         Path(name).mkdir()
     answers = {
@@ -347,7 +347,7 @@ async def test_linked_file_is_attached_to_the_prompt() -> None:
 
 
 async def test_linked_or_embedded_secret_file_is_not_attached() -> None:
-    """By link or as an embedded resource: an editor attaches only files that `@` would attach."""
+    """An editor attaches only files that `@` would attach."""
     Path(".env").write_text("TOKEN=hunter2hunter2")
     contents = schema.TextResourceContents(
         uri=Path(".env").resolve().as_uri(), text="TOKEN=hunter2hunter2"
@@ -461,7 +461,7 @@ async def test_failed_slash_command_reports_its_error() -> None:
 
 
 async def test_saved_session_is_listed_loaded_and_continued() -> None:
-    """The same files as the terminal's: the messages are shown again, and the model knows them."""
+    """Its messages are shown again and are part of the next request."""
     async with FakeMessagesApi(reply(WRITE), reply("Written."), reply("Yes.")) as api:
         async with editor(api) as (client, _):
             client.permissions.append("once")
@@ -726,7 +726,7 @@ async def test_round_limit_is_reported_as_the_stop_reason() -> None:
 
 
 async def test_settings_and_servers_of_an_untrusted_folder_have_no_effect() -> None:
-    """Its servers, settings and commands have no effect, and the user is told once."""
+    """The user reads that the folder is not trusted."""
     made = Path("made").resolve()
     Path(".mcp.json").write_text(
         json.dumps({"mcpServers": {"evil": {"command": "touch", "args": [str(made)]}}})
@@ -769,8 +769,8 @@ async def test_editor_disconnect_ends_the_program_during_a_command() -> None:
             await prompt
 
 
-async def test_a_triggered_run_asks_for_permission_too() -> None:
-    """A background command ends and triggers a run that wants to write: the user is asked then."""
+async def test_triggered_run_asks_for_permission_too() -> None:
+    """A background command ends and triggers a run, which wants to write."""
     job = {"command": "until test -e go; do sleep 0.05; done", "background": True}
     async with (
         FakeMessagesApi(

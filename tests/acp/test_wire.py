@@ -99,7 +99,7 @@ def test_any_protocol_version_is_answered_with_version_1(version: object) -> Non
 
 
 def test_null_or_unknown_fields_in_initialize_are_accepted() -> None:
-    """Null for unsupported features, fields of a later version."""
+    """Clients send null for unsupported features, and fields of later versions."""
     params = {
         "protocolVersion": 1,
         "clientCapabilities": {"fs": None, "elicitation": {"form": None}, "dance": True},
@@ -192,8 +192,8 @@ def test_invalid_settings_are_reported_on_stderr_only() -> None:
         assert "max_tokens" in stderr
 
 
-def test_the_handshake_is_quick() -> None:
-    """0.5 s for a waiting editor; in CPU time, because other programs run here too."""
+def test_handshake_takes_little_cpu_time() -> None:
+    """An editor waits for it; CPU time, because other programs run on the machine, too."""
     spent = min(cpu_time_to_answer() for _ in range(STARTS))
 
     assert spent < INITIALIZE_LIMIT_S
@@ -209,7 +209,7 @@ def cpu_time_to_answer() -> float:
 
 
 def test_documented_first_exchange_of_an_editor_works() -> None:
-    """Raw lines in the documented shapes, from the handshake to the answer; not a recording."""
+    """The lines have the documented shapes, from the handshake to the answer."""
     client = {
         "protocolVersion": 1,
         "clientCapabilities": {
@@ -251,7 +251,7 @@ def test_documented_first_exchange_of_an_editor_works() -> None:
 
 
 def test_requests_with_random_parameters_never_break_the_connection() -> None:
-    """Methods with any parameters, in any order: each gets one answer, and the next is read."""
+    """Each request gets one answer, and the next one is read."""
     names = ("cwd", "sessionId", "mcpServers", "prompt", "modeId", "value", "configId", "cursor")
     values: tuple[object, ...] = (
         *(None, True, -1, 1e300, "", "\x00", "/", "../..", [], {}, [None], [[]], {"type": "text"}),
