@@ -36,7 +36,7 @@ async def test_image_named_in_a_prompt_is_attached(picture: Path) -> None:
 
 
 async def test_quoted_names_with_spaces_and_absolute_paths_are_attached(picture: Path) -> None:
-    """As completion inserts them, in the order of the text."""
+    """Completion inserts them like this; images keep the order of the text."""
     message = await with_attachments(f'@"my pic.png" or @{picture.absolute()}', Path.cwd())
 
     assert message.text == "[image 1: my pic.png 8×6] or [image 2: pic.png 8×6]"
@@ -51,7 +51,7 @@ async def test_prompt_without_images_is_sent_unchanged() -> None:
 
 
 async def test_image_is_attached_to_the_text_that_holds_its_mark(picture: Path) -> None:
-    """Queued, taken back and sent later; a deleted mark drops its image."""
+    """The text may be queued, taken back and sent later; a deleted mark drops its image."""
     attachments = Attachments(Path.cwd())
     mark = attachments.add_file("pic.png")
     other = attachments.add(read_image(picture), "a[b]\n\x1b.png")

@@ -37,7 +37,7 @@ async def test_file_named_in_a_prompt_is_attached_once() -> None:
 
 
 async def test_files_in_the_parent_and_home_folders_are_attached(tmp_path: Path) -> None:
-    """`@../` and `@~/`: the user has named them."""
+    """The user named them, as `@../` or `@~/`."""
     Path.home().mkdir(exist_ok=True)
     (Path.home() / "notes.md").write_text("home")
     Path("inner").mkdir()
@@ -85,7 +85,7 @@ async def test_attached_files_share_a_total_size_limit() -> None:
 
 @pytest.mark.parametrize("named", [".env", "link"])
 async def test_file_the_model_may_not_read_is_not_attached(named: str) -> None:
-    """Neither by its own name nor through a link; the prompt is still sent."""
+    """A link to it does not help; the prompt is still sent."""
     Path(".env").write_text("KEY=1")
     Path("link").symlink_to(".env")
 
@@ -96,7 +96,7 @@ async def test_file_the_model_may_not_read_is_not_attached(named: str) -> None:
 
 
 async def test_file_that_is_not_text_is_sent_as_its_name() -> None:
-    """Binary files, and files that would block: a pipe has no end."""
+    """Neither binary files nor files that would block, like pipes, are read."""
     Path("data.bin").write_bytes(b"\0\1")
     Path("latin.txt").write_bytes("über".encode("latin-1"))
     os.mkfifo("pipe")
@@ -123,7 +123,7 @@ async def test_file_names_in_piped_data_are_not_attached() -> None:
 
 
 async def test_long_pasted_text_attaches_no_files() -> None:
-    """More names, or more text, than a user types."""
+    """It has more names, or more text, than a user types."""
     for number in range(FILES_MAX + 1):
         Path(f"{number}.md").touch()
 

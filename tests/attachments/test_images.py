@@ -21,7 +21,7 @@ def encoded(kind: str, width: int, height: int, **options: object) -> bytes:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_image_type_and_size_are_read_from_the_content(kind: str) -> None:
-    """S6: whatever the file is called."""
+    """S6: the name of the file does not matter."""
     Path("picture.txt").write_bytes(data := encoded(kind, 80, 61))
 
     assert read_image(Path("picture.txt")) == Image(KINDS[kind], 80, 61, data)
@@ -61,7 +61,7 @@ def test_only_regular_files_that_begin_like_images_are_images() -> None:
 
 
 def test_unusable_image_is_refused_with_the_reason() -> None:
-    """One sentence each."""
+    """The message is one sentence."""
     with pytest.raises(UsageError, match=r"none\.png cannot be read: No such file"):
         read_image(Path("none.png"))
     with pytest.raises(UsageError, match="it is not a PNG, JPEG, GIF or WebP image"):
@@ -119,7 +119,7 @@ def test_without_pillow_an_oversized_image_is_refused(monkeypatch: pytest.Monkey
 
 
 def test_an_image_is_sent_as_base64() -> None:
-    """As the API requires."""
+    """The API requires this form."""
     assert Image("image/gif", 1, 1, b"GIF89a").block == {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/gif", "data": "R0lGODlh"},
@@ -127,7 +127,7 @@ def test_an_image_is_sent_as_base64() -> None:
 
 
 def test_pillow_is_not_imported_for_small_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may not be installed at all."""
+    """Pillow may not be installed."""
     monkeypatch.setitem(sys.modules, "PIL", None)
 
     assert fitted(image := Image("image/gif", 1, 1, b"GIF89a")) is image
