@@ -105,7 +105,7 @@ async def test_lost_run_is_repeated_up_to_a_limit(tmp_path: Path) -> None:
 
 
 async def test_a_run_that_answered_before_the_signal_is_done(tmp_path: Path) -> None:
-    """Ctrl-C arrives while it ends: its answer is complete, only the exit code is the signal's."""
+    """Ctrl-C came as the run ended: the answer is complete, only the exit code is the signal's."""
     await run(tmp_path / "out", tasks_in(tmp_path), lambda _id, _work: {**DONE, "exit_code": 143})
 
     assert results(tmp_path / "out")["t0"]["status"] == "done"
