@@ -76,7 +76,7 @@ def completed(script: str, *words: str) -> Sequence[str]:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_completes_commands_options_and_their_values(script: str) -> None:
-    """Generated from the table that the command line parser uses, so nothing is missing."""
+    """The script is made from the table of the command line parser, so nothing is missing."""
     first = {name.split()[0] for name in COMMANDS}
 
     assert set(completed(script, "")) == first
@@ -98,7 +98,7 @@ def test_bash_completes_commands_options_and_their_values(script: str) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_tab_completes_in_an_interactive_bash(script: str) -> None:
-    """readline splits words at "=" and completes by itself: as installed from docs/install.md."""
+    """It is set up as in docs/install.md; readline splits words at "="."""
     conversation = Conversation()
     session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
     conversation.publish = session.record
@@ -119,8 +119,8 @@ def test_tab_completes_in_an_interactive_bash(script: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh: install it to test its completion")
-def test_tab_completes_in_a_zsh(tmp_path: Path) -> None:
-    """Through bashcompinit, as installed from docs/install.md."""
+def test_tab_completes_in_an_interactive_zsh(tmp_path: Path) -> None:
+    """It is set up with bashcompinit, as in docs/install.md."""
     rc = "PS1='ready> '\nunsetopt PROMPT_SP\nsource <(agent-cli completion zsh)\n"
     (tmp_path / ".zshrc").write_text(rc)
     Path("notes.toml").touch()
@@ -139,7 +139,7 @@ def test_tab_completes_in_a_zsh(tmp_path: Path) -> None:
     shutil.which("fish") is None, reason="no fish: install it to test its completion"
 )
 def test_fish_completes_commands_options_and_their_values() -> None:
-    """As fish itself lists what Tab would offer."""
+    """fish itself lists what Tab would offer."""
     Path("agent-cli.fish").write_text(agent_cli("completion", "fish").stdout)
     Path("notes.toml").touch()
     offered = {
@@ -170,7 +170,7 @@ def test_bash_offers_a_commands_own_switches_only_after_the_command(script: str)
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_completes_the_ids_of_current_sessions(script: str) -> None:
-    """Listed when the key is pressed: sessions newer than the script are included."""
+    """They are listed when the key is pressed, so sessions newer than the script are included."""
     assert completed(script, "--resume", "") == []
     conversation = Conversation()
     session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
@@ -187,7 +187,7 @@ def test_bash_completes_the_ids_of_current_sessions(script: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_a_models_name_is_never_run_by_the_shell(script: str) -> None:
+def test_completion_never_runs_a_model_name_as_shell_code(script: str) -> None:
     """Threat 10: bash expands the words it completes, and a project may name models."""
     Path("appsettings.toml").write_text('[models]\n"$(touch${IFS}ran)" = "x"\nmine = "y"\n')
     agent_cli("trust")
@@ -219,8 +219,8 @@ def test_completed_effort_levels_match_the_settings() -> None:
     assert OPTIONS["--effort"].values.split() == [*get_args(Effort)]
 
 
-def test_an_unknown_shell_is_refused() -> None:
-    """One sentence that lists the supported shells."""
+def test_completion_for_an_unknown_shell_is_refused() -> None:
+    """The message lists the supported shells."""
     refused = agent_cli("completion", "tcsh")
 
     assert (refused.code, refused.stdout) == (2, "")

@@ -36,7 +36,7 @@ def asked(*ids: str) -> Generator[Terminal]:
 
 
 def test_deletion_in_a_script_needs_the_yes_option() -> None:
-    """A pipe cannot be asked; nothing of the session is left, and others stay."""
+    """A pipe cannot be asked; nothing of the deleted session is left, and other sessions stay."""
     session, other = keep("hello"), keep("stay")
     unasked = agent_cli("sessions", "delete", session.id, stdin="y\n")
     assert session.path.exists()
@@ -80,7 +80,7 @@ def test_only_a_yes_deletes_the_session(answer: str) -> None:
 
 
 def test_deletion_question_lists_the_sessions_with_secrets_masked() -> None:
-    """Once for all of them: id, last used, first words."""
+    """It is asked once for all of them, with ID, last use and first words."""
     one, two = keep(f"use the key {KEY} now"), keep("another")
 
     with asked(one.id[:-1], two.id) as terminal:

@@ -22,7 +22,7 @@ def test_piped_input_is_sent_as_one_prompt() -> None:
 
 
 def test_empty_piped_input_is_a_usage_error() -> None:
-    """As for `-p -`: exit code 2, and no request."""
+    """The exit code is 2, as for `-p -`, and there is no request."""
     ended = agent_cli(stdin="\n")
 
     assert ended.code == 2
@@ -30,7 +30,7 @@ def test_empty_piped_input_is_a_usage_error() -> None:
 
 
 def test_prompts_from_runs_each_line_as_a_prompt_or_command() -> None:
-    """From a file or from stdin."""
+    """They come from a file or from stdin."""
     Path("prompts.txt").write_text("one\n/usage\ntwo\\\nlines\n")
     with serve_in_thread(*[reply("ok")] * 3) as api:
         from_file = agent_cli("--prompts-from", "prompts.txt", api=api)
@@ -46,7 +46,7 @@ def test_prompts_from_runs_each_line_as_a_prompt_or_command() -> None:
 
 
 def test_a_prompt_on_the_command_line_opens_a_session() -> None:
-    """It stays open afterwards, and -c continues it."""
+    """The session stays open afterwards, and -c continues it."""
     with serve_in_thread(reply("Hello to you."), reply("Again.")) as api:
         with Terminal(AGENT_CLI, "say hello", **environment(api, {})) as terminal:
             terminal.until("Hello to you.")
@@ -61,8 +61,8 @@ def test_a_prompt_on_the_command_line_opens_a_session() -> None:
         assert len(api.requests[-1].body["messages"]) == 3
 
 
-def test_without_a_key_the_first_start_offers_the_demo() -> None:
-    """It says where to get a key, and declining gives the exit code of a missing setting."""
+def test_first_start_without_a_key_offers_the_demo() -> None:
+    """It says where to get a key; declining ends with the exit code of a missing setting."""
     nothing = {**environment(None, {}), "ANTHROPIC_API_KEY": ""}
     with Terminal(AGENT_CLI, **nothing) as terminal:
         terminal.until("Play the demo now? [Y/n]")

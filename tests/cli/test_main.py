@@ -33,7 +33,7 @@ def test_closed_stdout_is_no_error(
 def test_inaccessible_home_directory_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As after `sudo -u`, where it used to end in a traceback. Root may look everywhere."""
+    """`sudo -u` leads to this; it is simulated, because root may look everywhere."""
 
     def refuse(path: Path) -> bool:
         raise PermissionError(13, "Permission denied", str(path))

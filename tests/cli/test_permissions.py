@@ -23,7 +23,7 @@ def explained(*words: str) -> dict[str, str]:
 
 
 def test_permissions_explain_names_the_rule_its_line_and_each_command() -> None:
-    """In a script, one of several commands decides."""
+    """One of several commands in a script decides."""
     rules = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "permissions.toml")
     rules.parent.mkdir(parents=True)
     rules.write_text('ask = []\ndeny = ["bash(git push *)"]\n')
@@ -83,7 +83,7 @@ def test_permissions_explain_gives_the_verdict_and_the_reason(
 def test_permissions_explain_refuses_invalid_input_with_the_reason(
     words: tuple[str, ...], complaint: str
 ) -> None:
-    """Exit code 2, as for every mistake on the command line."""
+    """The exit code is 2, as for every mistake on the command line."""
     run = agent_cli("permissions", "explain", *words)
 
     assert (run.code, run.stdout) == (2, "")

@@ -109,7 +109,7 @@ def test_pending_approval_survives_a_kill_and_can_be_given_later() -> None:
 def test_prompt_with_its_own_model_keeps_that_model_over_a_restart(
     options: tuple[str, ...], asked: str
 ) -> None:
-    """S2-31, S2-54: unless the person who resumes it names another one."""
+    """S2-31, S2-54: the user who resumes the session may name another model."""
     with serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api:
         id = asked_and_ended(api, signal.SIGKILL, prompt="/with claude-opus-5 make a file")
         run = agent_cli(*options, "sessions", "approve", id, api=api)
@@ -166,7 +166,7 @@ def test_repl_asks_for_the_pending_approval_once_a_session_is_chosen() -> None:
 
 
 def test_repl_on_a_dumb_terminal_asks_for_the_pending_approval_first() -> None:
-    """S2-31: before anything is typed; the new prompt comes after the old one's calls."""
+    """S2-31: nothing is typed before; a new prompt comes after the old one's calls."""
     answers = reply("I write.", WRITE, LOOK), reply("It is made."), reply("Well.")
     with serve_in_thread(*answers) as api:
         id = asked_and_ended(api, signal.SIGTERM)
@@ -215,7 +215,7 @@ def test_reason_of_a_rejected_call_reaches_the_model() -> None:
 
 
 def test_second_decision_about_a_call_changes_nothing() -> None:
-    """S2-32: neither a call nor a request."""
+    """S2-32: it causes neither a call nor a request."""
     id = waiting_session()
     decided("approve", id)
     before = shown(id)
@@ -230,7 +230,7 @@ def test_second_decision_about_a_call_changes_nothing() -> None:
 
 
 def test_invalid_decision_is_refused_and_nothing_runs() -> None:
-    """A wrong call, no call, a wrong session: one sentence each, and nothing runs."""
+    """A wrong call, no call and a wrong session each end with one sentence."""
     id = waiting_session()
 
     run, _ = decided("approve", id, "toolu_other", answers=())
@@ -261,7 +261,7 @@ def test_pending_call_can_only_be_approved_in_its_own_directory(
 
 
 def test_next_approval_of_the_same_run_waits_for_a_decision_too() -> None:
-    """S2-34: an unattended run leaves it to the next decision, and names the command."""
+    """S2-34: an unattended run ends there and names the command that decides."""
     id = waiting_session()
     again = tool_use("write", {"path": "second.txt", "content": "2"}, id="toolu_second")
 

@@ -34,7 +34,7 @@ def session() -> Session:
 
 
 def test_replay_prints_the_same_transcript_as_sessions_show(session: Session) -> None:
-    """S2-44, S2-49: from the file alone, wherever it is, and without the hidden prompt."""
+    """S2-44, S2-49: replay needs the file alone, wherever it is; the hidden prompt is left out."""
     elsewhere = Path("elsewhere.jsonl")
     elsewhere.write_bytes(session.path.read_bytes())
 
@@ -110,7 +110,7 @@ def test_sessions_list_and_verify_print_json(session: Session) -> None:
 
 
 def test_sessions_search_finds_words_and_masks_secrets(session: Session) -> None:
-    """Lines for people and scripts, JSON for programs; a key in a tool's output is in neither."""
+    """A key in a tool's output is in neither the lines nor the JSON."""
     shown = agent_cli("sessions", "search", "anthropic_api_key")
     as_json = agent_cli("sessions", "search", "I print", "--json")
     none = agent_cli("sessions", "search", "canary")

@@ -57,7 +57,7 @@ def test_changed_worktree_is_kept_and_its_merge_commands_are_printed(repository:
 
 
 def test_worktree_without_changes_is_removed(repository: Path) -> None:
-    """With its branch; without a name one is generated."""
+    """Its branch is removed, too; a missing name is generated."""
     with serve_in_thread(reply("Nothing to do.")) as api:
         ended = agent_cli("-p", "go", "--worktree", api=api)
 
@@ -85,7 +85,7 @@ def test_repeated_worktree_name_reuses_the_worktree(repository: Path) -> None:
 
 
 def test_repl_works_in_the_worktree(repository: Path) -> None:
-    """Shell escapes included, and the message comes after the last prompt."""
+    """So do shell escapes; the message about the worktree comes after the last prompt."""
     with (
         serve_in_thread(reply("Hello.")) as api,
         Terminal(AGENT_CLI, "--worktree", "fix", "--trust", **environment(api, {})) as terminal,
@@ -119,7 +119,7 @@ def test_worktree_inherits_trust_if_its_settings_are_the_same(repository: Path) 
 
 @pytest.mark.parametrize("name", ["fix it", "../up", "a..b", "-x", "a.lock", "x" * 80])
 def test_invalid_worktree_name_is_refused(repository: Path, name: str) -> None:
-    """A prompt after the option is such a name, too."""
+    """A prompt right after the option would be taken for the name, too."""
     ended = agent_cli("-p", "go", f"--worktree={name}")
 
     assert ended.code == 2
@@ -129,7 +129,7 @@ def test_invalid_worktree_name_is_refused(repository: Path, name: str) -> None:
 def test_worktree_option_explains_why_there_can_be_no_worktree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outside of a repository, before the first commit, and for commands without a session."""
+    """It needs a repository, a first commit, and a command with a session."""
     outside = agent_cli("-p", "go", "--worktree")
     git("init", "-q")
     empty = agent_cli("-p", "go", "--worktree")
@@ -141,7 +141,7 @@ def test_worktree_option_explains_why_there_can_be_no_worktree(
     assert "use it with the REPL or -p" in doctor.stderr
 
 
-def test_a_worktree_another_session_works_in_is_not_removed(repository: Path) -> None:
+def test_worktree_that_another_session_uses_is_not_removed(repository: Path) -> None:
     """The session that created it ends first, and nothing has changed yet."""
     command = (AGENT_CLI, "--worktree", "fix")
     with (

@@ -40,7 +40,7 @@ def hostile_server() -> None:
 
 @pytest.mark.parametrize("words", [("mcp", "list"), ("mcp", "test"), ("doctor",)], ids=" ".join)
 def test_a_servers_name_does_not_command_the_terminal(words: tuple[str, ...]) -> None:
-    """Threat 7: a file by a stranger names the servers; a token is not shown."""
+    """Threat 7: a stranger's file may name the servers; a token is not shown."""
     hostile_server()
 
     ran = agent_cli(*words, TOKEN_OF_MINE="CANARY-token")
@@ -211,7 +211,7 @@ def test_unknown_mcp_command_exits_with_2() -> None:
 
 
 def test_mcp_approve_shows_and_approves_changed_tools() -> None:
-    """As in the REPL's question; a hidden character is shown as a change."""
+    """A hidden character is shown as a change, too."""
     Path("description").write_text("Replies")
     configure(raw=["-I", "-S", RAW_SERVER, '{"describe": "description"}'])
     unchanged = mcp("approve", "raw")
@@ -229,7 +229,7 @@ def test_mcp_approve_shows_and_approves_changed_tools() -> None:
 
 
 def test_mcp_sign_in_is_kept_until_sign_out() -> None:
-    """With the user's own browser, played by a program that requests the page."""
+    """A program that requests the page plays the user's browser."""
     Path("browser.py").write_text(
         "import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n"
     )
@@ -376,7 +376,7 @@ def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
 
 
 def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
-    """S1c-1: exit 0 means that it survived, so a late end must be noticed. It may be disabled."""
+    """S1c-1: exit 0 means that the server survived. A disabled server can be exercised, too."""
     configure(disabled=True, raw=["-I", "-S", RAW_SERVER, '{"stderr": "out of memory\\n"}'])
 
     code, said = mcp("exercise", "raw", "--call", 'reply={"reply": "die"}')
@@ -407,7 +407,7 @@ def test_mcp_list_and_test_print_tables_on_a_terminal() -> None:
 
 
 def test_mcp_exercise_prints_a_table_on_a_terminal() -> None:
-    """During the calls a progress bar counts them; nothing of it remains."""
+    """A progress bar counts the calls and disappears at the end."""
     configure(fix=[SDK_SERVER, "stdio"])
 
     shown = on_terminal("exercise", "fix", "--call-all")
@@ -418,7 +418,7 @@ def test_mcp_exercise_prints_a_table_on_a_terminal() -> None:
 
 
 def test_mcp_list_test_and_exercise_print_json_without_secrets() -> None:
-    """The complete results of `list`, `test` and `exercise`, without secrets."""
+    """The JSON has the complete results."""
     configure(bad=["-c", "import sys; sys.exit('no key')", "--token", "CANARY"])
     broken = json.loads(user_file().read_text())
     broken["mcpServers"]["odd"] = {"args": []}
