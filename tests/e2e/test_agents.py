@@ -11,7 +11,7 @@ NAMES = ("one", "two", "three")
 
 
 def test_session_killed_with_running_agents_can_be_continued() -> None:
-    """The tree is valid: no call is open, every session reads, and a limit still holds."""
+    """No call is open, every session file is valid, and the cost limit still holds."""
     gate, asked, lock = Gate(), [], threading.Lock()
 
     def answer(request: ReceivedRequest) -> Reply:

@@ -57,8 +57,8 @@ def test_agents_command_shows_one_agent_and_stops_another(columns: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 32])
-def test_arrow_down_selects_one_of_eight_agents_and_escape_stops_it(columns: int) -> None:
-    """At work or waiting for its turn; the model reads which were stopped, the others go on."""
+def test_arrow_down_selects_one_of_eight_agents_and_escape_stops_that_one(columns: int) -> None:
+    """It may work or wait for its turn; the model reads which agents were stopped."""
     gate = Gate()
     tasks = [f"task {number}" for number in range(1, AGENTS + 1)]
 
@@ -101,8 +101,8 @@ def test_arrow_down_selects_one_of_eight_agents_and_escape_stops_it(columns: int
     assert stopped == [task in ("task 2", "task 8") for task in tasks]
 
 
-def test_a_background_agent_is_selected_at_the_idle_prompt_and_stopped() -> None:
-    """Its end starts a run, in which the model reads that the user stopped it."""
+def test_background_agent_can_be_selected_and_stopped_at_the_idle_prompt() -> None:
+    """Its end starts a run, in which the model reads that the user stopped the agent."""
     gate = Gate()
 
     def answer(request: ReceivedRequest) -> Reply:
@@ -150,7 +150,7 @@ def test_ctrl_o_opens_the_transcript_of_the_running_agent() -> None:
 
 
 def test_eight_agents_at_once_draw_no_more_than_twenty_frames_a_second() -> None:
-    """However many events: the screen shows the current state, not each event."""
+    """The screen shows the current state, not each event."""
     turns: Counter[str] = Counter()
     lock = threading.Lock()
     names = [f"task {number}" for number in range(AGENTS)]

@@ -78,7 +78,7 @@ def test_invalid_batch_is_refused_before_any_run_starts() -> None:
 
 
 def test_killed_batch_run_is_repeated_in_a_clean_worktree(repository: Path) -> None:
-    """Its changes are a patch and a kept worktree; the folder stays unchanged."""
+    """The changes are a patch and a kept worktree; the folder itself stays unchanged."""
     write_tasks({"id": "a", "prompt": "go", "cwd": "repository/sub", "ref": "HEAD"})
     gate = Gate()
     script = [reply(use("write", {"path": "lost.txt", "content": "x"})), reply("x", gate=gate)]
@@ -113,7 +113,7 @@ def test_killed_batch_run_is_repeated_in_a_clean_worktree(repository: Path) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_batch_continues_where_it_was_stopped(number: signal.Signals) -> None:
-    """Its runs end with it, and finished ones are not repeated."""
+    """Its runs end with the batch, and finished ones are not repeated."""
     write_tasks(*({"id": id, "prompt": f"go {id}", "cwd": id} for id in "abc"))
     for id in "abc":
         Path(id).mkdir()

@@ -1,4 +1,4 @@
-"""`agent-cli batch --engine ray`: a cluster of its own, and one that loses a node."""
+"""`agent-cli batch --engine ray`: a local cluster, and one that loses a node."""
 
 import json
 import secrets
@@ -88,7 +88,7 @@ def two_nodes(folder: Path) -> Generator[tuple[str, IO[str], IO[str]]]:
 
 
 def test_local_ray_cluster_ends_with_the_batch() -> None:
-    """Ctrl-C leaves no process, and the same command goes on."""
+    """Ctrl-C leaves no process, and the same command continues the batch."""
     write_tasks("a", "b", "c")
     gate = Gate()
 
@@ -115,7 +115,7 @@ def test_local_ray_cluster_ends_with_the_batch() -> None:
 def test_two_hundred_tasks_have_one_result_each_though_a_node_is_lost(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also over Ctrl-C; the budget holds, and Ray's files hold no key."""
+    """This includes a Ctrl-C; the budget holds, and Ray's files contain no key."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))

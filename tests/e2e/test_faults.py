@@ -105,7 +105,7 @@ def test_error_without_a_retry_is_one_line_and_exit_code_1(answer: Answer, words
 
 
 def test_prompt_returns_and_history_stays_valid_after_errors_that_end_a_run() -> None:
-    """S1-30, S1-31: also if the error comes between a tool's result and the next reply."""
+    """S1-30, S1-31: the error may also come between a tool's result and the next reply."""
     read = reply("Let me look.", tool_use("glob", {"pattern": "*"}))
     run, api = session(
         error(400, "invalid_request_error", "bad"),
@@ -150,7 +150,7 @@ def test_unreachable_server_is_retried_then_reported_in_one_line() -> None:
 
 
 def test_a_base_url_that_ends_in_v1_works() -> None:
-    """Other programs require the version there; it is not added twice."""
+    """Other programs require the version there; we do not add a second one."""
     with serve_in_thread(reply("Here.")) as api:
         run = agent_cli("-p", "go", api=api, ANTHROPIC_BASE_URL=f"{api.base_url}/v1")
 
@@ -187,7 +187,7 @@ def test_max_tokens_refusal_and_stop_sequence_are_each_handled() -> None:
 def test_full_disk_or_closed_streams_cause_no_traceback(
     streams: str, code: int, complaint: str
 ) -> None:
-    """Started by cron or a service, or with its output redirected to a file."""
+    """This happens under cron, in services, and with output redirected to a file."""
     run = subprocess.run(
         ["/bin/sh", "-c", f"{AGENT_CLI} --help {streams}"],
         capture_output=True,

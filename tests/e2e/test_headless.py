@@ -35,7 +35,7 @@ def bash(command: str) -> dict[str, Any]:
 
 
 def test_stdout_carries_only_the_answer() -> None:
-    """The final answer and a newline; text before a tool call is not part of it."""
+    """Text before a tool call is not part of the answer."""
     with serve_in_thread(reply("Looking.", bash("echo hi >&2")), reply("Done.")) as api:
         run = new_agent_cli("-p", "go", *YOLO, api=api)
 
@@ -43,7 +43,7 @@ def test_stdout_carries_only_the_answer() -> None:
 
 
 def test_json_output_is_the_result_object_alone() -> None:
-    """The `app.result` object alone, with all fields a script needs."""
+    """The `app.result` object has all fields a script needs."""
     with serve_in_thread(reply(bash("true")), reply("Done.")) as api:
         run = agent_cli("-p", "go", *YOLO, *JSON, api=api)
 
@@ -88,10 +88,10 @@ def test_stream_json_prints_one_event_a_line_and_then_the_result() -> None:
         *("max rounds", "max cost", "no recording"),
     ],
 )
-def test_the_last_line_is_the_result_however_the_run_ends(
+def test_last_line_is_the_result_however_the_run_ends(
     arguments: tuple[str, ...], answers: list[Answer], code: int, stop_reason: str
 ) -> None:
-    """Exit codes as documented; the object and the process agree."""
+    """The exit codes are those documented; the object and the process agree."""
     with serve_in_thread(*answers) as api:
         run = agent_cli("-p", "go", *arguments, *STREAM, api=api)
 
@@ -123,7 +123,7 @@ def test_signal_during_a_reply_still_prints_a_result(number: signal.Signals, cod
 
 
 def test_a_signal_while_a_tool_runs_ends_the_tool() -> None:
-    """130, and the command does not continue in the background."""
+    """The exit code is 130, and the command does not continue in the background."""
     with (
         serve_in_thread(reply(bash("touch begun; sleep 300; touch ended"))) as api,
         started("-p", "go", *YOLO, *JSON, api=api) as process,
@@ -153,7 +153,7 @@ def test_a_missing_key_is_one_line_exit_code_2_and_no_request() -> None:
 
 
 def test_piped_text_is_appended_to_the_prompt_or_is_the_prompt() -> None:
-    """`-p PROMPT` with a pipe, and `-p -`; neither is a usage error."""
+    """`-p PROMPT` appends the text, `-p -` takes it as the prompt; an empty one is an error."""
     with serve_in_thread(reply("1"), reply("2")) as api:
         agent_cli("-p", "explain", api=api, stdin="some text\n")
         agent_cli("-p", "-", api=api, stdin="all of it\n")
@@ -246,7 +246,7 @@ def test_closed_stdout_ends_the_run_without_a_traceback() -> None:
 def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
     arguments: tuple[str, ...], words: str
 ) -> None:
-    """No usage screen, no traceback."""
+    """There is neither a usage screen nor a traceback."""
     run = agent_cli(*arguments)
 
     assert (run.code, run.stdout) == (2, "")
@@ -255,7 +255,7 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
 
 
 def test_version_and_help_are_printed_on_stdout_without_a_key() -> None:
-    """Both on stdout, both without a key, help naming every command."""
+    """The help names the commands."""
     version, shown = agent_cli("--version"), agent_cli("--help")
 
     assert re.fullmatch(r"agent-cli \d+\.\d+\.\d+\S*\n", version.stdout)

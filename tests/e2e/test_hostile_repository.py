@@ -107,7 +107,7 @@ def test_nothing_of_a_repository_acts_before_it_is_trusted() -> None:
 
 
 def test_trusted_project_cannot_set_addresses_permissions_or_sandbox() -> None:
-    """Threat 10: addresses for keys, allow rules, mode and sandbox."""
+    """Threat 10: these are addresses for keys, allow rules, the mode and the sandbox."""
     with (
         trap() as listener,
         serve_in_thread(reply(tool_use("bash", {"command": "touch out"})), reply("Done.")) as api,
@@ -152,7 +152,7 @@ def test_a_server_file_that_only_settings_name_is_not_covered_by_trust() -> None
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_no_program_starts_before_the_trust_question_is_answered(tmp_path: Path) -> None:
-    """Threats 10 and 11: not even git, to find the repository."""
+    """Threats 10 and 11: not even git is started to find the repository."""
     made = hostile("http://127.0.0.1:9")
     log = tmp_path.with_name(f"{tmp_path.name}.strace")
     strace = ("strace", "-f", "-qq", "-e", "trace=execve,execveat,connect", "-o", str(log))
@@ -166,7 +166,7 @@ def test_no_program_starts_before_the_trust_question_is_answered(tmp_path: Path)
 
 
 def test_mcp_config_option_does_not_start_the_repositorys_own_servers() -> None:
-    """Threat 10: --mcp-config means that file alone."""
+    """Threat 10: --mcp-config means the named file alone."""
     made = hostile("http://127.0.0.1:9")
     Path("mine.json").write_text('{"mcpServers": {}}')
     with serve_in_thread(reply("Hello.")) as api:

@@ -50,7 +50,7 @@ def sizes(content: list[Block]) -> list[tuple[int, int]]:
 def test_images_can_be_dropped_pasted_and_named_in_a_prompt(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """S6: a mark in the input, an image in the request, small enough; and completions."""
+    """S6: the input has a mark, the request an image that is small enough; names complete."""
     Path("My shot.png").write_bytes(picture(8, 6))
     Path("large.png").write_bytes(picture(4_000, 1_000))
     Path("clip.png").write_bytes(picture(5, 5))

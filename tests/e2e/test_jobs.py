@@ -59,7 +59,7 @@ def test_end_of_a_background_job_is_reported_to_the_model_once() -> None:
 
 
 def test_end_of_a_job_is_not_reported_to_a_new_conversation() -> None:
-    """A notice of a job never enters a conversation that did not start it."""
+    """A notice never enters a conversation that did not start the job."""
     with serve_in_thread(
         reply(JOB), reply("Started."), reply(GO), reply(waits()), reply("New.")
     ) as api:
@@ -105,7 +105,7 @@ def test_job_of_a_headless_run_ends_with_the_run_and_is_named() -> None:
 
 
 def test_continued_session_reports_jobs_lost_with_a_killed_program() -> None:
-    """S1-42: kill -9; the conversation must not continue with jobs that are gone."""
+    """S1-42: after kill -9 the conversation must not count on jobs that are gone."""
     with serve_in_thread(reply(SERVER), reply(waits()), reply(SERVER), reply("Again.")) as api:
         with started("-p", "go", *YOLO, api=api) as program:
             until(lambda: len(api.requests) == 2, "the job is there")

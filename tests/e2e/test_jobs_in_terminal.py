@@ -1,4 +1,4 @@
-"""Background commands in a terminal: Ctrl-B, /jobs, and a run that begins by itself."""
+"""Background commands in a terminal: Ctrl-B, /jobs, and runs triggered by their end."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_ctrl_b_moves_the_cursor_while_a_draft_is_edited() -> None:
 
 
 def test_jobs_command_lists_shows_and_stops_jobs_during_a_run() -> None:
-    """A job stopped by the user begins no run; the model is told with the next prompt."""
+    """A job stopped by the user triggers no run; the next prompt carries the notice."""
     script = (reply(JOB), reply(RUN), reply("Done."), reply("I see."))
     with serve_in_thread(*script) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()

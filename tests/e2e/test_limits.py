@@ -85,7 +85,7 @@ def test_oldest_messages_are_dropped_at_the_limit_with_a_warning() -> None:
 
 
 def test_context_at_the_threshold_is_not_compacted() -> None:
-    """S1-39: only above it; "go" is too short to count as a token."""
+    """S1-39: only a larger one is; "go" is too short to count as a token."""
     _, api = compacting(
         *[counted("ok", 1_000)] * 2,
         counted("ok", THRESHOLD),
@@ -124,8 +124,8 @@ def texts(content: Any) -> list[str]:  # Any: a string, or a list of blocks
     return [content] if isinstance(content, str) else [block.get("text", "") for block in content]
 
 
-def test_a_huge_result_triggers_compaction_before_the_next_request_then_trimming() -> None:
-    """S1-04, S1-10: append, compact, trim, stream; the same between tools as between prompts."""
+def test_huge_tool_result_triggers_compaction_then_trimming() -> None:
+    """S1-04, S1-10: both happen before the next request, also between two tool rounds."""
     listing = tool_use("bash", {"command": "printf 'word %.0s' $(seq 8000)"})
     with serve_in_thread(
         reply("ok 0"),
@@ -179,7 +179,7 @@ def test_failing_compaction_falls_back_to_trimming_and_stops_after_3_tries() -> 
 
 
 def test_compaction_can_be_switched_off() -> None:
-    """S1-38: strategy none."""
+    """S1-38: the strategy is "none"."""
     _, api = compacting(
         *[counted("ok", THRESHOLD + 1)] * 3,
         prompts=[f"{LONG}{number}" for number in range(3)],
@@ -190,7 +190,7 @@ def test_compaction_can_be_switched_off() -> None:
 
 
 def test_compact_command_summarizes_and_usage_command_prints_tokens() -> None:
-    """The slash commands work through the program; /compact takes text to keep."""
+    """Both work in the whole program; /compact takes text to keep."""
     run, api = compacting(
         *[reply("ok")] * 3,
         reply(SUMMARY),

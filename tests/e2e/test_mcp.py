@@ -77,7 +77,7 @@ def test_a_server_cannot_let_its_own_tool_run_unasked() -> None:
 
 
 def test_hanging_mcp_server_is_left_out_after_four_seconds() -> None:
-    """`-p` waits once for all; skipped servers are named, and the others are available."""
+    """`-p` waits once for all servers; skipped ones are named, and the others are available."""
     hanging = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, '{"hang": true}']}
     raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
     with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
@@ -96,7 +96,7 @@ def test_hanging_mcp_server_is_left_out_after_four_seconds() -> None:
 
 
 def test_a_projects_env_never_reaches_the_users_own_servers() -> None:
-    """Threat 8: neither their environment nor their entries' variables; the project's own may."""
+    """Threat 8: it reaches neither their environment nor their entries, only project servers."""
     tell = 'printf %s "$T:$NPM_CONFIG_NODE_OPTIONS" > {}.txt'
 
     def server(name: str) -> Mapping[str, object]:
@@ -208,7 +208,7 @@ def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
 
 
 def test_no_mcp_option_starts_no_server() -> None:
-    """--no-mcp wins over every configuration."""
+    """`--no-mcp` wins over every configuration."""
     spy = {"command": "sh", "args": ["-c", "touch started"]}
     with serve_in_thread(reply("Hi.")) as api:
         run = agent_cli("-p", "hi", *configured(spy=spy), "--no-mcp", api=api)

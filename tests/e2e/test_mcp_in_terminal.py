@@ -23,7 +23,7 @@ def answer(terminal: Terminal, question: str, keys: str) -> None:
 
 
 def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> None:
-    """A form with a default and an invalid value, a page, a prompt with an argument, a resource."""
+    """The form has a default and gets an invalid value; a page, a prompt and a resource follow."""
     full = {"command": sys.executable, "args": [FULL_SERVER, "stdio"]}
     Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
     options = ("--mcp-config", "servers.json", "--permission-mode", "yolo")

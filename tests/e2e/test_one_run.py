@@ -145,7 +145,7 @@ def test_the_output_directory_has_the_result_the_session_and_a_patch(
 
 
 def test_sigterm_leaves_the_output_directory_complete(tmp_path: Path) -> None:
-    """It holds the results up to then."""
+    """The directory holds the results up to the signal."""
     out, gate = tmp_path / "out", Gate()
     with (
         serve_in_thread(
@@ -177,7 +177,7 @@ def test_answer_that_fits_the_json_schema_is_the_output(schema: str, answer: str
 
 
 def test_answer_that_violates_the_json_schema_is_requested_once_more(schema: str) -> None:
-    """In the same prompt, so that its cost limit holds for both."""
+    """Both are in one prompt, so that its cost limit holds for both."""
     run, requests = answered(schema, '{"n": "three"}', '{"n": 3}')
 
     assert (run.code, run.result["output"], requests) == (0, {"n": 3}, 2)

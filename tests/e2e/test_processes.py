@@ -94,7 +94,7 @@ def test_killed_run_leaves_no_process_and_no_file_in_the_workspace(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_terminated_session_leaves_no_process(number: signal.Signals, server: str) -> None:
-    """C18: 128 + the signal's number, at the prompt and in the middle of a command."""
+    """C18: the exit code is 128 + the signal's number, in the middle of a command."""
     with serve_in_thread(reply(COMMAND)) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
         terminal.send("go\r")

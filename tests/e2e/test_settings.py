@@ -16,7 +16,7 @@ def user_config(name: str, text: str) -> Path:
 
 
 def test_api_key_from_the_users_env_file_is_used() -> None:
-    """S1-24: and one in the process's environment wins over it."""
+    """S1-24: a key in the process's environment wins over that one."""
     user_config(".env", "ANTHROPIC_API_KEY=sk-ant-from-the-file\n")
     with serve_in_thread(reply("1"), reply("2")) as api:
         without = agent_cli("-p", "a", api=api, ANTHROPIC_API_KEY=None)
@@ -42,7 +42,7 @@ def test_settings_file_sets_one_value_and_an_unknown_key_is_a_warning() -> None:
 
 
 def test_invalid_setting_is_refused_with_its_file_key_and_value() -> None:
-    """Exit code 2 and one sentence, before any request."""
+    """The program ends with exit code 2 and one sentence, before any request."""
     path = user_config("appsettings.toml", 'max_tokens = "many"\n')
     run = agent_cli("-p", "a")
 
@@ -51,8 +51,8 @@ def test_invalid_setting_is_refused_with_its_file_key_and_value() -> None:
     assert all(word in line for word in (str(path), "max_tokens", "many"))
 
 
-def test_config_show_tells_where_each_value_comes_from() -> None:
-    """C11: layers in their order; secrets are masked."""
+def test_config_show_names_the_origin_of_each_value() -> None:
+    """C11: the layers apply in their order; secrets are masked."""
     path = user_config("appsettings.toml", "max_tokens = 123\nmax_rounds = 9\n")
     run = agent_cli("config", "show", "--origin", "--max-rounds", "5", AGENT_CLI_EFFORT="low")
 
@@ -85,7 +85,7 @@ def test_project_settings_act_only_while_trusted_and_unchanged() -> None:
 
 
 def test_log_sinks_follow_the_settings() -> None:
-    """S1-43, S1c-8: level and path per sink; nothing of it on stdout."""
+    """S1-43, S1c-8: each sink has a level and a path; nothing is logged to stdout."""
     user_config(
         "appsettings.toml",
         "[logging]\nsinks = [{ type = 'file', level = 'info', path = 'own.log' },"
@@ -101,7 +101,7 @@ def test_log_sinks_follow_the_settings() -> None:
 
 
 def test_the_default_log_is_a_file_in_the_state_directory() -> None:
-    """S1c-8: and nothing of level info on the terminal."""
+    """S1c-8: nothing of level info is on the terminal."""
     with serve_in_thread(reply("Hi.")) as api:
         run = agent_cli("-p", "a", api=api)
 
@@ -110,7 +110,7 @@ def test_the_default_log_is_a_file_in_the_state_directory() -> None:
 
 
 def test_no_secret_is_written_anywhere_or_shown() -> None:
-    """Threat 9: a tool that looks for the key, and every log at debug."""
+    """Threat 9: a tool looks for the key, and every log is at debug level."""
     user_config(
         "appsettings.toml",
         "[logging]\nlevel = 'debug'\nsinks = [{ type = 'file', level = 'debug' },"
@@ -144,8 +144,8 @@ def test_api_key_repeated_in_a_server_error_is_not_shown() -> None:
     assert KEY not in run.stderr
 
 
-def test_a_recording_holds_no_key() -> None:
-    """Not even if a gateway repeats it in its error."""
+def test_recording_contains_no_api_key() -> None:
+    """This holds even if a gateway repeats the key in its error."""
     with serve_in_thread(error(401, "authentication_error", f"invalid x-api-key: {KEY}")) as api:
         agent_cli("-p", "go", "--record", "run.jsonl", api=api)
 
@@ -169,7 +169,7 @@ def test_doctor_says_what_is_ready_and_what_is_not() -> None:
 
 
 def test_demo_runs_offline_without_a_key() -> None:
-    """Neither key nor network; the banner says that the replies are scripted."""
+    """It needs no network either; the banner says that the replies are scripted."""
     run = agent_cli("demo", ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
 
     assert run.code == 0

@@ -10,7 +10,7 @@ from tests.repl.terminal import Terminal
 
 
 def test_export_command_writes_the_session_without_secrets() -> None:
-    """S2-53: into the workspace; a link in its place is replaced, not followed."""
+    """S2-53: it goes into the workspace; a link in its place is replaced, not followed."""
     with serve_in_thread(reply(text(f"Your key is {KEY}."))) as api:
         first = agent_cli(script="hello\n/export\n", api=api)
         [written] = Path.cwd().glob("session-*.md")
@@ -28,7 +28,7 @@ def test_export_command_writes_the_session_without_secrets() -> None:
 
 
 def test_custom_command_is_sent_as_a_prompt_from_scripts_too() -> None:
-    """A command from an untrusted repository is refused with the reason, in both."""
+    """A command from an untrusted repository is refused with the reason, typed or with `-p`."""
     mine, theirs = paths.config_dir() / "commands/hi.md", Path(".claude/commands/evil.md")
     for path in (mine, theirs):
         path.parent.mkdir(parents=True)
@@ -49,7 +49,7 @@ def test_custom_command_is_sent_as_a_prompt_from_scripts_too() -> None:
 
 
 def test_custom_command_chooses_the_model_for_its_own_prompt_only() -> None:
-    """S2-54: in scripts too, and through the call it makes; an unknown id is an error."""
+    """S2-54: this includes scripts and the calls of the run; an unknown ID causes a warning."""
     mine = paths.config_dir() / "commands"
     mine.mkdir(parents=True)
     (mine / "deep.md").write_text("---\nmodel: opus\n---\nThink about $1.")
@@ -85,7 +85,7 @@ def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
 
 
 def test_edit_approval_shows_line_numbers_and_is_asked_again_after_continue() -> None:
-    """S4-26: with line numbers; after `--continue` the same question is asked at once."""
+    """S4-26: after `--continue`, the same question is asked at once."""
     Path("a.txt").write_text("one\ntwo\nthree\n")
     call = tool_use("edit", {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]})
     variables = {"TERM": "xterm-256color"}

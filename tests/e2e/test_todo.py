@@ -32,7 +32,7 @@ def above_the_prompt(terminal: Terminal) -> str:
 
 
 def test_todo_row_is_shown_above_the_input_until_all_steps_are_done() -> None:
-    """One line while a step is open, in a run and between runs; `/todo` shows every step."""
+    """It is one line, in a run and between runs; `/todo` shows every step."""
     gate = Gate()
     held = reply("On it.", gate=gate, hold_at=2)
     with (

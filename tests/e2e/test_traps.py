@@ -55,7 +55,7 @@ def sprung(marks: Path) -> list[str]:
 def test_no_command_runs_a_program_of_the_folder_it_is_started_in(
     traps: Path, command: tuple[str, ...]
 ) -> None:
-    """Threat 13: with ., with an empty entry and with a folder of the repository first in PATH."""
+    """Threat 13: PATH begins with ., an empty entry and a folder of the repository."""
     # Started by its full path, with a full interpreter path: only the programs it starts count.
     search_path = f".::{Path('bin').resolve()}:{os.environ['PATH']}"
 
@@ -68,7 +68,7 @@ def test_no_command_runs_a_program_of_the_folder_it_is_started_in(
 
 
 def test_run_with_tools_runs_no_program_of_the_workspace(traps: Path) -> None:
-    """Threat 13: searches, completion, the sandbox and the programs the API's library starts."""
+    """Threat 13: this includes searches, the sandbox and programs that the API's library starts."""
     search_path = f".:{Path('bin').resolve()}:{os.environ['PATH']}"
 
     with serve_in_thread(

@@ -10,7 +10,7 @@ from tests.repl.terminal import Terminal
 
 
 def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> None:
-    """Through the real tools; also after a restart, and never over a person's changes."""
+    """The tools are the real ones; it works after a restart, and never over a user's changes."""
     Path("a.txt").write_text("one\n")
     Path("mine.txt").write_text("one\n")
     edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
@@ -44,7 +44,7 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
 
 
 def test_fork_at_an_entry_continues_from_that_entry() -> None:
-    """S2-53: the model gets that part; `/undo` knows later runs; it can be resumed."""
+    """S2-53: the model gets that part; `/undo` knows later runs; the fork can be resumed."""
     writes = [
         reply(text("I write."), tool_use("write", {"path": f"{name}.txt", "content": f"{name}\n"}))
         for name in ("one", "two")
@@ -87,7 +87,7 @@ def test_fork_at_an_entry_continues_from_that_entry() -> None:
 
 
 def test_rewind_restores_files_and_conversation_in_one_step() -> None:
-    """Real snapshots: both prompts are gone from the next request, and so are their changes."""
+    """Both prompts are gone from the next request, and so are their changes."""
     Path("a.txt").write_text("one\n")
     edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
     make = tool_use("write", {"path": "new.txt", "content": "new\n"})
