@@ -80,7 +80,7 @@ LATER = {
 
 
 def test_one_shot_run_imports_only_what_its_first_request_needs(tmp_path: Path) -> None:
-    """C17: scripts call `-p` in a loop; each of these imports would cost up to 50 ms."""
+    """C17: scripts call `-p` in a loop; each further import would cost up to 50 ms."""
     with serve_in_thread(reply("done")) as api:
         run = subprocess.run(
             [sys.executable, "-P", "-c", UNTIL_SENT],

@@ -57,7 +57,7 @@ def test_text_output_is_the_final_answer_only() -> None:
 
 
 def test_piped_input_is_appended_to_the_prompt() -> None:
-    """`git diff | agent-cli -p review`, and `-p -` if all of it is piped."""
+    """As in `git diff | agent-cli -p review`; `-p -` takes all of it from the pipe."""
     _, appended, _ = run("text", "review", "the diff\n")
     _, alone, _ = run("text", "-", "  the whole prompt\n")
 
@@ -66,14 +66,14 @@ def test_piped_input_is_appended_to_the_prompt() -> None:
 
 
 def test_missing_prompt_is_a_usage_error() -> None:
-    """Exit code 2, and the JSON formats still end with a result."""
+    """The exit code is 2, and the JSON formats still end with a result."""
     code, out, err = run("json", "-")
 
     assert (code, last_line(out)["exit_code"]) == (2, 2)
     assert err == "there is no prompt: give one after -p, or pipe one in\n"
 
 
-def test_a_terminal_on_stdin_is_not_read() -> None:
+def test_terminal_on_stdin_is_not_read() -> None:
     """`-p` needs no Ctrl-D."""
 
     class Keyboard(io.StringIO):
@@ -107,7 +107,7 @@ def test_silent_pipe_on_stdin_is_ignored_after_a_time_limit(
 
 
 def test_json_output_is_one_result_object() -> None:
-    """All fields of `app.result`."""
+    """The object has all fields of `app.result`."""
     code, out, _ = run("json", "hello")
 
     assert (code, json.loads(out)) == (
@@ -172,7 +172,7 @@ def test_stream_json_is_flushed_line_by_line() -> None:
 def test_exit_code_and_stop_reason_match_how_the_run_ended(
     prompt: str, environment: dict[str, str], code: int, stop_reason: str, told: str
 ) -> None:
-    """S1-30: the table of interface.md; the result line comes in every case."""
+    """S1-30: the result line comes in every case."""
     exit_code, out, err = run("stream-json", prompt, **environment)
 
     result = last_line(out)
@@ -188,7 +188,7 @@ def test_exit_code_and_stop_reason_match_how_the_run_ended(
 
 
 def test_refused_tool_call_is_reported_to_the_model_and_the_run_continues() -> None:
-    """S2-33: it can report the omission; the exit code tells the script."""
+    """S2-33: the model can report the omission; the exit code tells the script."""
     code, out, _ = run("text", "bash touch made")
 
     assert code == 3
@@ -202,7 +202,7 @@ def test_refused_tool_call_is_reported_to_the_model_and_the_run_continues() -> N
 def test_signal_ends_the_run_with_an_aborted_result(
     number: signal.Signals, code: int, prompt: str
 ) -> None:
-    """C18: aborted, closed, last line written; also during loading."""
+    """C18: the session is closed and the last line written, also during loading."""
     waits = {"loading": "AWAIT_BUILT", "entering": "AWAIT_ENTERED"}
     environment = {waits[prompt]: "1"} if prompt in waits else {}
     with started("stream-json", prompt, **environment) as process:
@@ -276,7 +276,7 @@ def test_full_disk_on_stdout_ends_the_run(
 def test_widgets_and_files_of_tools_are_printed_on_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Widgets as their text and files with their path: `-p` used to drop them."""
+    """Widgets are printed as text, files with their path; `-p` used to drop both."""
 
     async def execute(_id: str, _params: object, _cancel: object, context: ToolContext) -> str:
         context.display_widget("table", {"columns": ["a"], "rows": []}, "a\n1")
@@ -299,7 +299,7 @@ def test_widgets_and_files_of_tools_are_printed_on_stderr(
 def test_answer_cut_off_by_max_tokens_exits_with_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """max_tokens is a limit like rounds and cost: exit code 4."""
+    """max_tokens is a limit like rounds and cost, with the same exit code."""
     program = Program()
     program.agent, *_ = scripted_agent(says("Half an ans", stop_reason="max_tokens"))
     with Path(os.devnull).open() as nothing:
@@ -313,7 +313,7 @@ def test_answer_cut_off_by_max_tokens_exits_with_4(
 def test_reported_usage_covers_this_run_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """S2-41: as with rounds; a sum over the runs of a session would count the first twice."""
+    """S2-41: a sum over the runs of a session would count the first run twice."""
     program = Program()
     earlier = program.agent.conversation
     earlier.begin(UserMessage.of("earlier"))

@@ -117,7 +117,7 @@ def test_message_update_holds_only_the_new_piece_of_a_reply() -> None:
 def test_event_is_written_as_its_fields_with_the_type_first(
     event: events.Event, shown: dict[str, object]
 ) -> None:
-    """Complete values; readers look at the first key to identify the event."""
+    """Readers look at the first key to identify the event."""
     written = to_json(event)
 
     assert written == shown
