@@ -53,7 +53,7 @@ def test_exit_code_2_after_a_tool_passes_stderr_to_the_model() -> None:
     ],
 )
 def test_invalid_output_of_a_guard_denies(printed: object) -> None:
-    """A typing error in a decision must not allow the call."""
+    """A typo in a decision must not allow the call."""
     answer = said("PreToolUse", printed)
 
     assert answer.decision == "deny"
@@ -93,7 +93,7 @@ def test_block_reason_after_a_tool_reaches_the_model() -> None:
 
 
 def test_strictest_decision_of_several_hooks_wins() -> None:
-    """Deny before ask before allow."""
+    """Deny comes before ask, and ask before allow."""
     allow, ask, deny = HookAnswer("allow"), HookAnswer("ask", "sure?"), HookAnswer("deny", "no")
 
     assert merged([allow, ask, deny]).decision == "deny"

@@ -65,7 +65,7 @@ def test_guard_blocks_on_failure_unless_set_to_allow(key: str) -> None:
     ],
 )
 def test_unusable_guard_is_kept_and_blocks(hook: object) -> None:
-    """A guard that is left out guards nothing."""
+    """A guard that was dropped would guard nothing."""
     hooks, problems = parse_hooks([group(hooks=[hook])])
 
     assert [bool(each.fault) and each.guards for each in hooks] == [True]
@@ -111,7 +111,9 @@ def test_unknown_hook_events_and_keys_are_reported_once() -> None:
         ("mcp__github__.*", "mcp__github__list", "mcp__other__list"),
     ],
 )
-def test_a_matcher_is_a_name_or_a_pattern(matcher: str, matching: str, others: str) -> None:
+def test_matcher_of_a_hook_is_a_tool_name_or_a_pattern(
+    matcher: str, matching: str, others: str
+) -> None:
     [hook] = hooks_of(group(matcher=matcher, hooks=[{"command": "x"}]))
 
     assert hook.matches([matching])

@@ -33,7 +33,7 @@ def sent(api: FakeMessagesApi) -> str:
 
 @pytest.mark.parametrize("columns", [80, 30])
 def test_a_blocked_message_typed_during_a_run_is_never_sent(columns: int) -> None:
-    """The run continues without it, and so do the prompts after it."""
+    """The run continues without the message, and so do later prompts."""
     hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
     script_of = (reply(bash(UNTIL_GO)), reply("Done."), reply("Fine."))
     with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
@@ -75,8 +75,8 @@ def test_a_blocked_message_after_the_last_reply_ends_the_run() -> None:
     assert api.refusals == []
 
 
-def test_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
-    """A hook's `ask` is a question at the prompt, with its reason, in every mode."""
+def test_ask_decision_of_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
+    """The question shows the guard's reason, and comes in every mode."""
     ask = json.dumps(
         {
             "hookSpecificOutput": {
@@ -105,7 +105,7 @@ def test_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
 
 
 def test_status_message_of_a_running_hook_is_shown(tmp_path: Path) -> None:
-    """Its statusMessage, with escapes made visible, for as long as it runs."""
+    """It is shown for as long as the hook runs, with escape characters made visible."""
     guard = command(
         "until test -e go; do sleep 0.05; done", statusMessage="checking \x1b[31mthe call"
     )
@@ -125,7 +125,7 @@ def test_status_message_of_a_running_hook_is_shown(tmp_path: Path) -> None:
 
 
 def test_compaction_runs_pre_compact_and_post_compact_hooks(tmp_path: Path) -> None:
-    """By hand: the output of PreCompact goes into the summary; its denial keeps everything."""
+    """The output of PreCompact goes to the summary; its denial prevents the compaction."""
     hooks(
         PreCompact=command("cat > before.json; test ! -e no || exit 2; echo keep the names"),
         PostCompact=command("cat > after.json"),

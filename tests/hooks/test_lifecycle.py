@@ -46,7 +46,7 @@ async def test_stop_hook_runs_only_if_no_follow_up_continues_the_run(tmp_path: P
 async def test_idle_notification_hook_runs_once_while_the_user_is_waited_for(
     tmp_path: Path,
 ) -> None:
-    """Not during a run, and not at a question, which has its own notification."""
+    """A run, and a question with its own notification, do not count as waiting."""
     hook = Hook(event="Notification", matcher="idle_prompt", command="cat >> told.json; echo >> n")
     told = tmp_path / "told.json"
     async with lifecycle(tmp_path, hook, idle_after_s=0.05) as hooks:

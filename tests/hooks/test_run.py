@@ -60,7 +60,7 @@ async def test_exec_form_passes_arguments_without_shell_expansion(tmp_path: Path
 async def test_hook_that_cannot_run_reports_the_cause(
     tmp_path: Path, command: str, named: str
 ) -> None:
-    """One sentence with the cause and the remedy."""
+    """The message has the cause and the remedy in one sentence."""
     script(tmp_path / "guard.sh", "#!/bin/sh\n", mode=0o644)
 
     assert named in (await ran(tmp_path, command)).fault
@@ -76,7 +76,7 @@ async def test_hook_over_its_time_limit_is_killed_with_its_children(tmp_path: Pa
 
 
 async def test_a_hook_is_killed_when_its_run_is_cancelled(tmp_path: Path) -> None:
-    """Ctrl-C during a hook: the run does not wait, and no process is left."""
+    """After Ctrl-C during a hook, the run does not wait, and no process is left."""
     pid = tmp_path / "pid"
     waiting = asyncio.create_task(ran(tmp_path, "echo $$ > pid.new; mv pid.new pid; sleep 3600"))
     while not pid.exists():  # noqa: ASYNC110 - a file tells nobody that it is there

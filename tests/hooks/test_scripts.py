@@ -68,7 +68,7 @@ GUARD = """
 
 
 def test_blocking_guard_stops_the_command_and_tells_the_model_why(tmp_path: Path) -> None:
-    """Exit code 2; the model reads stderr, and the command never ran."""
+    """The hook's exit code is 2; the model reads its stderr."""
     hooks(PreToolUse=command(script("guard.py", GUARD), "Bash"))
 
     run, requests = printed(reply(bash("touch a")), reply(bash("ls")))
@@ -172,7 +172,7 @@ def test_output_of_a_user_prompt_submit_hook_is_added_as_context() -> None:
 
 
 def test_prompt_blocked_by_a_hook_is_never_sent() -> None:
-    """Blocked, and left out of the request."""
+    """A hook blocks a prompt with a password."""
     secrets = """
         #!/usr/bin/env python3
         import json, re, sys
@@ -240,7 +240,7 @@ def test_permission_question_runs_the_notification_hook(tmp_path: Path) -> None:
     assert "permission to use Bash" in json.loads((tmp_path / "note.json").read_text())["message"]
 
 
-def test_a_session_end_hook_runs_at_the_end(tmp_path: Path) -> None:
+def test_session_end_hook_runs_at_the_end_of_the_session(tmp_path: Path) -> None:
     hooks(SessionEnd=command("cat > end.json"))
 
     printed(reply("ok"))
@@ -298,7 +298,7 @@ BROKEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_guard_blocks_unless_it_may_fail_open(name: str, tmp_path: Path) -> None:
-    """Fail closed, with the reason; on request, open."""
+    """The reason is given; a guard fails open only on request."""
     Path(script("plain.sh", "#!/bin/sh\n")).chmod(0o644)
     guard = {"type": "command", **BROKEN[name]}
     hooks(PreToolUse=[{"matcher": "Bash", "hooks": [guard]}])

@@ -45,7 +45,7 @@ def user_settings(text: str) -> None:
 
 @pytest.mark.parametrize(("name", "event"), [*zip(NAMES, EVENTS, strict=True)])
 def test_hooks_of_each_event_are_read_under_both_names(name: str, event: str) -> None:
-    """S1-25: in Claude Code's spelling and in that of our settings."""
+    """S1-25: the names are those of Claude Code and of our settings."""
     for written in (name, event):
         user_settings(f'[[hooks.{written}]]\nhooks = [{{ command = "x" }}]\n')
 
@@ -75,7 +75,7 @@ def test_hooks_of_all_settings_layers_are_combined_and_counted(tmp_path: Path) -
 
 
 def test_unreadable_hook_settings_prevent_the_start() -> None:
-    """A guard in it would have no effect."""
+    """A guard in the file would have no effect."""
     file = Path.home() / ".claude" / "settings.json"
     file.parent.mkdir()
     file.write_text("{oops")
@@ -101,7 +101,7 @@ def test_the_trust_question_lists_the_effects_of_hooks(tmp_path: Path) -> None:
 
 
 def test_claude_code_settings_without_hooks_need_no_trust(tmp_path: Path) -> None:
-    """There is no question about files that change nothing."""
+    """Files that change nothing need no question."""
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "settings.json").write_text('{"model": "x"}')
 
@@ -120,7 +120,7 @@ def test_claude_code_settings_without_hooks_need_no_trust(tmp_path: Path) -> Non
         ("not a rule (", "ls", True),
     ],
 )
-def test_if_of_a_hook_is_a_permission_rule_that_matches_when_in_doubt(
+def test_hook_condition_is_a_permission_rule_that_matches_when_in_doubt(
     rule: str,
     command: str,
     expected: bool,
@@ -130,7 +130,7 @@ def test_if_of_a_hook_is_a_permission_rule_that_matches_when_in_doubt(
     assert covers(call, rule, place(started())) is expected
 
 
-def test_if_of_a_hook_with_a_file_pattern_matches_paths() -> None:
+def test_hook_condition_with_a_file_pattern_matches_paths() -> None:
     call = ToolCall("t1", "write", {"path": "src/a.py", "content": ""})
 
     here = place(started())
