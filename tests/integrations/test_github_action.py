@@ -211,7 +211,7 @@ def test_action_outputs_the_answer_and_posts_it_as_a_comment() -> None:
     ],
 )
 def test_unsafe_or_invalid_action_inputs_are_refused(variables: dict[str, str], told: str) -> None:
-    """Before any request."""
+    """They are refused before any request."""
     code, log, outputs = run(None, **variables)
 
     assert (code, outputs) == (2, "")
@@ -219,7 +219,7 @@ def test_unsafe_or_invalid_action_inputs_are_refused(variables: dict[str, str], 
 
 
 def test_a_missing_approval_and_a_failed_comment_fail_the_step() -> None:
-    """Code 3 as in a shell; the comment names the missing permission."""
+    """The exit code is 3 as in a shell; the message names the missing permission."""
     write = tool_use("write", {"path": "a", "content": "b"})
     with (
         serve_in_thread(reply(write), reply("No."), reply("Fine.")) as api,
