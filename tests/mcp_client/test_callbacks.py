@@ -1,4 +1,4 @@
-"""Requests and notifications that servers send by themselves."""
+"""Requests and notifications that servers send on their own."""
 
 import mcp_types
 import pytest
@@ -15,7 +15,7 @@ from agent_cli.system.redaction import Redactor
 async def test_log_messages_of_a_server_go_to_our_log_and_never_to_the_screen(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """However severe: warnings of ours are printed, with the usual settings."""
+    """Even severe ones stay off the screen, although our own warnings are printed."""
     sinks = configure(Settings().logging, Redactor())
     said = mcp_types.LoggingMessageNotificationParams(level="emergency", data="\x1b[2Jon fire")
     try:

@@ -84,7 +84,7 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
 async def test_failed_call_returns_an_error_that_says_what_happened(
     raw_server: "RawServer", call: "Call", reply: Json, text: str
 ) -> None:
-    """S1-42: an error result, never an exception; and the connection stays usable."""
+    """S1-42: it raises no exception, and the connection stays usable."""
     async with McpServers(os.environ) as servers:
         servers.start([raw_server()])
         await servers.wait_started(LIMIT_S)
@@ -99,7 +99,7 @@ async def test_failed_call_returns_an_error_that_says_what_happened(
 async def test_url_required_by_a_call_is_shown_to_the_user(
     raw_server: "RawServer", call: "Call"
 ) -> None:
-    """The older way of asking: the call fails, and is repeated after the visit."""
+    """In the older way of asking, the call fails and is repeated after the visit."""
     asked: list[Elicitation] = []
 
     async def agree(question: Elicitation) -> ElicitationAnswer:
@@ -196,10 +196,10 @@ async def test_progress_is_shown_and_keeps_a_long_call_alive(
         assert (updates[0], updates[-1]) == ("counting (1 of 25)", "counting (25 of 25)")
 
 
-async def test_a_cancel_reaches_the_server(
+async def test_cancellation_of_a_call_reaches_the_server(
     raw_server: "RawServer", call: "Call", tmp_path: Path, until: Until
 ) -> None:
-    """It is told which call to stop; the run sees a cancellation, not a failure."""
+    """The server learns which call to stop; the run sees a cancellation, not a failure."""
     record = tmp_path / "record"
     cancel = CancelToken()
     async with McpServers(os.environ) as servers:

@@ -63,7 +63,7 @@ def test_unwritable_credentials_folder_is_a_settings_error(tmp_path: Path) -> No
 
 
 def test_locked_keyring_is_a_settings_error() -> None:
-    """It may be locked, or its service missing; neither may end the program."""
+    """Its service may also be missing; neither may end the program."""
 
     class Locked(FakeKeyring):
         def get_password(self, service: str, user: str) -> str | None:

@@ -41,7 +41,7 @@ async def find(offered: tuple[Tool, ...], query: str, state: dict[str, Json]) ->
 
 
 def test_all_tools_are_offered_within_the_token_budget() -> None:
-    """And without a budget."""
+    """Without a budget, all are offered, too."""
     enough = sum(map(tool_tokens, TOOLS))
 
     assert Deferral(enough).offered(TOOLS, {}) == TOOLS
@@ -49,7 +49,7 @@ def test_all_tools_are_offered_within_the_token_budget() -> None:
 
 
 async def test_tools_over_the_token_budget_are_offered_once_a_search_finds_them() -> None:
-    """With the full schema, so that the model does not guess; the state outlives the program."""
+    """They come with the full schema, so that the model does not guess; the state is kept."""
     state: dict[str, Json] = {}
     deferral = Deferral(1)
     first = deferral.offered(TOOLS, state)

@@ -22,7 +22,7 @@ def write(path: Path, servers: object) -> Path:
 
 
 def test_claude_code_server_file_is_read_with_all_its_keys(tmp_path: Path) -> None:
-    """S1-42: all keys, all transports, variables with and without a default."""
+    """S1-42: the file has all keys and transports, and variables with and without a default."""
     path = write(
         tmp_path / ".mcp.json",
         {
@@ -138,7 +138,7 @@ def test_directory_in_place_of_the_server_file_is_an_error(tmp_path: Path) -> No
 
 
 def test_server_entry_in_our_settings_follows_the_same_rules() -> None:
-    """The same rules, without a file; a problem then names only the server."""
+    """A problem in it names only the server, as there is no file."""
     entry = {"transport": "stdio", "command": "x", "protocol": "auto", "startup_timeout_s": 3}
 
     assert server_config("mine", entry, {}) == ServerConfig(
@@ -219,7 +219,7 @@ def test_disabled_server_may_use_unset_variables() -> None:
 
 
 def test_numbers_booleans_and_null_are_accepted_as_strings() -> None:
-    """A port, a flag, and null for nothing, as other programs read them."""
+    """Other programs accept a number for a port, a boolean for a flag, and null for nothing."""
     entry = {
         "command": "x",
         "args": ["--port", 8080],

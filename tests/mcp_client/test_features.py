@@ -90,7 +90,7 @@ async def test_declined_or_invalid_elicitation_answer_is_sent_as_decline(
 
 
 async def test_elicitation_without_a_user_is_declined(running: Running, call: "Call") -> None:
-    """Headless: the tool continues without an answer, and so does the run."""
+    """In a headless run, the tool continues without an answer, and so does the run."""
     async with running() as servers:
         assert (await call(servers, "mcp__full__ask")).text == "decline: None"
         assert (await call(servers, "mcp__full__ask_to_visit")).text == "decline"
@@ -166,7 +166,7 @@ async def test_server_can_ask_for_our_roots(running: Running, call: "Call", tmp_
 async def test_added_root_is_announced_to_servers(
     running: Running, call: "Call", tmp_path: Path
 ) -> None:
-    """After /add-dir: a server that confines itself to the roots requests them again."""
+    """After /add-dir, a server that confines itself to the roots requests them again."""
     folders = [tmp_path]
     async with running(Host(roots=lambda: folders)) as servers:
         await call(servers, "mcp__full__where")
@@ -257,7 +257,7 @@ async def test_audio_result_is_saved_as_a_private_file_and_named(
 async def test_server_ping_is_answered_and_server_log_goes_to_our_log(
     running: Running, call: "Call", until: Until
 ) -> None:
-    """Never to the screen, and without terminal control sequences."""
+    """It never goes to the screen, and has no terminal control sequences."""
     with captured_records() as logged:
         async with running() as servers:
             assert (await call(servers, "mcp__full__ping")).text == "pinged"

@@ -8,7 +8,7 @@ from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 
 
 def test_vs_code_file_with_comments_variables_and_inputs_is_read(tmp_path: Path) -> None:
-    """Inputs asked of the user there are left out with a message, not written as nonsense."""
+    """Entries with inputs that VS Code asks the user for are left out, with a message."""
     file = tmp_path / "mcp.json"
     file.write_text(
         """{
@@ -33,7 +33,7 @@ def test_vs_code_file_with_comments_variables_and_inputs_is_read(tmp_path: Path)
 
 
 def test_unsupported_keys_of_a_foreign_file_are_reported(tmp_path: Path) -> None:
-    """Without it the server may start and fail much later."""
+    """Otherwise the server may start and fail much later."""
     file = tmp_path / ".claude.json"
     server = {"url": "https://x/mcp", "headersHelper": "./token", "oauth": {"clientId": "me"}}
     file.write_text(
@@ -85,7 +85,7 @@ def test_codex_spellings_of_headers_and_limits_are_translated(tmp_path: Path) ->
 
 
 def test_claude_code_servers_of_this_directory_take_precedence(tmp_path: Path) -> None:
-    """In the same file, its servers apply to one directory by default."""
+    """One file has the user's servers and those of each directory."""
     here: Json = {"mcpServers": {"a": {"command": "here"}, "b": {"command": "b"}}}
     content: Json = {
         "mcpServers": {"a": {"command": "everywhere"}, "c": {"command": "c"}},

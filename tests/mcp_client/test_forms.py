@@ -17,7 +17,7 @@ FORM: dict[str, Json] = {
 
 
 def test_every_kind_of_form_field_is_read() -> None:
-    """The fields for front ends; titles lose characters that hide or reorder text."""
+    """Front ends show the fields; titles lose characters that hide or reorder text."""
     assert form_fields(FORM) == (
         FormField(name="name", label="Name", kind="text", required=True, format="email"),
         FormField(name="age", label="age", kind="integer", description="In years", default=30),
@@ -35,7 +35,7 @@ def test_form_defaults_fill_omitted_fields() -> None:
     assert with_defaults(FORM, {"age": 3}) == {"age": 3}
 
 
-def test_an_answer_is_checked_against_the_form() -> None:
+def test_form_answer_is_checked_against_the_form() -> None:
     """The sentence names the field."""
     assert form_fault(FORM, {"name": "a", "tags": ["x"]}) == ""
     assert form_fault(FORM, {"name": "a", "tags": ["z"]}).startswith("tags.0: ")

@@ -67,7 +67,7 @@ async def test_hostile_stdio_stream_affects_only_its_own_call(
 async def test_hostile_stdio_stream_before_the_handshake_is_survived_or_reported(
     action: str, reason: str
 ) -> None:
-    """At once, not at the end of the startup timeout."""
+    """The result comes at once, not at the end of the startup timeout."""
     async with McpServers(os.environ) as servers, no_freeze():
         servers.start([local(action)])
         async with asyncio.timeout(LIMIT_S):
@@ -82,7 +82,7 @@ async def test_hostile_stdio_stream_before_the_handshake_is_survived_or_reported
 async def test_hostile_http_answer_affects_only_its_own_call(
     answer: str, fate: str, call: "Call"
 ) -> None:
-    """A status comes with a remedy; a lost session is restarted, as it must be."""
+    """An HTTP status comes with a remedy; a lost session is started again."""
     with hostile_http.hostile_http() as url:
         config = ServerConfig(name="web", transport="http", url=url, protocol="legacy")
         async with McpServers(os.environ, restarts=AT_ONCE) as servers:

@@ -29,7 +29,7 @@ def test_every_public_tool_name_is_valid_for_the_api(server: str, tool: str) -> 
 
 @given(st.lists(st.tuples(ANY_NAME, ANY_NAME), unique=True, max_size=8))
 def test_different_tools_have_different_public_names(pairs: list[tuple[str, str]]) -> None:
-    """S1c-7: whatever the characters and lengths."""
+    """S1c-7: this holds for any characters and lengths."""
     assert len({public_name(*pair) for pair in pairs}) == len(pairs)
 
 

@@ -87,7 +87,7 @@ async def test_a_sign_in_is_kept_for_the_next_start(
 async def test_an_expired_token_is_refreshed_without_a_browser(
     web: SignInServer, host: Host
 ) -> None:
-    """Also in a later run, when the SDK no longer knows its expiry and issuer."""
+    """A later run can do so, too, when the SDK no longer knows its expiry and issuer."""
     web.lasts_s = 1
     async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
@@ -239,8 +239,8 @@ async def test_failed_token_refresh_does_not_lose_the_sign_in(
     assert again.phase is ServerPhase.READY
 
 
-async def test_a_server_without_pkce_is_refused(web: SignInServer, host: Host) -> None:
-    """The specification's MUST: a code stolen on its way back could be used."""
+async def test_authorization_server_without_pkce_is_refused(web: SignInServer, host: Host) -> None:
+    """The specification requires this: a code stolen on its way back could be used."""
     web.offers_pkce = False
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
@@ -254,7 +254,7 @@ async def test_a_server_without_pkce_is_refused(web: SignInServer, host: Host) -
 async def test_tokens_are_bound_to_a_key_if_the_server_offers_dpop(
     web: SignInServer, host: Host, call: "Call", nonce: str
 ) -> None:
-    """RFC 9449: a new proof with each request, with the server's nonce; the key is kept."""
+    """RFC 9449: each request has a new proof with the server's nonce; the key is kept."""
     web.binds, web.nonce = True, nonce
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
@@ -271,7 +271,7 @@ async def test_tokens_are_bound_to_a_key_if_the_server_offers_dpop(
 async def test_jwt_bearer_grant_sends_the_token_of_the_platform(
     web: SignInServer, host: Host, tmp_path: Path
 ) -> None:
-    """RFC 7523: read again for each token, as the platform renews the file."""
+    """RFC 7523: the file is read again for each token, because the platform renews it."""
     token = tmp_path / "token"
     oauth = OAuth(grant="jwt_bearer", client_id="me", issuer=web.base, assertion_file=str(token))
     config = replace(config_of(web), oauth=oauth)

@@ -41,7 +41,7 @@ async def started(config: ServerConfig, host: Host, call: "Call | None" = None) 
 async def test_tool_changed_after_its_approval_is_withheld_with_a_diff(
     raw_server: "RawServer", call: "Call", tmp_path: Path
 ) -> None:
-    """Approved once as harmless, it could later say anything to the model."""
+    """A tool that was harmless when approved could later say anything to the model."""
     host = Host(pins=Pins(tmp_path / "pins.json"))
     config = raw_server(listing("Answer."))
     before = await started(config, host, call)
@@ -106,7 +106,7 @@ async def test_tool_that_was_never_called_may_change(
 async def test_damaged_pins_stop_the_server_and_say_what_to_do(
     raw_server: "RawServer", tmp_path: Path
 ) -> None:
-    """Treating them as empty would approve everything."""
+    """Treating the file as empty would approve everything."""
     pins = tmp_path / "pins.json"
     pins.write_text("[]")
     async with McpServers(os.environ, host=Host(pins=Pins(pins))) as servers:

@@ -32,7 +32,7 @@ def phases(changes: list[ServerState], name: str = "raw") -> list[ServerPhase]:
     return [state.phase for state in changes if state.name == name]
 
 
-def test_the_sdk_is_not_loaded_before_a_server_is_started() -> None:
+def test_mcp_sdk_is_not_loaded_before_a_server_is_started() -> None:
     """It costs 0.8 s, which a user without MCP servers must not pay."""
     script = (
         "import sys, agent_cli.mcp_client\n"
@@ -130,7 +130,7 @@ async def test_good_servers_are_ready_while_others_hang_or_crash(raw_server: "Ra
 
 
 async def test_start_failure_quotes_only_the_last_lines_of_stderr(raw_server: "RawServer") -> None:
-    """Not the whole log, and without terminal control sequences."""
+    """The rest of the log and terminal control sequences are left out."""
     noise = "noise\n" * 10_000 + "Traceback\n\x1b[31mfatal:\x1b[0m missing key\n\n"
     async with McpServers(os.environ) as servers:
         servers.start([raw_server({"stderr": noise, "exit": 1})])
@@ -240,7 +240,7 @@ async def test_junk_on_stdout_and_bytes_that_are_not_utf8_do_no_harm(
 
 
 async def test_malformed_tools_are_left_out_with_a_note(raw_server: "RawServer") -> None:
-    """Left out with a note: tools refused by the SDK or the API, and duplicate names."""
+    """These are tools that the SDK or the API refuses, and duplicate names."""
     schema: Json = {"type": "object"}
     tools: list[Json] = [
         {"name": "good", "description": "first", "inputSchema": schema},
@@ -373,7 +373,7 @@ async def test_restart_count_is_reset_after_a_stable_run(
 async def test_an_http_servers_tools_appear_and_can_be_called(
     http_server: "HttpServer", call: "Call"
 ) -> None:
-    """S1-42: streamable HTTP, and the older HTTP with SSE."""
+    """S1-42: the transport is streamable HTTP or the older HTTP with SSE."""
     config = ServerConfig(name="web", transport=http_server.transport, url=http_server.url)
     async with McpServers(os.environ) as servers:
         servers.start([config])
@@ -388,7 +388,7 @@ async def test_an_http_servers_tools_appear_and_can_be_called(
 async def test_http_server_is_used_again_after_an_outage(
     http_server: "HttpServer", call: "Call", protocol: str
 ) -> None:
-    """While it is away a call fails with a reason; then the same tool works again."""
+    """During the outage a call fails with a reason; then the same tool works again."""
     config = ServerConfig(
         name="web",
         transport="http",
@@ -524,7 +524,7 @@ async def test_servers_that_ignore_sigterm_are_closed_concurrently(
 async def test_killed_watcher_leaves_no_server_process(
     raw_server: "RawServer", tmp_path: Path, until: Until
 ) -> None:
-    """It cannot clean up itself; the watcher above it does."""
+    """It cannot clean up itself; the watcher of the watcher does."""
     file = tmp_path / "pids"
     changes: list[ServerState] = []
     async with McpServers(os.environ, on_change=changes.append, restarts=AT_ONCE) as servers:
@@ -578,7 +578,7 @@ asyncio.run(main())
 async def test_no_server_survives_the_end_of_the_program(
     raw_server: "RawServer", tmp_path: Path, until: Until, end: signal.Signals
 ) -> None:
-    """S1-42: neither a server that ignores every request to end, nor its child, after 2 s."""
+    """S1-42: a server that ignores every request to end is gone after 2 s, with its child."""
     file = tmp_path / "pids"
     config = raw_server({"stubborn": True, "pids": str(file)})
     program = await asyncio.create_subprocess_exec(

@@ -49,7 +49,7 @@ def python_server(name: str, *arguments: str) -> ServerConfig:
 
 
 async def test_features_of_the_everything_server_work(call: "Call", until: Until) -> None:
-    """Tools, progress, sampling, elicitation, prompts, resources and completion of one server."""
+    """It has tools, progress, sampling, elicitation, prompts, resources and completion."""
     asked: list[Elicitation] = []
 
     async def answer(question: Elicitation) -> ElicitationAnswer:
@@ -164,7 +164,7 @@ def repository(tmp_path: Path) -> Path:
 async def test_git_and_time_servers_work_with_the_newest_revision(
     call: "Call", repository: Path
 ) -> None:
-    """Concurrently, as in a session."""
+    """They run concurrently, as in a session."""
     async with McpServers(os.environ) as servers:
         servers.start([python_server("git"), python_server("time")])
         assert await servers.wait_started(LIMIT_S)

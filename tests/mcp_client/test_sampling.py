@@ -70,7 +70,7 @@ async def test_refused_sampling_costs_nothing() -> None:
 
 
 async def test_cost_limit_applies_to_sampling() -> None:
-    """Even if it is reached while the user reads the question."""
+    """The limit may be reached while the user reads the question."""
     world = World()
 
     async def allow(_request: SamplingRequest) -> bool:

@@ -69,7 +69,7 @@ def test_reference_at_the_schema_root_is_resolved() -> None:
     ],
 )
 def test_schema_that_the_api_would_refuse_is_unusable(schema: dict[str, Json], reason: str) -> None:
-    """At listing time, where it costs one tool, and never by fetching anything."""
+    """The check comes when tools are listed, costs one tool, and fetches nothing."""
     with pytest.raises(UnusableSchema, match="its input schema") as caught:
         api_schema(schema)
 

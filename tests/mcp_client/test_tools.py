@@ -57,7 +57,7 @@ def test_tool_description_is_cut_at_two_kilobytes() -> None:
 
 
 def test_hidden_characters_of_a_description_are_removed() -> None:
-    """Escape codes, zero-width and direction marks, and the invisible tag alphabet."""
+    """These are escape codes, zero-width and direction marks, and invisible tag characters."""
     text = "Reads\x1b[2J a\u200b\u202e file\x00\U000e0041\n\tline"
 
     assert wrap_tool(NoServer(), mcp_tool(text)).description == "Reads[2J a file\n\tline"
@@ -109,7 +109,7 @@ def test_tool_lists_of_a_server_choose_which_tools_are_offered(tmp_path: Path) -
 
 
 def test_everything_the_model_reads_of_a_tool_is_pinned() -> None:
-    """Of a long text only the part sent, to show the user the change; hidden characters count."""
+    """Of a long text, only the part that is sent counts; hidden characters count, too."""
 
     def pinned(description: str | None, title: str | None = None) -> str:
         tool = mcp_tool(description, title=title)
