@@ -36,7 +36,7 @@ async def initialized(requests: httpx2.AsyncClient, url: str, **headers: str) ->
 
 
 async def test_http_clients_of_both_protocol_revisions_ask_reply_and_approve() -> None:
-    """The same server object as over stdio; one process serves both."""
+    """One process serves both, with the same server object as over stdio."""
     asked: list[str] = []
 
     async def allow(context: Any, params: ElicitRequestParams) -> ElicitResult:
@@ -71,7 +71,7 @@ async def test_http_clients_of_both_protocol_revisions_ask_reply_and_approve() -
 
 
 async def test_requests_that_may_not_be_are_refused_before_anything_is_read() -> None:
-    """Threat 23: no token, a host name that points at loopback, a huge body, too many sessions."""
+    """Threat 23: they lack the token, name another host, are huge, or open too many sessions."""
     async with serving_http(None) as server, server.requests() as requests:
         for headers in ({"host": f"evil.test:{server.port}"}, {"origin": "http://evil.test"}):
             refused = await initialized(requests, server.url, **headers)
@@ -99,7 +99,7 @@ async def test_requests_that_may_not_be_are_refused_before_anything_is_read() ->
 
 
 async def test_client_disconnect_or_sigterm_ends_the_running_command() -> None:
-    """A crashed client sends nothing: its connection closes. SIGTERM ends the rest, and exits."""
+    """A crashed client sends nothing, but its connection closes. SIGTERM ends the server, too."""
     async with FakeMessagesApi() as api, serving_http(api, "--permission-mode", "yolo") as server:
         for mode in ("auto", "legacy"):
             marker = _next_command(api, mode)

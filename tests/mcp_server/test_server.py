@@ -67,7 +67,7 @@ async def failed(client: Client, tool: str, **given: object) -> str:
 
 
 async def test_ask_tool_and_reply_tool_share_one_session() -> None:
-    """One session, shared with the terminal; the answer includes its cost."""
+    """The terminal shares the session, too; the answer includes its cost."""
     async with FakeMessagesApi(reply("First."), reply("Second.")) as api, serving(api) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         first = await called(client, "ask", prompt="one")
@@ -82,7 +82,7 @@ async def test_ask_tool_and_reply_tool_share_one_session() -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_approval_is_asked_of_the_clients_user(mode: str) -> None:
-    """Both revisions of the protocol; the question contains the whole call."""
+    """This works in both protocol revisions; the question contains the whole call."""
     user = User(True)
     async with (
         FakeMessagesApi(reply(WRITE), reply("Written.")) as api,
@@ -133,7 +133,7 @@ async def test_each_tool_call_is_reported_as_progress() -> None:
 
 
 async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> None:
-    """The client's model writes the calls: no other folder, no freer mode."""
+    """The client's model writes the calls, and must not choose another folder or a freer mode."""
     Path("below").mkdir()
     async with FakeMessagesApi(reply("ok")) as api, serving(api) as client:
         outside = await failed(client, "ask", prompt="go", cwd="..")
@@ -149,7 +149,7 @@ async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> N
 
 
 async def test_two_approvals_in_a_row_are_both_asked() -> None:
-    """Since 2026-07-28 each costs the client one more request; the run waits in its session."""
+    """Since revision 2026-07-28 each needs one more request; the run waits in its session."""
     again = tool_use("write", {"path": "two.txt", "content": "2\n"})
     user = User(True, False)
     async with (
@@ -170,7 +170,7 @@ async def test_failed_run_returns_the_error_text() -> None:
         assert "no such thing" in await failed(client, "ask", prompt="go")
 
 
-async def test_saved_sessions_are_resources() -> None:
+async def test_saved_sessions_can_be_read_as_resources() -> None:
     async with FakeMessagesApi(reply("The answer.")) as api, serving(api) as client:
         outcome = await called(client, "ask", prompt="the question")
         id = outcome["session"]
