@@ -75,7 +75,7 @@ async def test_dynamic_tools_widgets_files_approval_and_context_work_in_one_loop
 
 
 async def test_side_outputs_of_parallel_calls_directly_follow_their_own_call() -> None:
-    """S2-38, S2-39: whichever emits first, each entry follows its tool's; ids, times, events."""
+    """S2-38, S2-39: it does not matter which call emits first; outputs have ids and times."""
     first, second = Gate(), Gate()
     second.open()
 

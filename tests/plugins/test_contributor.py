@@ -26,7 +26,7 @@ SWITCH = PluginState("switch", Switch)
 
 
 async def test_every_plugin_prepares_before_every_model_call() -> None:
-    """S2-15, S2-16: n calls, n times each plugin, in their order, before each request."""
+    """S2-15, S2-16: with n calls each plugin prepares n times, in the order of the plugins."""
     order: list[str] = []
 
     async def second(ctx: PluginContext) -> None:
@@ -236,7 +236,7 @@ async def test_message_added_by_a_plugin_is_sent_once_and_stays() -> None:
 
 
 async def test_a_plugin_without_its_secrets_contributes_nothing() -> None:
-    """S1-27, S1c-10: with all of them its tools are listed and sent; else neither, and why."""
+    """S1-27, S1c-10: with all of them its tools are sent; otherwise the report says why not."""
 
     def prepare(ctx: PluginContext) -> None:
         ctx.add_context(" ".join(f"{name}={value}" for name, value in ctx.secrets.items()))
@@ -284,7 +284,7 @@ async def test_failing_plugin_is_left_out_with_one_warning() -> None:
 
 
 async def test_plugin_can_end_the_run_with_an_error_message() -> None:
-    """As any contributor may: our own errors are passed on."""
+    """Our own errors are passed on, as those of any contributor."""
 
     def refuse(ctx: PluginContext) -> None:
         raise AgentCliError("the quota of this team is used up")

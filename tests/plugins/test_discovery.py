@@ -62,14 +62,14 @@ async def test_plugins_and_tools_of_an_installed_package_are_found(
 
 
 def test_broken_plugin_package_is_reported_by_name(sample: Path, tmp_path: Path) -> None:
-    """Never the start, never the other plugins; the message has a remedy."""
+    """It stops neither the start nor the other plugins; the message has a remedy."""
     [problem] = discover(tmp_path).problems
 
     assert problem.startswith(BROKEN)
     assert problem.endswith("update agent-cli-sample, or add 'broken' to plugins.disabled")
 
 
-def test_a_disabled_entry_point_is_not_even_imported(sample: Path, tmp_path: Path) -> None:
+def test_disabled_entry_point_is_not_imported(sample: Path, tmp_path: Path) -> None:
     """A package that hangs at import can be disabled."""
     found = discover(tmp_path, disabled=["broken", "mail"])
 
@@ -115,7 +115,7 @@ def test_no_plugin_is_found_without_installed_packages(tmp_path: Path) -> None:
 
 
 def test_the_program_offers_an_installed_plugin_only_with_its_secrets(installed: Path) -> None:
-    """S1-27, S1c-10: in the request with both, not with one; a broken plugin costs a warning."""
+    """S1-27, S1c-10: it needs both of them; a broken plugin costs a warning."""
     path = {"PYTHONPATH": str(installed)}
     with serve_in_thread(reply("one"), reply("two"), reply("three")) as api:
         without = agent_cli("-p", "go", api=api, **path)

@@ -39,7 +39,7 @@ def last_texts(request: Payload) -> str:
 
 
 def test_output_style_is_appended_to_the_system_prompt() -> None:
-    """Without its front matter; the message names the parts it keeps."""
+    """Its front matter is not sent; a style may keep the coding instructions."""
     style(Path.home() / ".claude", "terse", TERSE)
     style(paths.config_dir(), "Kind", KIND)
     with serve_in_thread(*[reply("ok")] * 3) as api:
@@ -94,7 +94,7 @@ def test_output_style_of_a_project_needs_trust() -> None:
 
 
 async def test_output_style_is_announced_again_after_compaction_or_trimming() -> None:
-    """The message that announced it is gone then; while it is there, it is not repeated."""
+    """The message that announced it is gone then; until then it is not repeated."""
     found = {"kind": OutputStyle("Kind", "", "Be kind.", True, "yours")}
     styles = OutputStyles(lambda: found, "default", warn=fail)
     model = ScriptedModel(*[says("ok")] * 7)
@@ -130,7 +130,7 @@ def fail(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "---\nname: x\n---\n", "x" * 70_000])
 def test_empty_or_oversized_output_style_is_reported(text: str) -> None:
-    """Empty, or implausibly large."""
+    """A style of 70 KB is implausible."""
     style(paths.config_dir(), "broken", text)
     with serve_in_thread(reply("ok")) as api:
         ended = agent_cli("-p", "go", api=api, AGENT_CLI_OUTPUT_STYLE="broken")

@@ -69,7 +69,7 @@ async def test_instruction_files_from_the_root_to_the_directory_are_shown(
 
 
 async def test_no_context_is_added_without_instruction_files(root: Path, user_dir: Path) -> None:
-    """Not even the sentence that introduces them."""
+    """The sentence that introduces them is left out, too."""
     (root / "AGENTS.md").write_text(" \n")
 
     assert await shown(root, user_dir) == ("", [])

@@ -82,7 +82,7 @@ def last_words(run: Contributing) -> list[str]:
 
 
 async def test_a_reminder_starts_a_prompt_without_input() -> None:
-    """S2-20: due and idle, the agent is triggered; the text comes at the end, once."""
+    """S2-20: it triggers the agent when due and idle; the text comes at the end, once."""
     clock = Clock()
     run = with_reminders(
         clock, remind({"after_s": 60, "text": "check the oven"}), says("set"), says("checked")
@@ -166,7 +166,7 @@ async def test_reminder_waits_for_a_pending_approval() -> None:
 
 
 async def test_reminder_survives_a_restart() -> None:
-    """S2-42: it is state of the conversation, and is delivered when that is resumed."""
+    """S2-42: it is part of the conversation's state and delivered when that is resumed."""
     clock = Clock()
     before = with_reminders(clock, remind({"after_s": 60, "text": "later"}), says("set"))
     async with watching(before):
@@ -203,7 +203,7 @@ async def test_reminder_whose_prompt_fails_is_not_repeated() -> None:
 
 
 async def test_reminder_prompt_that_cannot_start_is_not_retried() -> None:
-    """Otherwise a limit that ends each run at once would end one after the other."""
+    """Otherwise a limit that ends each run at once would end one run after the other."""
     clock = Clock()
     used_up: list[str] = []
 
@@ -228,7 +228,7 @@ async def test_reminder_prompt_that_cannot_start_is_not_retried() -> None:
 
 
 async def test_reminder_can_be_set_for_a_time_of_day() -> None:
-    """ISO 8601 with an offset; without one it is local time."""
+    """The format is ISO 8601; without an offset it is local time."""
     clock = Clock()
     at = datetime.fromtimestamp(START_MS / 1000 + 90, UTC).isoformat()
     run = with_reminders(clock, remind({"at": at, "text": "later"}), says("set"))

@@ -62,7 +62,7 @@ def test_changed_files_are_counted_only_where_git_is_trusted(tmp_path: Path) -> 
 def test_git_state_runs_no_program_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threats 11 and 13: a filter, a file system monitor, a git of its own."""
+    """Threats 11 and 13: it has a filter, a file system monitor and a git of its own."""
     repository(tmp_path)
     for name in ("git", "canary"):
         (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/CANARY\n")

@@ -28,7 +28,7 @@ def shelf(tmp_path: Path) -> Path:
 async def test_skill_text_is_shown_only_once_the_model_calls_the_skill(
     shelf: Path,
 ) -> None:
-    """S2-20: progressive disclosure; the text comes as the tool's result and stays there."""
+    """S2-20: this is progressive disclosure; the text is the tool's result and stays there."""
     run = Contributing(
         [skills([shelf], warn=print)], calls(tool_use("skill", {"name": "pdf"})), says("done")
     )
@@ -48,7 +48,7 @@ async def test_skill_text_is_shown_only_once_the_model_calls_the_skill(
 
 
 async def test_skill_tool_reads_files_of_the_skill_folder_only(shelf: Path) -> None:
-    """The third step of disclosure; files outside the folder are refused."""
+    """This is the third step of disclosure; files outside the folder are refused."""
     (shelf.parent / "secret").write_text("private")
     run = Contributing(
         [skills([shelf], warn=print)],

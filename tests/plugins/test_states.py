@@ -63,7 +63,7 @@ def test_invalid_state_write_names_plugin_and_field() -> None:
 
 
 async def test_invalid_state_write_in_prepare_ends_the_run() -> None:
-    """S2-42: a plugin must not continue unnoticed after it."""
+    """S2-42: a plugin must not continue unnoticed after an invalid write."""
 
     def prepare(ctx: PluginContext) -> None:
         ctx.state["notes"] = {"limit": "many"}

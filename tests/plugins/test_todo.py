@@ -35,7 +35,7 @@ async def with_a_list(*later: str, steps: Sequence[Json] = tuple(STEPS)) -> Cont
 
 
 async def test_todo_call_replaces_the_whole_list() -> None:
-    """A call replaces the list; `activeForm` is the name other programs give the same field."""
+    """`activeForm` is the name that other programs give to `active_form`."""
     run = await with_a_list()
 
     assert todo_list(run.agent.conversation) == LIST
@@ -90,7 +90,7 @@ async def test_todo_list_without_open_steps_is_not_sent_again(steps: list[Json])
 
 
 async def test_rewind_restores_the_todo_list_of_that_point() -> None:
-    """Rewind and fork: the list is part of the record and nowhere else."""
+    """The list is part of the record and nowhere else, so a fork restores it, too."""
     run = Contributing(
         [todo()],
         calls(tool_use("todo", {"todos": STEPS[:1]}, "t1")),

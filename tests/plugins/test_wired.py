@@ -82,7 +82,7 @@ def test_user_skill_works_as_a_command_and_shared_instructions_are_sent() -> Non
 
 
 def test_a_changed_skill_is_no_longer_trusted(tmp_path: Path) -> None:
-    """Trust covers a content; files changed by a pull need trust again."""
+    """Trust covers the content of files; files changed by a pull need trust again."""
     folder = tmp_path / ".agent-cli" / "skills" / "deploy"
     folder.mkdir(parents=True)
     file = folder / "SKILL.md"

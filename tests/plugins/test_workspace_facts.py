@@ -13,7 +13,7 @@ from tests.fakes import says, scripted_agent
 async def test_added_directory_is_announced_without_changing_the_prefix(
     tmp_path: Path,
 ) -> None:
-    """Once, at the end: another system prompt would cost the prompt cache."""
+    """It is announced once, at the end: another system prompt would cost the prompt cache."""
     root, other = tmp_path / "work", tmp_path / "other"
     root.mkdir()
     other.mkdir()
@@ -39,7 +39,7 @@ def refuse(folder: Path) -> None:
 
 @pytest.mark.parametrize("given", ["file.txt", "nowhere", "~nobody/x", "a\0b"])
 def test_adding_something_other_than_a_directory_is_refused(tmp_path: Path, given: str) -> None:
-    """In one sentence, and nothing is opened."""
+    """The message is one sentence, and nothing is opened."""
     (tmp_path / "file.txt").touch()
 
     with pytest.raises(UsageError, match="is not a directory"):
@@ -48,7 +48,7 @@ def test_adding_something_other_than_a_directory_is_refused(tmp_path: Path, give
 
 @pytest.mark.parametrize("given", [".", "inner", "../more/deep"])
 def test_adding_a_directory_that_may_be_used_already_is_refused(tmp_path: Path, given: str) -> None:
-    """A folder of the workspace, or of a directory added before."""
+    """It may be in the workspace, or in a directory added before."""
     root = tmp_path / "work"
     (root / "inner").mkdir(parents=True)
     (tmp_path / "more/deep").mkdir(parents=True)
