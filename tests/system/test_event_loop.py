@@ -67,7 +67,7 @@ def test_process_ends_with_its_exit_code_despite_leftover_tasks_and_threads(left
 
 
 def test_remaining_tasks_are_cancelled_and_may_clean_up() -> None:
-    """As with `asyncio.run`; no thread and no task stays if all of them end."""
+    """This is as in `asyncio.run`; no thread and no task remains if all of them end."""
     cleaned: list[str] = []
     tasks: list[asyncio.Task[None]] = []
 
@@ -100,7 +100,7 @@ def test_exception_of_the_main_coroutine_is_raised_unchanged() -> None:
 
 
 def test_program_never_calls_asyncio_run() -> None:
-    """Otherwise a command's own loop would wait for ever again."""
+    """A command with a loop of its own could wait for ever at its end."""
     sources = (ROOT / "agent_cli").rglob("*.py")
 
     assert [path.name for path in sources if "asyncio.run(" in path.read_text()] == []

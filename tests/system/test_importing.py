@@ -32,7 +32,7 @@ def test_garbage_collection_is_paused_only_while_a_module_loads(
 
 
 def test_garbage_collection_that_was_off_stays_off() -> None:
-    """Two threads may import at once: the first one to begin switches it on again."""
+    """Two threads may import at once; the one that began first switches it on again."""
     with without_collections():
         with without_collections():
             pass

@@ -145,7 +145,7 @@ def test_command_that_cannot_start_is_reported(launcher: Launcher, tmp_path: Pat
 def test_files_are_opened_under_the_given_descriptor_numbers(
     launcher: Launcher, tmp_path: Path
 ) -> None:
-    """Even if the numbers are those of descriptors in transit."""
+    """The numbers may be those of descriptors in transit."""
     files: list[tuple[int, str]] = []
     for number in (4, 5, 6, 7, 8, 9):
         (tmp_path / str(number)).write_text(f"{number} ")
@@ -167,7 +167,7 @@ def test_no_descriptor_of_ours_reaches_a_command(launcher: Launcher, tmp_path: P
 
 @pytest.mark.parametrize("victim", ["session", "launcher", "keeper", "session and launcher"])
 def test_kill_of_session_launcher_or_keeper_ends_every_process(tmp_path: Path, victim: str) -> None:
-    """S1-42, threat 15: with SIGKILL, after which no process can clean up itself."""
+    """S1-42, threat 15: after SIGKILL no process can clean up itself."""
     with subprocess.Popen(
         [sys.executable, "-c", SESSION, FAMILY], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as session:
@@ -215,7 +215,7 @@ def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path, victi
 def test_forbidden_path_created_by_a_command_is_moved_away(
     launcher: Launcher, tmp_path: Path
 ) -> None:
-    """Threat 10: soon while a command runs, and at its end in any case."""
+    """Threat 10: this happens soon while a command runs, and at its end in any case."""
     guarded, aside = tmp_path / ".vscode", tmp_path / "aside"
     deep = tmp_path / "none" / "yet"
     order = bash(
@@ -259,7 +259,7 @@ def test_guard_of_forbidden_paths_outlives_the_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_the_output_ends_with_the_command(
+def test_output_of_a_command_ends_with_the_command(
     launcher: Launcher, tmp_path: Path, *, nested: bool
 ) -> None:
     """Readers wait for its end; the keeper, which stays, must not hold it open."""
@@ -280,7 +280,7 @@ def test_repeated_launches_never_hang(launcher: Launcher) -> None:
 
 
 def test_spared_background_process_of_a_command_runs_on(launcher: Launcher, tmp_path: Path) -> None:
-    """Until it ends by itself; then, and when the launcher ends, the others run on."""
+    """Others run on when one of them ends, and when the launcher ends."""
     left: list[int] = []
     for script in ("sleep 72.5 & echo $!", "setsid sleep 72.5 & echo $!"):
         link, reading = launcher.launch(bash(f"{{ {script}; }} 2>&1 >pid", tmp_path, spares=True))

@@ -27,7 +27,7 @@ async def work(on_update: ToolContext) -> str:
 
 
 async def test_every_record_of_a_run_names_its_session(caplog: pytest.LogCaptureFixture) -> None:
-    """S0-27: the tool's own, the core's, a listener's; at both levels; none afterwards."""
+    """S0-27: the records are the tool's, the core's and a listener's; later ones name none."""
     tools = [tool("work", does(work))]
 
     def script() -> ScriptedModel:
@@ -57,7 +57,7 @@ async def test_every_record_of_a_run_names_its_session(caplog: pytest.LogCapture
 async def test_an_agent_without_a_session_names_its_conversation(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """S0-27: the id under which the conversation is stored."""
+    """S0-27: the conversation is stored under that id."""
     model = ScriptedModel(calls(tool_use("work")), says("ok"))
     agent = Agent(LoopConfig(model=MODEL, stream_fn=model, tools=[tool("work", does(work))]))
 

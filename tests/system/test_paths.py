@@ -26,7 +26,7 @@ def test_file_paths_follow_the_current_xdg_variables(
 
 
 def test_private_directory_is_accessible_to_the_user_only(tmp_path: Path) -> None:
-    """For every directory created; an existing one keeps its mode."""
+    """This holds for every directory created; an existing one keeps its mode."""
     (tmp_path / "there").mkdir(mode=0o755)
 
     made = paths.private_dir(tmp_path / "there" / "a" / "b")
@@ -47,7 +47,7 @@ def test_private_directory_is_accessible_to_the_user_only(tmp_path: Path) -> Non
 def test_home_directory_is_shown_as_a_tilde(
     home: str, path: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To save space in a row of 80 cells."""
+    """This saves space in a row of 80 cells."""
     monkeypatch.setenv("HOME", home)
 
     assert paths.shown(path) == shown

@@ -1,4 +1,4 @@
-"""Lookup of executables: ours never in a repository, the user's where they say."""
+"""Lookup of executables: ours never in a repository, the user's where their PATH says."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def _own_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_our_own_path_excludes_folders_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threat 13: also from a folder below it; commands of the user keep the user's PATH."""
+    """Threat 13: a start below its root is the same; commands of the user keep the user's PATH."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "src").mkdir()
     given = f".::bin:{tmp_path}/bin:{tmp_path}/src:/opt/tools:{SYSTEM}"

@@ -24,7 +24,7 @@ def test_secrets_are_recognised_by_their_shape(text: str, shown: str) -> None:
 
 
 def test_secrets_of_the_environment_are_masked_by_value() -> None:
-    """Longest first: no tail of a longer secret remains."""
+    """The longest is masked first, so that no tail of a longer secret remains."""
     environment = {
         "MY_TOKEN": "abcdefgh",
         "OTHER_API_KEY": "abcdefgh-ijkl",

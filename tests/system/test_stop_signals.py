@@ -30,7 +30,7 @@ def ready(process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_before_a_run_is_an_exception(number: signal.Signals) -> None:
+def test_signal_before_a_run_raises_an_exception(number: signal.Signals) -> None:
     """Uncaught, it ends the program with 128 + its number, and `finally` blocks run."""
     script = """
 stop_signals.raise_stopped()
@@ -108,7 +108,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_signal_after_the_result_does_not_change_the_exit_code(number: signal.Signals) -> None:
-    """The JSON said 0, so the process ends with 0, however long the rest takes."""
+    """The JSON said 0, so the process exits with 0, however long the rest takes."""
     script = """
 stop_signals.end_with(0)
 print("ready", flush=True)
@@ -122,7 +122,7 @@ time.sleep(300)
 
 
 def test_ignored_sighup_does_not_stop_the_run() -> None:
-    """`nohup agent-cli -p …`: the run survives closing the terminal."""
+    """With `nohup agent-cli -p …`, the run survives closing the terminal."""
     ignoring = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
     with started(TAKEN.format(wanted=1), prefix=ignoring) as process:
         ready(process)

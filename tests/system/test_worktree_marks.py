@@ -36,7 +36,7 @@ def test_released_worktree_mark_leaves_no_file(marks: Path, tmp_path: Path) -> N
 
 
 def test_forged_worktree_mark_names_no_folder_elsewhere(marks: Path, tmp_path: Path) -> None:
-    """Nor does a link in place of a mark lead anywhere."""
+    """A link in place of a mark is not followed either."""
     elsewhere = tmp_path / "precious"
     elsewhere.mkdir()
     (marks / "gitdir").write_text(f"{elsewhere / '.git'}\n")

@@ -58,7 +58,7 @@ def test_untouched_worktree_is_recognised_and_removed_completely(
 def test_worktree_patch_recreates_the_same_files_elsewhere(
     repository: Path, worktree: Worktree, tmp_path: Path
 ) -> None:
-    """It has edits, new files, binary data, deletions and commits; the index is unchanged."""
+    """The patch has edits, new files, binary data, deletions and commits; the index stays."""
     (worktree.path / "new.bin").write_bytes(b"\0\1\r\n")
     (worktree.path / "a.txt").write_bytes(b"two\r\nno end")
     git(worktree.path, "add", "new.bin")
@@ -137,7 +137,7 @@ def test_hooks_and_filters_of_the_repository_do_not_run(repository: Path, tmp_pa
 
 
 def test_git_filters_of_the_user_run(repository: Path, tmp_path: Path) -> None:
-    """Large files use such a filter."""
+    """Git LFS uses such a filter."""
     (repository / ".git" / "info" / "attributes").write_text("a.txt filter=up\n")
     git(repository, "config", "--global", "filter.up.smudge", "tr a-z A-Z")
 
