@@ -81,7 +81,7 @@ def test_the_newest_messages_are_kept_when_not_all_fit() -> None:
     ],
 )
 def test_secrets_are_masked_before_anything_is_cut(value: Json) -> None:
-    """As in the log; half a secret would not be recognized."""
+    """Half a secret would not be recognized."""
     written = CONTENT.json(value)
 
     for part in (SECRET, SECRET[:10], "anything", "abcdefghijkl", "whatever"):

@@ -41,7 +41,7 @@ def refused_by(export: OtlpExport) -> bool:
 
 
 async def test_queued_spans_and_metrics_are_sent_on_close() -> None:
-    """More than one batch, with the configured headers."""
+    """They fill more than one batch, and have the configured headers."""
     with receiving() as receiver:
         export = export_to(receiver.port, OTEL_EXPORTER_OTLP_HEADERS="x-key=k")
         record(export, spans=100)

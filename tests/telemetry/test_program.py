@@ -169,7 +169,7 @@ def sent_with(*, content: str) -> tuple[Receiver, str]:
 
 
 def test_message_content_is_not_sent_by_default() -> None:
-    """Neither prompt nor reply, neither arguments nor results."""
+    """Prompts, replies, arguments and results are all left out."""
     receiver, sent = sent_with(content="false")
 
     assert len(receiver.spans) == 4
@@ -179,7 +179,7 @@ def test_message_content_is_not_sent_by_default() -> None:
 
 
 def test_message_content_is_sent_with_secrets_masked_if_enabled() -> None:
-    """The same masking as in the log."""
+    """The masking is the same as in the log."""
     receiver, sent = sent_with(content="true")
 
     for said in ("canary-prompt", "canary-reply", "canary-path.txt", "canary-result"):
@@ -195,7 +195,7 @@ def test_message_content_is_sent_with_secrets_masked_if_enabled() -> None:
 
 
 def test_project_can_neither_enable_telemetry_nor_set_its_endpoint() -> None:
-    """Trusted or not: a repository must not learn about runs."""
+    """A repository must not learn about runs, trusted or not."""
     with receiving() as theirs, receiving() as mine, serve_in_thread(*[reply("ok")] * 2) as api:
         Path(".env").write_text(
             "AGENT_CLI_TELEMETRY__ENABLED=true\n"
@@ -260,7 +260,7 @@ def test_disabling_or_invalid_telemetry_variable_breaks_no_run(
 
 
 def test_disabled_telemetry_imports_nothing() -> None:
-    """Neither ours nor OpenTelemetry's, from the start of a run to its end."""
+    """Neither our modules nor OpenTelemetry's are loaded in a whole run."""
     script = """
 import sys
 from agent_cli.__main__ import main

@@ -39,7 +39,7 @@ def test_otel_variables_override_the_endpoint_setting(
 
 
 def test_otlp_headers_are_parsed_as_specified() -> None:
-    """Percent-encoded pairs; those of one signal replace the common ones."""
+    """The pairs are percent-encoded; those of one signal replace the common ones."""
     found = target(
         MINE,
         {HEADERS: "X-Key = a%20b ,other=1%3D2", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "m=1"},
