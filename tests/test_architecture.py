@@ -250,7 +250,7 @@ def test_the_loop_stays_small() -> None:
     assert sum(parts.values()) <= 250, parts
 
 
-def test_nine_files_to_read_first_are_listed_in_the_readme_and_short() -> None:
+def test_nine_files_to_read_first_are_in_the_readme_and_stay_short() -> None:
     """The README lists them in reading order; together they stay readable in one sitting."""
     readme = (ROOT / "README.md").read_text()
     listed = readme[readme.index("read these nine files") :]

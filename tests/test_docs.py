@@ -47,8 +47,8 @@ def comparable(transcript: str) -> list[str]:
     return [line.rstrip() for line in text.strip("\n").split("\n")]
 
 
-def test_the_transcript_of_the_demo_is_what_the_demo_prints() -> None:
-    """On a terminal of 100 columns, line by line."""
+def test_demo_transcript_in_the_docs_matches_what_the_demo_prints() -> None:
+    """They are compared line by line, for a terminal of 100 columns."""
     shown = (
         page("getting-started").partition("```text\n$ agent-cli demo\n")[2].partition("\n```")[0]
     )
@@ -60,7 +60,7 @@ def test_the_transcript_of_the_demo_is_what_the_demo_prints() -> None:
 
 
 def test_program_on_the_library_page_is_one_of_the_examples() -> None:
-    """So that both type checkers read it."""
+    """That way both type checkers read it."""
     example = (ROOT / "examples" / "real_model.py").read_text()
 
     shown = page("library").partition("```python\n")[2].partition("```")[0]
@@ -68,7 +68,7 @@ def test_program_on_the_library_page_is_one_of_the_examples() -> None:
 
 
 def test_prompt_page_names_every_slash_command() -> None:
-    """And none that does not exist."""
+    """It names none that does not exist."""
     table = page("prompt").partition("| at the prompt | |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`/([a-z-]+)", table))
 

@@ -10,7 +10,7 @@ from agent_cli.version import __version__
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_entry_for_the_acp_registry_starts_this_version() -> None:
+def test_acp_registry_entry_starts_this_version() -> None:
     """Editors install the version it names, and start it with its arguments."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     path = ROOT / "integrations" / "acp-registry" / "agent-cli" / "agent.json"

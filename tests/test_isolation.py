@@ -65,8 +65,8 @@ def test_hidden_internet_access_fails_the_test(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the guard reads /proc")
-def test_a_child_left_running_fails_the_test(tmp_path: Path) -> None:
-    """And it is killed, so that it does not fail the next test as well."""
+def test_child_process_left_running_fails_the_test(tmp_path: Path) -> None:
+    """The child is killed, so that it does not fail the next test as well."""
     printed = run_pytest(
         tmp_path,
         "import subprocess, tests.conftest\n"

@@ -68,7 +68,7 @@ def test_failed_virtual_environment_is_removed(clone: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "extras"), [("demo", "."), ("test", ".[test]")])
-def test_set_up_happens_once_and_again_when_a_pin_changes(
+def test_set_up_runs_once_and_again_when_a_pin_changes(
     clone: Path, command: str, extras: str
 ) -> None:
     """The second run starts at once; a changed dependency is never missed."""

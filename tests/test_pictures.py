@@ -43,7 +43,7 @@ def test_svg_text_has_the_style_and_position_of_its_cells() -> None:
 
 
 def test_the_readme_begins_with_a_picture_of_the_program() -> None:
-    """It exists, it is readable, and it shows the program's parts."""
+    """The picture exists, can be read, and shows the program's parts."""
     (path,) = re.findall(r'<img src="([^"]+)"', (ROOT / "README.md").read_text()[:2_000])
     shown = words((ROOT / path).read_text())
 

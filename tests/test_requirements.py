@@ -18,7 +18,7 @@ def test_each_requirement_is_named_by_a_test_or_has_a_reason() -> None:
 
 
 def test_each_requirement_id_in_a_test_is_on_the_page_once() -> None:
-    """So that outsiders can look up each ID."""
+    """Outsiders can look up each ID there."""
     ids = [row.id for row in requirements()]
 
     assert sorted({*coverage()} - {*ids}) == []

@@ -114,7 +114,7 @@ async def test_redirect_of_an_mcp_server_is_not_followed(status: int) -> None:
 
 
 def test_threats_page_names_an_existing_test_for_each_threat() -> None:
-    """A promise without a test is a wish; renaming a test must not orphan its promise."""
+    """A promise needs a test; renaming the test must not orphan the promise."""
     page = (Path(__file__).parents[1] / "docs/threats.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (.+?) \| .+? \| (.+) \|$", page, re.MULTILINE)
     texts = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
