@@ -183,7 +183,7 @@ async def test_edit_is_shown_with_the_text_before_and_after() -> None:
         assert client.call("e1")["locations"][0]["line"] == 1
 
 
-async def test_rejected_tool_call_does_not_run_and_the_model_is_told() -> None:
+async def test_rejected_tool_call_does_not_run_and_the_model_reads_why() -> None:
     async with FakeMessagesApi(reply(WRITE), reply("ok")) as api, editor(api) as (client, _):
         client.permissions.append("no")
         response = await client.say(await client.open(), "write it")

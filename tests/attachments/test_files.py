@@ -61,7 +61,7 @@ async def test_folder_is_attached_as_a_listing_of_its_names() -> None:
     assert told == ["attached @src/: the names of 2 entries"]
 
 
-async def test_long_file_is_truncated_and_the_user_is_told() -> None:
+async def test_long_file_is_truncated_with_a_notice_to_the_user() -> None:
     """A tool reads the rest in parts; no character is split."""
     Path("big.log").write_text("ä" * (FILE_CHARS_MAX * 5))
 
