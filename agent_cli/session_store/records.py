@@ -23,7 +23,7 @@ from agent_cli.contracts.events import (
     PromptStarted,
     PromptStateChanged,
 )
-from agent_cli.contracts.timeline import Prompt, ToolOutput
+from agent_cli.contracts.timeline import Output, Pending, Prompt, ToolOutput
 from agent_cli.session_store.codec import JsonObject, output_to_json, prompt_to_json
 from agent_cli.version import __version__
 
@@ -89,8 +89,9 @@ class Header:
 def record_of(event: Event) -> tuple[JsonObject, bool] | None:
     """Return the record of *event*, and whether it must be synced to disk at once.
 
-    It must before an external effect: a tool starts, a person is asked, control returns to the
-    user. None when the event changes no conversation.
+    It must before an external effect: a tool starts, a person is asked or has decided, control
+    returns to the user. A result can wait for the next of them: the files that its tool wrote are
+    no safer. None when the event changes no conversation.
     """
     match event:
         case PromptStarted():
@@ -104,7 +105,7 @@ def record_of(event: Event) -> tuple[JsonObject, bool] | None:
             }
             if event.replaced:
                 record["replaced"] = True
-            return record, event.replaced and isinstance(event.output, ToolOutput)
+            return record, event.replaced and _is_open_call(event.output)
         case PromptStateChanged():
             return _state(event.prompt_id, event.state), True
         case PromptCompleted():
@@ -113,6 +114,10 @@ def record_of(event: Event) -> tuple[JsonObject, bool] | None:
             return {"kind": "held", "prompt": event.prompt_id}, False
         case _:
             return None
+
+
+def _is_open_call(output: Output) -> bool:
+    return isinstance(output, ToolOutput) and isinstance(output.result, Pending)
 
 
 def dropped(prompt_id: str, ids: Sequence[str]) -> JsonObject:

@@ -71,7 +71,7 @@ async def test_tool_start_is_on_disk_before_the_tool_runs(tmp_path: Path) -> Non
 async def test_record_is_synced_to_disk_before_external_effects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That is at a tool's start and end, at a question, and at a prompt's end; nowhere else."""
+    """That is at a tool's start, a question, its answer, and a prompt's end; nowhere else."""
     synced: list[JsonObject] = []
     sync = os.fsync
 
@@ -94,8 +94,8 @@ async def test_record_is_synced_to_disk_before_external_effects(
     session.close()
 
     assert [_short(record) for record in synced] == [
-        *("t1 started", "t1 ended", "t2 held", "waiting_for_approval"),
-        *("t2 held", "running", "t2 started", "t2 ended", "completed"),
+        *("t1 started", "t2 held", "waiting_for_approval"),
+        *("t2 held", "running", "t2 started", "completed"),
     ]
 
 

@@ -461,7 +461,7 @@ def fits(conversation: Conversation, step: str) -> bool:
     match step:
         case "start" | "settle" | "pause" | "file" | "widget":
             return is_open and state == "running"
-        case "approve" | "reject":
+        case "approve" | "edit" | "reject":
             return conversation.waiting and bool(conversation.questions())
         case "abort":
             return state == "running"
