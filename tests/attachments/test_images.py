@@ -98,7 +98,7 @@ def test_damaged_large_image_is_refused_with_an_error_message() -> None:
         fitted(image_of(data[: len(data) // 2], name="it"))
 
 
-def test_what_would_fill_the_memory_is_not_unpacked() -> None:
+def test_image_too_large_to_unpack_is_refused() -> None:
     """Threat 16: a few bytes may claim to be a picture of a gigabyte."""
     bomb = bytearray(encoded("PNG", 2, 2))
     bomb[16:24] = (20_000).to_bytes(4) * 2

@@ -89,7 +89,7 @@ def hostile(url: str) -> Path:
     return made
 
 
-def test_nothing_of_a_repository_acts_before_it_is_trusted() -> None:
+def test_untrusted_repository_has_no_effect() -> None:
     """Threats 4, 10, 11, 12 and 13: no connection, program, setting, secret; the run works."""
     with trap() as listener, serve_in_thread(reply("Hello.")) as api:
         made = hostile(f"http://127.0.0.1:{listener.getsockname()[1]}")

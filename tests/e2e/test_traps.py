@@ -52,7 +52,7 @@ def sprung(marks: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_no_command_runs_a_program_of_the_folder_it_is_started_in(
+def test_no_command_runs_a_program_of_the_working_directory(
     traps: Path, command: tuple[str, ...]
 ) -> None:
     """Threat 13: PATH begins with ., an empty entry and a folder of the repository."""
@@ -102,7 +102,7 @@ def test_bash_command_finds_programs_on_the_users_path(traps: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
-def test_the_kernel_sees_no_program_of_the_folder_started(traps: Path) -> None:
+def test_strace_sees_no_program_of_the_working_directory(traps: Path) -> None:
     """An attempt is as bad as a start: tomorrow the file may exist."""
     log = Path("../strace.log").resolve()
     search_path = f".:{Path('bin').resolve()}:{os.environ['PATH']}"

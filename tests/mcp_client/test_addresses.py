@@ -39,7 +39,7 @@ def addresses(url: str, issuer: str = "") -> Addresses:
 @pytest.mark.parametrize(
     "host", [*INSIDE, *INNER, "localhost", "0x7f.1", "intranet", "half.example"]
 )
-async def test_a_server_of_the_internet_leads_nowhere_inside(host: str) -> None:
+async def test_public_server_may_not_lead_to_internal_addresses(host: str) -> None:
     """Threat 18: its sign-in metadata may name a service of this machine."""
     with pytest.raises(OAuthFlowError, match=r"mcp\.example leads to .* oauth\.issuer"):
         await addresses("https://mcp.example/").check(httpx2.Request("GET", f"http://{host}/"))

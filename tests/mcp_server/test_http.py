@@ -70,7 +70,7 @@ async def test_http_clients_of_both_protocol_revisions_ask_reply_and_approve() -
         assert api.refusals == []
 
 
-async def test_requests_that_may_not_be_are_refused_before_anything_is_read() -> None:
+async def test_unauthorized_http_requests_are_refused() -> None:
     """Threat 23: they lack the token, name another host, are huge, or open too many sessions."""
     async with serving_http(None) as server, server.requests() as requests:
         for headers in ({"host": f"evil.test:{server.port}"}, {"origin": "http://evil.test"}):

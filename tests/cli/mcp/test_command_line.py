@@ -39,7 +39,7 @@ def hostile_server() -> None:
 
 
 @pytest.mark.parametrize("words", [("mcp", "list"), ("mcp", "test"), ("doctor",)], ids=" ".join)
-def test_a_servers_name_does_not_command_the_terminal(words: tuple[str, ...]) -> None:
+def test_control_characters_in_a_server_name_are_escaped(words: tuple[str, ...]) -> None:
     """Threat 7: a stranger's file may name the servers; a token is not shown."""
     hostile_server()
 
