@@ -143,7 +143,8 @@ class LiveShell:
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
-        elif not is_prompt and self.is_busy:
+        # A shell command waits for a command, not for a run: an editor would interrupt typing.
+        elif self.is_busy and not is_prompt and (self._agent_runs or not text.startswith("!")):
             self._command_meanwhile(text)
         elif text and self._agent_runs and not named_in(text, self._app.servers):
             self._outbox.put(text, follow_up=follow_up)
@@ -180,11 +181,9 @@ class LiveShell:
         """
 
         def too_early(_said: object = None) -> NoReturn:
-            what = "a command of yours" if text.startswith("!") else one_line(text)
             first = "the command before it" if self._command else "the run"
-            raise UsageError(
-                f"{what} cannot run now: send it again after {first}, or stop that with Ctrl-C"
-            )
+            said = f"{one_line(text)} cannot run now: send it again after {first}"
+            raise UsageError(f"{said}, or stop that with Ctrl-C")
 
         if text.startswith("!"):
             too_early()

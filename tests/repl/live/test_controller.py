@@ -74,6 +74,19 @@ async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
         assert not Path("prompts.jsonl").exists()
 
 
+async def test_shell_command_typed_during_another_waits_for_its_end() -> None:
+    """As in a shell: the output of the first appears before it has ended."""
+    async with session(Path.cwd()) as it:
+        it.type("!echo fir''st; while [ ! -e go ]; do sleep 0.02; done\r")
+        await it.until(lambda: "first" in it.rows)
+        it.type("!echo sec''ond\r")
+        await it.until(lambda: "  when done: !echo sec''ond" in it.rows)
+        Path("go").touch()
+        await it.until(lambda: "second" in it.rows)
+
+        assert it.rows.index("first") < it.rows.index("you> !echo sec''ond")
+
+
 async def test_image_typed_during_a_run_is_sent_as_soon_as_it_is_shrunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
