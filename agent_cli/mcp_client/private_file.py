@@ -1,29 +1,22 @@
-"""Files that only the user can read, replaced atomically: a crash leaves the old content."""
+"""Read and write files that only the user can read; failures name the file."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.system import paths
+from agent_cli.system import private_files
 from agent_cli.system.shapes import is_object
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write *data* to *path*, mode 0600, creating its directory.
+    """Replace the content of *path* by *data*, as `private_files.write_private`.
 
     Raises:
         SettingsError: It cannot be written.
     """
-    new = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        paths.private_dir(path.parent)
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        new.replace(path)
+        private_files.write_private(path, data)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.session_store.codec import JsonObject
-from agent_cli.session_store.log_file import write_private
 from agent_cli.system.paths import private_dir
+from agent_cli.system.private_files import write_private
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 BLOB_CHARS_MIN = 32_768
@@ -109,9 +109,9 @@ class Blobs:
     def _put(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
         name = hashlib.sha256(data).hexdigest()
-        path = private_dir(self._folder) / name
+        path = self._folder / name
         if not path.exists():
-            write_private(path, [data])
+            write_private(path, data)
         return name
 
     def _get(self, name: str) -> str | None:

@@ -20,9 +20,10 @@ from agent_cli.session_store.history import BLOBS_DIR
 from agent_cli.session_store.log_file import held
 from agent_cli.session_store.store import SessionStore
 from agent_cli.system.paths import stamp
+from agent_cli.system.private_files import target_name
 
 _KEPT_S: Final = 3_600
-_BLOB: Final = re.compile(r"([0-9a-f]{64})|\.[0-9a-f]{64}\.\d+")  # or the draft of one
+_BLOB: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def delete(
@@ -119,7 +120,7 @@ def _sweep(folder: Path, deleted: AbstractSet[str]) -> None:
             before, names = known.get(path, (None, frozenset[str]()))
             named |= names if before == stamp(path) else _named(path)
         for file in stored.iterdir():
-            found = _BLOB.fullmatch(file.name)
+            found = _BLOB.fullmatch(target_name(file.name))
             if found and file.name not in named and (file.name in deleted or _is_old(file)):
                 file.unlink()
 

@@ -9,13 +9,14 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.codec import JsonObject
+from agent_cli.system.private_files import sync_directory
 
 _SUM_CHARS = 32
 _FIRST = "0" * _SUM_CHARS
@@ -209,34 +210,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
-
-
-def sync_directory(path: Path) -> None:
-    """Sync *path*, so that the name of a new file in it is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_private(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file that only its owner can read, atomically and synced to disk.
-
-    Raises:
-        OSError: It is not written.
-    """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        try:
-            for part in parts:
-                _write_all(descriptor, part)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)

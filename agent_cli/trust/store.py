@@ -161,16 +161,12 @@ class TrustStore:
         return {str(name): str(fingerprint) for name, fingerprint in stored.items()}
 
     def _write(self, trusted: dict[str, str]) -> None:
-        """Replace the file atomically: after a crash the old one is intact."""
         import json  # noqa: PLC0415 - as in _read
 
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        from agent_cli.system.private_files import write_private  # noqa: PLC0415 - written rarely
+
         try:
-            paths.private_dir(self._path.parent)
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                json.dump(trusted, stream, indent=2, sort_keys=True)
-            new.replace(self._path)
+            write_private(self._path, json.dumps(trusted, indent=2, sort_keys=True).encode())
         except OSError as error:
             raise SettingsError(f"{self._path} cannot be written: {error.strerror}") from error
 

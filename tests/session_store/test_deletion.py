@@ -222,7 +222,7 @@ def test_deletion_removes_old_strings_without_a_session(store: SessionStore) -> 
     session = keep(store, LONG[0])
     folder = store.folder / "blobs"
     old, young = folder / ("a" * 64), folder / ("b" * 64)
-    draft, foreign = folder / f".{'c' * 64}.123", folder / "notes.txt"
+    draft, foreign = folder / f".{'c' * 64}.{'1' * 16}", folder / "notes.txt"
     for file in (old, young, draft, foreign):
         file.touch()
     long_ago_s = time.time() - 2 * HOUR_S

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SessionError
-from agent_cli.session_store.log_file import LogFile, read_log, write_private
+from agent_cli.session_store.log_file import LogFile, read_log
 
 RECORDS = [{"kind": "a", "text": "one"}, {"kind": "b", "text": "zwölf"}]
 
@@ -94,25 +94,14 @@ def test_refused_open_leaves_no_lock(path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_log_and_blob_files_are_readable_by_the_owner_only(path: Path) -> None:
+def test_log_file_is_readable_by_the_owner_only(path: Path) -> None:
     old = os.umask(0)
     try:
         written(path)
-        write_private(path.with_name("blob"), [b"x"])
     finally:
         os.umask(old)
 
-    modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
-    assert modes == {"s.jsonl": 0o600, "blob": 0o600}
-
-
-def test_failed_private_write_leaves_no_draft_file(tmp_path: Path) -> None:
-    (tmp_path / "taken").mkdir()
-
-    with pytest.raises(OSError, match="taken"):
-        write_private(tmp_path / "taken", [b"x"])
-
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_line_with_a_valid_checksum_that_is_not_json_is_damage(path: Path) -> None:

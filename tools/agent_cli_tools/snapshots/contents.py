@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.paths import private_dir
+from agent_cli.system.private_files import write_private
 from agent_cli_tools.fixed_paths import open_file
 
 TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -34,21 +35,12 @@ class ContentStore:
         name = digest(data)
         if self.has(name):
             return True
-        path = private_dir(self._folder) / name
         if self._bytes is None:
-            self._bytes = sum(each.stat().st_size for each in self._folder.iterdir())
+            folder = private_dir(self._folder)
+            self._bytes = sum(each.stat().st_size for each in folder.iterdir())
         if self._bytes + len(data) > TOTAL_BYTES_MAX:
             return False
-        # Write to another name first, so that a crash does not leave a partial content.
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            draft.replace(path)
-        except OSError:
-            draft.unlink(missing_ok=True)  # on a full disk, do not leave a partial file behind
-            raise
+        write_private(self._folder / name, data)
         self._bytes += len(data)
         return True
 

@@ -1,0 +1,65 @@
+"""Replace files that only their user can read; a crash leaves the old or the new content whole.
+
+Files of the user's projects are another matter (agent_cli_tools/atomic_write.py): they keep their
+mode, owner and hard links, and are compared with what was read before.
+"""
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from agent_cli.system.paths import private_dir
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_DRAFT: Final = re.compile(r"\.(.+)\.[0-9a-f]{16}")
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace the content of *path* by *data*, or leave it as it is.
+
+    The data is written to a draft in the same folder, synced, and given the name *path*; then the
+    folder is synced. The file has mode 0600, whatever it had before. A symlink at *path* is
+    replaced, its target stays as it is. Missing folders are created for their user alone. Several
+    threads and processes may write the same path: the last one wins. Only a kill in mid-write
+    leaves the draft; `target_name` tells its name from others.
+
+    Raises:
+        OSError: It is not written, or may not outlive a power failure.
+    """
+    # Random, because a file written under a shared name may get the data of another writer.
+    draft = private_dir(path.parent) / f".{path.name}.{os.urandom(8).hex()}"
+    try:
+        with os.fdopen(os.open(draft, _NEW, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def target_name(name: str) -> str:
+    """Return the name of the file that the draft *name* was to become; *name* if it is no draft."""
+    found = _DRAFT.fullmatch(name)
+    return found[1] if found else name
+
+
+def sync_directory(path: Path) -> None:
+    """Sync *path*, so that the name of a new file in it outlives a power failure.
+
+    Raises:
+        OSError: It is not synced, although the file system can.
+    """
+    descriptor = os.open(path, _FOLDER)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # Some network file systems sync no directories.
+            raise
+    finally:
+        os.close(descriptor)
