@@ -10,7 +10,6 @@ from agent_cli.app.mcp_config import servers_of_agent
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.core.turn import Turn
-from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.mcp_client.names import is_of_server
 from agent_cli.terminal.narration import one_line
@@ -96,20 +95,10 @@ class AgentServers:
     async def _connect(self) -> None:
         if not self._startup.loaded.settings.mcp.enabled:
             return
-        configs: list[ServerConfig] = []
-        problems: list[ServerProblem] = []
         source, folder = Path(self._definition.source), self._roots()[0]
         entries = self._definition.own_servers
-        for server in servers_of_agent(self._startup, entries, source, folder):
-            if isinstance(server, ServerConfig):
-                configs.append(server)
-            else:
-                problems.append(server)
-        self._pool.start(configs)
-        for problem in problems:
-            self._pool.note_problem(problem)
-        # Each gives up by itself at its own limit.
-        await self._pool.wait_started(max((each.startup_timeout_s for each in configs), default=0))
+        self._pool.start(servers_of_agent(self._startup, entries, source, folder))
+        await self._pool.wait_started()
         states = self._pool.states()
         self._present = {each.name for each in states if each.phase is ServerPhase.READY}
 

@@ -22,7 +22,6 @@ from agent_cli.terminal.sanitize import reveal
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import ServerDialogs
     from agent_cli.contracts.servers import ServerState
-    from agent_cli.mcp_client import ServerConfig, ServerProblem
 
 _INTRODUCTION = (
     "What connected MCP servers say about the use of their tools. Their authors wrote it, not the"
@@ -83,18 +82,14 @@ class Servers:
         """Start the configured servers in the background; report those that cannot be started."""
         servers = [*configured_servers(self._startup)]
         self._started_at = asyncio.get_running_loop().time()
-        if servers:
-            self._start(servers)
+        if not servers:
+            return
+        from agent_cli.mcp_client import ServerProblem  # noqa: PLC0415 - with the first server
 
-    def _start(self, servers: "Sequence[ServerConfig | ServerProblem]") -> None:
-        from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
-
-        problems = [each for each in servers if not isinstance(each, ServerConfig)]
-        for problem in problems:
-            self._warn(problem.reason)
-        self.all.start(each for each in servers if isinstance(each, ServerConfig))
-        for problem in problems:
-            self.all.note_problem(problem)
+        for server in servers:
+            if isinstance(server, ServerProblem):
+                self._warn(server.reason)
+        self.all.start(servers)
 
     def answer(self, dialogs: "ServerDialogs") -> None:
         """Let *dialogs* answer servers from now on, and show the current state."""

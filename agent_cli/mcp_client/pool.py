@@ -82,30 +82,30 @@ class McpServers(Offers):
             # Called without the body's error, which it would wrap in a group; no task is left.
             await self._group.__aexit__(None, None, None)
 
-    def start(self, configs: Iterable["ServerConfig"]) -> None:
-        """Connect to the enabled ones of *configs*, all at once, in the background.
+    def start(self, servers: "Iterable[ServerConfig | ServerProblem]") -> None:
+        """Connect to the enabled ones of *servers*, all at once, in the background.
 
-        The first of each name wins, also over several calls.
+        The first of each name wins, also over several calls. Problems are listed behind the
+        servers that can be used, unless one of these has their name.
         """
+        from agent_cli.mcp_client.config import ServerConfig  # noqa: PLC0415 - with the first server
+
         wanted: list[ServerConfig] = []
-        for config in configs:
-            if config.name in self._states:
-                continue
-            self._configs[config.name] = config
-            if config.enabled:
-                wanted.append(config)
-            self._show(
-                ServerState(
-                    config.name, ServerPhase.CONNECTING if config.enabled else ServerPhase.DISABLED
-                )
-            )
+        problems: list[ServerProblem] = []
+        for server in servers:
+            if not isinstance(server, ServerConfig):
+                problems.append(server)
+            elif server.name not in self._states:
+                self._configs[server.name] = server
+                if server.enabled:
+                    wanted.append(server)
+                phase = ServerPhase.CONNECTING if server.enabled else ServerPhase.DISABLED
+                self._show(ServerState(server.name, phase))
         if wanted:
             self._loaders.append(self._group.create_task(self._load_and_connect(wanted)))
-
-    def note_problem(self, problem: "ServerProblem") -> None:
-        """List a configured server that cannot be used, unless another has its name."""
-        if problem.name not in self._states:
-            self._show(ServerState(problem.name, ServerPhase.MISCONFIGURED, problem.reason))
+        for problem in problems:
+            if problem.name not in self._states:
+                self._show(ServerState(problem.name, ServerPhase.MISCONFIGURED, problem.reason))
 
     def states(self) -> tuple[ServerState, ...]:
         """Return the state of every server, in the order they were given."""
@@ -223,8 +223,15 @@ class McpServers(Offers):
         for connection in self._connections.values():
             self._group.create_task(connection.tell_roots())
 
-    async def wait_started(self, timeout_s: float) -> bool:
-        """Wait until no server is starting; return False on a timeout."""
+    async def wait_started(self, timeout_s: float | None = None) -> bool:
+        """Wait until no server is starting; return False on a timeout.
+
+        Args:
+            timeout_s: By default as long as the most patient server has to start.
+        """
+        if timeout_s is None:
+            limits = (config.startup_timeout_s for config in self._configs.values())
+            timeout_s = max(limits, default=0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 if self._loaders:

@@ -204,10 +204,14 @@ async def test_server_can_be_disabled_and_enabled(raw_server: "RawServer", call:
 
 
 async def test_misconfigured_server_is_listed_with_its_problem() -> None:
+    """Behind the usable ones, and not at all if one of these has its name."""
+    web = ServerProblem("web", 'web: "url" is missing')
+    off = ServerConfig(name="off", enabled=False)
     async with McpServers(os.environ) as servers:
-        servers.note_problem(ServerProblem("web", 'web: "url" is missing'))
+        servers.start([web, ServerProblem("off", "twice"), off])
 
         assert servers.states() == (
+            ServerState("off", ServerPhase.DISABLED),
             ServerState("web", ServerPhase.MISCONFIGURED, 'web: "url" is missing'),
         )
 
