@@ -5,8 +5,9 @@ from typing import Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.agent_events import AgentEvent
-from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
+from agent_cli.contracts.wording import short_count
 from agent_cli.terminal.narration import one_line
 
 _GIVEN_CHARS_MAX: Final = 60
@@ -49,10 +50,9 @@ class AgentActivity:
 
 def used(usage: Usage) -> str:
     """Return tokens and cost in the shortest form."""
-    tokens = usage.prompt_tokens + usage.output_tokens
-    shown = f"{tokens / 1000:.1f}k tokens" if tokens >= 1000 else f"{tokens} tokens"
+    shown = f"{short_count(usage.prompt_tokens + usage.output_tokens)} tokens"
     cost = usage.cost_microdollars
-    return shown if cost is None else f"{shown} · ${in_usd(cost):.4f}"
+    return shown if cost is None else f"{shown} · {dollars(cost, decimals=4)}"
 
 
 def _described(name: str, given: Json) -> str:

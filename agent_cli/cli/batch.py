@@ -19,7 +19,7 @@ from agent_cli.batch.tasks import read_tasks
 from agent_cli.cli.conversations import ready
 from agent_cli.cli.one_run import run_options
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.money import in_microdollars, in_usd
+from agent_cli.contracts.money import dollars, in_microdollars
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
@@ -139,8 +139,8 @@ class _Tally:
 
     def __str__(self) -> str:
         failed = f", {self.failed} not done" if self.failed else ""
-        limit = f" of ${in_usd(self.budget.limit):.2f}" if self.budget.limit else ""
-        spent = f"${in_usd(self.budget.spent):.2f}{limit}"
+        limit = f" of {dollars(self.budget.limit)}" if self.budget.limit else ""
+        spent = f"{dollars(self.budget.spent, decimals=2)}{limit}"
         return f"{self.ended:,} of {counted(self.total, 'task')}{failed}, {spent}"
 
 
@@ -162,7 +162,7 @@ def _telling(tally: _Tally) -> Generator[Callable[[dict[str, Json]], None]]:
 
 def _line(result: dict[str, Json]) -> str:
     cost = result.get("cost_usd")
-    spent = f", ${cost:.4f}" if isinstance(cost, int | float) and cost else ""
+    spent = f", {dollars(in_microdollars(cost))}" if isinstance(cost, int | float) and cost else ""
     error = result.get("error")
     reason = result.get("stop_reason")
     why = f" ({reason})" if result["status"] == "limit" else ""

@@ -16,7 +16,7 @@ from agent_cli.app.startup import start
 from agent_cli.cli.deletion import delete_sessions
 from agent_cli.contracts.errors import SessionError, UsageError
 from agent_cli.contracts.events import Notice
-from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.money import dollars
 from agent_cli.contracts.sessions import SessionMatch
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
@@ -103,7 +103,7 @@ def show(arguments: Arguments) -> int:
     agents = store.of_agents(history.header.id).list() if history.header else ()
     for info in reversed(agents):
         cost = info.usage.cost_microdollars
-        spent = "cost unknown" if cost is None else f"${in_usd(cost):.4f}"
+        spent = "cost unknown" if cost is None else dollars(cost)
         print(f"agent {info.agent}: {info.title} ({spent}); agent-cli sessions show {info.id}")
     return 0
 

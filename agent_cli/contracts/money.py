@@ -13,3 +13,16 @@ def in_usd(microdollars: int) -> float:
 def in_microdollars(usd: float) -> int:
     """Return an amount in micro-dollars, rounded to a whole number."""
     return round(usd * _PER_DOLLAR)
+
+
+def dollars(microdollars: int, *, decimals: int | None = None) -> str:
+    """Return an amount in dollars as text: `$1`, `$1.50`, `$0.0123`.
+
+    Args:
+        decimals: Their number, for amounts in columns or that change in place; by default two to
+            four, as needed, and none for whole dollars.
+    """
+    if decimals is not None:
+        return f"${in_usd(microdollars):.{decimals}f}"
+    whole, _, cents = f"{in_usd(microdollars):.4f}".rstrip("0").partition(".")
+    return f"${whole}.{cents:0<2}" if cents else f"${whole}"

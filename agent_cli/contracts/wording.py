@@ -1,6 +1,13 @@
-"""Word counts for people and the model."""
+"""Counts as people and the model read them."""
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return *count* and its noun: `1 file`, `1,234 files`; *plural* where *noun* takes no s."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def short_count(count: int) -> str:
+    """Return *count* as `834`, `12.4k` or `1.2M`."""
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1_000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"

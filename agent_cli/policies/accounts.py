@@ -6,7 +6,7 @@ All amounts are whole micro-dollars.
 import asyncio
 
 from agent_cli.contracts.errors import LimitReached
-from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.money import dollars
 
 
 class Account:
@@ -81,10 +81,3 @@ class Account:
         lost = f", {dollars(self.lost)} of it for replies that broke off" if self.lost else ""
         advice = "send a message to continue" if self._is_root else "this agent's share is used up"
         return LimitReached(f"cost limit reached: {how_far}{lost}; {advice}", limit="max_cost")
-
-
-def dollars(microdollars: int) -> str:
-    """Return an amount in dollars as text, with no more digits than needed."""
-    text = f"{in_usd(microdollars):.4f}".rstrip("0")
-    whole, _, cents = text.partition(".")
-    return f"${whole}.{cents:0<2}" if cents else f"${whole}"

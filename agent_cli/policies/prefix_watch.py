@@ -7,7 +7,7 @@ model reads everything behind it again, at full price.
 from collections.abc import Iterable, Sequence
 
 from agent_cli.contracts.events import Notice
-from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.turn import Turn
@@ -51,9 +51,9 @@ class PrefixWatch:
         # The parts that rarely change are cached for an hour, at a higher price.
         written = Usage(cache_write_5m_tokens=behind_tokens, cache_write_1h_tokens=stable_tokens)
         cost = self._price(turn.model.id, written)
-        dollars = "" if cost is None else f" (${in_usd(cost):.4f})"
+        price = "" if cost is None else f" ({dollars(cost)})"
         tokens = f"about {written.prompt_tokens:,} tokens"
-        text = f"{what}: {tokens} not read from the cache{dollars}"
+        text = f"{what}: {tokens} not read from the cache{price}"
         turn.emit(Notice("info", text))
 
 

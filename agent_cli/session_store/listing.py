@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
-from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.money import dollars
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import (
     Json,
@@ -59,7 +59,7 @@ def row(info: SessionInfo) -> tuple[str, ...]:
         info.id,
         last_used(info),
         str(info.prompts),
-        "unknown" if cost is None else f"${in_usd(cost):.2f}",
+        "unknown" if cost is None else dollars(cost, decimals=2),
         info.workspace,
         info.title,
         f"damaged: {info.problem}" if info.problem else state,

@@ -1,8 +1,8 @@
-"""Counts in words."""
+"""Counts as text."""
 
 import pytest
 
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, short_count
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,11 @@ from agent_cli.contracts.wording import counted
 )
 def test_count_is_shown_with_the_singular_or_plural_noun(words: str, shown: str) -> None:
     assert words == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(999, "999"), (1_000, "1.0k"), (999_949, "999.9k"), (999_950, "1.0M"), (1_234_567, "1.2M")],
+)
+def test_large_count_is_shortened_to_thousands_or_millions(count: int, shown: str) -> None:
+    assert short_count(count) == shown

@@ -27,7 +27,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.policies.accounts import Account, dollars
+from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.worst_case import IMAGE_TOKENS_MAX, OVERHEAD_TOKENS, PromptBound
 from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_use
@@ -351,14 +351,6 @@ def test_prompt_never_has_more_tokens_than_its_bound(
         replace(request, model=Model("other")),
     ):
         assert bound.usage(other).prompt_tokens >= most(other)
-
-
-@pytest.mark.parametrize(
-    ("amount", "shown"),
-    [(1_000_000, "$1"), (1_500_000, "$1.50"), (12_345, "$0.0123"), (0, "$0"), (250_000, "$0.25")],
-)
-def test_amounts_in_dollars_have_a_short_form(amount: int, shown: str) -> None:
-    assert dollars(amount) == shown
 
 
 async def stream_nothing(_request: ModelRequest) -> AsyncIterator[StreamEvent]:

@@ -94,7 +94,7 @@ async def test_changed_system_prompt_is_reported() -> None:
     await run.prompt()
 
     assert run.notices() == [
-        "the system prompt changed: about 10,001 tokens not read from the cache ($0.0400)"
+        "the system prompt changed: about 10,001 tokens not read from the cache ($0.04)"
     ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import AssistantMessage, Message
-from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.agents import AGENTS_COMMAND
 from agent_cli.repl.commands.jobs import JOBS_COMMAND
@@ -129,7 +129,7 @@ def _cells(usage: Usage) -> Sequence[str]:
 
 def _cost(usage: Usage) -> str:
     cost = usage.cost_microdollars
-    return "unknown" if cost is None else f"${in_usd(cost):.4f}"
+    return "unknown" if cost is None else dollars(cost, decimals=4)
 
 
 def _tokens(usage: Usage) -> int:

@@ -14,8 +14,9 @@ from agent_cli.contracts.events import (
     UsageChanged,
 )
 from agent_cli.contracts.messages import AssistantMessage
-from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import CompactionOutput, Usage
+from agent_cli.contracts.wording import short_count
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.cells import row_width, shortened
@@ -94,7 +95,7 @@ class Status:
 
     def _cost(self) -> str:
         cost = self._total.cost_microdollars
-        return f"${in_usd(cost):.2f}" if cost else ""
+        return dollars(cost, decimals=2) if cost else ""
 
     def _cache(self) -> str:
         prompt = self._total.prompt_tokens
@@ -105,10 +106,3 @@ class Status:
 def _joined(parts: Sequence[tuple[int, str]]) -> str:
     """Return *parts* as one line; bracketed text belongs to the part before it."""
     return _SEPARATOR.join(words for _, words in parts).replace(f"{_SEPARATOR}(", " (")
-
-
-def short_count(tokens: int) -> str:
-    """Return a count as `834`, `12.4k` or `1.2M`."""
-    if tokens < 1_000:
-        return str(tokens)
-    return f"{tokens / 1_000:.1f}k" if tokens < 999_950 else f"{tokens / 1_000_000:.1f}M"
