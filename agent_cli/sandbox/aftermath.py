@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.sandbox.git_config import harmless
+from agent_cli.sandbox.git_folders import named_folder, pointed_at
 from agent_cli.system.aside import move_aside
 
-_POINTER = "gitdir:"
 _CONFIG_BYTES_MAX = 100_000
 
 
@@ -41,7 +41,7 @@ def clean_up(before: Acting, after: Acting, aside: Path) -> Iterator[str]:
     pointed = {
         folder / name
         for pointer in after.pointers - before.pointers
-        if (folder := _pointed_at(pointer))
+        for folder in pointed_at(pointer)
         for name in ("config", "hooks", "config.worktree")
     }
     new = {*(after.git - before.git), *(pointed - before.git)}
@@ -84,23 +84,13 @@ def _offending(path: Path) -> list[Path]:
             text = _read(path)
             return [path] if harmless(text) != text else []
         case "commondir" if path.parent.parent.name == "worktrees":
-            leads_to = os.path.realpath(path.parent / _read(path).strip())
-            return [path] if leads_to != os.path.realpath(path.parents[2]) else []
+            leads_to = named_folder(path.parent, _read(path).strip())
+            return [path] if leads_to != named_folder(path.parents[2], "") else []
         case "commondir" | "config.worktree":
             return [path]
         case _:
             pass
     return []
-
-
-def _pointed_at(pointer: Path) -> Path | None:
-    """Return the real folder that a `.git` file or link names."""
-    if pointer.is_symlink():
-        return Path(os.path.realpath(pointer))
-    named = _read(pointer).strip()
-    if not named.startswith(_POINTER):
-        return None
-    return Path(os.path.realpath(pointer.parent / named.removeprefix(_POINTER).strip()))
 
 
 def _read(path: Path) -> str:

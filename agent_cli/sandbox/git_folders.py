@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 _POINTER = "gitdir:"
-_POINTER_BYTES_MAX = 4096
+_POINTER_BYTES_MAX = 1_048_576  # as git
 _SUBMODULES_MAX = 50
 _WORKTREES_MAX = 50
 _MORE_CONFIGURATION = ("commondir", "config.worktree")
@@ -60,6 +60,27 @@ def of_repository(folder: Path) -> GitFolders:
     return GitFolders((folder,), tuple(protected), missing)
 
 
+def pointed_at(entry: Path) -> tuple[Path, ...]:
+    """Return the real folders that *entry*, a `.git` link or file, names; () for another file.
+
+    The first one is where git goes. Blanks around the name belong to it for git, but not for
+    libgit2, which editors use.
+    """
+    if entry.is_symlink():
+        return (Path(os.path.realpath(entry)),)
+    keyword, colon, name = _read(entry).rstrip("\r\n").partition(":")
+    if keyword + colon != _POINTER:
+        return ()
+    names = name.removeprefix(" "), name.strip()
+    return tuple(named_folder(entry.parent, each) for each in names)
+
+
+def named_folder(base: Path, name: str) -> Path:
+    """Return the real folder of *name*, read from a file of git and relative to *base*."""
+    # Git reads it as a C string.
+    return Path(os.path.realpath(base / name.partition("\0")[0]))
+
+
 def _modules(folder: Path) -> Iterator[Path]:
     """Yield the git folders of submodules, nested ones too; their names may have slashes."""
     for path in _folders_in(folder):
@@ -78,7 +99,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 def _of_symlink(entry: Path, directory: Path) -> GitFolders:
     """Return the folders behind a link; a link out of *directory* makes nothing writable."""
-    folder = Path(os.path.realpath(entry))
+    [folder] = pointed_at(entry)
     if not folder.is_relative_to(directory) or not folder.is_dir():
         return GitFolders()
     found = of_repository(folder)
@@ -90,12 +111,12 @@ def _of_pointer(entry: Path, directory: Path) -> GitFolders:
 
     A command can write such a file, so it counts only if the folder it names points back here.
     """
-    named = _read(entry)
-    if not named.startswith(_POINTER):
+    found_at = pointed_at(entry)
+    if not found_at:
         return GitFolders()
-    folder = Path(os.path.realpath(directory / named.removeprefix(_POINTER).strip()))
-    common = Path(os.path.realpath(folder / (_read(folder / "commondir") or ".")))
-    if _read(folder / "gitdir") == str(entry) and folder.parent == common / "worktrees":
+    folder = found_at[0]
+    common = named_folder(folder, _line(folder / "commondir") or ".")
+    if _line(folder / "gitdir") == str(entry) and folder.parent == common / "worktrees":
         found = of_repository(common)
         own = tuple(
             path
@@ -114,13 +135,17 @@ def _worktree_of(folder: Path) -> Path | None:
     for line in _read(folder / "config").splitlines():
         name, _, value = line.partition("=")
         if name.strip() == "worktree":
-            return Path(os.path.realpath(folder / value.strip()))
+            return named_folder(folder, value.strip())
     return None
+
+
+def _line(path: Path) -> str:
+    return _read(path).strip()
 
 
 def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(_POINTER_BYTES_MAX).decode(errors="replace").strip()
+            return file.read(_POINTER_BYTES_MAX).decode(errors="surrogateescape")
     except OSError:
         return ""

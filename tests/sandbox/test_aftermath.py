@@ -21,6 +21,10 @@ EVIL = "[core]\n\tfsmonitor = touch ran; false\n"
         "git init -q new",
         "git init -q new && cp -r new/.git new/git && rm -r new/.git && ln -s git new/.git",
         "git init -q new && mv new/.git node_modules && echo gitdir: ../node_modules > new/.git",
+        "git init -q new && mkdir node_modules && mv new/.git 'node_modules/a '"
+        " && echo 'gitdir: ../node_modules/a ' > new/.git",
+        "git init -q new && mv new/.git node_modules"
+        r" && printf 'gitdir: ../node_modules\0' > new/.git",
         "git init -q --bare new",
     ],
 )
@@ -29,10 +33,10 @@ def test_repository_made_by_a_command_cannot_make_git_run_programs(command: str)
     with world("bwrap") as place:
         ran = place.base / "ran"
         spies = (
-            f"for each in $(find . -path ./.git -prune -o -name config -print); do"
+            f"find . -path ./.git -prune -o -name config -print | while IFS= read -r each; do"
             f" printf '[core]\\n\\tfsmonitor = touch {ran}; false\\n\\tpager = touch {ran}\\n"
-            f"\\thooksPath = /x\\n' >> $each; hook=${{each%config}}hooks/post-commit;"
-            f" echo 'touch {ran}' > $hook; chmod +x $hook; done"
+            f'\\thooksPath = /x\\n\' >> "$each"; hook="${{each%config}}hooks/post-commit";'
+            f' echo \'touch {ran}\' > "$hook"; chmod +x "$hook"; done'
         )
 
         output = place.output(f"{command}; {spies}; find . -name post-commit")

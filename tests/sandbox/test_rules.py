@@ -215,7 +215,9 @@ def test_linked_git_folder_is_protected_inside_the_workspace_and_ignored_outside
     assert git_folders(root) == GitFolders()
 
 
-@pytest.mark.parametrize("content", ["", "gitdir:", "gitdir: /nowhere", "nonsense", "\xff\xfe"])
+@pytest.mark.parametrize(
+    "content", ["", "gitdir:", "gitdir: /nowhere", "nonsense", "\xff\xfe", "gitdir: a\0b"]
+)
 def test_invalid_git_file_makes_nothing_writable(root: Path, content: str) -> None:
     (root / ".git").write_text(content)
 
