@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app.startup import StartupContext
@@ -12,6 +11,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.providers.connection import DEFAULT_BASE_URL
 from agent_cli.providers.models import cost_microdollars
+from agent_cli.system.importing import is_installed
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def telemetry_checks(startup: StartupContext) -> Iterator["Check"]:
     if is_disabled(variables):
         yield Check("telemetry", None, "off: OTEL_SDK_DISABLED is true")
         return
-    if not all(map(_is_installed, _NEEDED)):
+    if not all(map(is_installed, _NEEDED)):
         yield Check("telemetry", False, NOT_INSTALLED)
         return
     try:
@@ -134,10 +134,3 @@ def telemetry_checks(startup: StartupContext) -> Iterator["Check"]:
             problem = signal.problem()
             text = f"{name} to {signal.shown}"
             yield Check("telemetry", not problem, f"{text}: {problem}" if problem else text)
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # the parent package is missing too
-        return False

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.prompt_files.prompt_text import read_prompt
+from agent_cli.prompt_files.prompt_text import read_prompt, read_text
 from agent_cli.system.git import GitError
 from agent_cli.system.worktrees import commit_of, repository_of
 
@@ -78,12 +78,7 @@ def read_tasks(path: Path) -> list[Task]:
     Raises:
         UsageError: The file is faulty; one sentence for each of the first ten faults.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text") from error
+    text = read_text(path)
     reader = _Reader(path.absolute().parent)
     faults: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):

@@ -6,8 +6,9 @@ Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is impo
 imports in a thread when the first server is to be connected.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from agent_cli.system.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from agent_cli.mcp_client.config import ConfigFile as ConfigFile
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from agent_cli.mcp_client.host import Sampled as Sampled
     from agent_cli.mcp_client.pool import McpServers as McpServers
 
-# Only names that no module here has: an imported module would hide an object of its name.
 _HOMES = {
     **dict.fromkeys(("ConfigFile", "ServerConfig", "ServerProblem"), "config"),
     **dict.fromkeys(("read_config_file", "server_config"), "entries"),
@@ -45,8 +45,4 @@ __all__ = [
     "server_environment",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)

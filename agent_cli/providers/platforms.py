@@ -6,10 +6,10 @@ Data only: no SDK, no request. `clouds/` has the clients of platforms other than
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 
 from agent_cli.contracts.errors import NoCredentials
 from agent_cli.contracts.options import PlatformName
+from agent_cli.system.importing import is_installed
 
 DATED_ID = re.compile(r"-(20\d{6})$")
 # The prefix of a region or of AWS, Bedrock's version suffix, Google's date.
@@ -185,7 +185,7 @@ def check_access(platform: Platform, variables: Mapping[str, str]) -> None:
         if not any(variables.get(name) for name in need.names):
             raise NoCredentials(f"{platform.title}: {need.sentence}")
     has_key = any(variables.get(name) for name in platform.keys)
-    if platform.module and not has_key and not _is_installed(platform.module):
+    if platform.module and not has_key and not is_installed(platform.module):
         raise NoCredentials(missing_package(platform))
 
 
@@ -201,10 +201,3 @@ def missing_package(platform: Platform) -> str:
 def plain_model_id(model_id: str) -> str:
     """Return Anthropic's id of a model, given a cloud's name for it or an id with a date."""
     return DATED_ID.sub("", _CLOUD_PARTS.sub("", model_id))
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # the parent package is missing too
-        return False

@@ -3,8 +3,9 @@
 It handles commands and paths only: nothing here knows tools, the model or approvals.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from agent_cli.system.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from agent_cli.sandbox.confinement import Confinement as Confinement
@@ -36,8 +37,4 @@ __all__ = [
     "never",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)

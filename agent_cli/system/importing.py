@@ -1,4 +1,4 @@
-"""Pause garbage collection while many objects are made: the SDKs' modules, or a long session."""
+"""Import modules, and pause garbage collection while many objects are made."""
 
 import gc
 import sys
@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
 _ONE_AT_A_TIME: Final = threading.RLock()
@@ -22,6 +23,14 @@ def load(module: str) -> None:
         if module not in sys.modules:
             with without_collections():
                 import_module(module)
+
+
+def is_installed(module: str) -> bool:
+    """Return whether *module* can be imported, without importing more than its parents."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent package is missing too
+        return False
 
 
 @contextmanager

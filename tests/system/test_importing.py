@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.system.importing import load, without_collections
+from agent_cli.system.importing import is_installed, load, without_collections
 
 
 def test_garbage_collection_is_paused_only_while_a_module_loads(
@@ -66,3 +66,9 @@ def test_threads_load_modules_one_at_a_time(
 
     assert sys.modules["large_package.first"].was_beside is False
     gc.unfreeze()
+
+
+def test_module_is_installed_only_if_its_parents_are() -> None:
+    found = [is_installed(name) for name in ("json.decoder", "json.missing", "missing.module")]
+
+    assert found == [True, False, False]

@@ -11,8 +11,9 @@ the sandbox is the wall.
 The names are imported on first use, so that the first request does not wait for the parser.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from agent_cli.system.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from agent_cli.policies.shell.judgement import CommandRules as CommandRules
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from agent_cli.policies.shell.rules import CommandRule as CommandRule
     from agent_cli.policies.shell.rules import command_rule as command_rule
 
-# None may be the name of a module here: the imported module would hide the function.
 _HOMES = {
     **dict.fromkeys(("CommandRules", "Judgement", "ShellVerdict", "judge"), "judgement"),
     "Place": "place",
@@ -52,8 +52,4 @@ __all__ = [
     "simple_commands",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)
