@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import (
@@ -195,6 +195,9 @@ def returns(text: str) -> Execute:
         return text
 
     return execute
+
+
+LOOK: Final = tool("look", returns("a tree"))
 
 
 def raises(error: Exception) -> Execute:

@@ -389,14 +389,11 @@ def _last_name(node: ast.AST) -> str:
     return ast.unparse(node).rpartition(".")[2].lstrip("_")
 
 
-def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> None:
-    """Opened in a hostile repository, the program must not run the repository's code."""
-    for module in ("argparse", "asyncio", "json", "logging", "pydantic", "rich", "structlog"):
-        (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
-
+def assert_starts_in(folder: Path, *flags: str) -> None:
+    """Start the program in *folder* with *flags* of Python."""
     run = subprocess.run(
-        [sys.executable, "-m", "agent_cli", "--version"],
-        cwd=tmp_path,
+        [sys.executable, *flags, "-m", "agent_cli", "--version"],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,
@@ -404,6 +401,14 @@ def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> No
     )
 
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> None:
+    """Opened in a hostile repository, the program must not run the repository's code."""
+    for module in ("argparse", "asyncio", "json", "logging", "pydantic", "rich", "structlog"):
+        (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
+
+    assert_starts_in(tmp_path)
 
 
 def test_python_with_option_p_imports_nothing_from_the_working_directory(
@@ -413,16 +418,7 @@ def test_python_with_option_p_imports_nothing_from_the_working_directory(
     for module in ("typing", "contextlib", "types", "pkgutil", "json"):
         (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
 
-    run = subprocess.run(
-        [sys.executable, "-P", "-m", "agent_cli", "--version"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-    assert (run.returncode, run.stderr) == (0, "")
+    assert_starts_in(tmp_path, "-P")
 
 
 def test_no_script_hides_a_module_of_the_standard_library() -> None:

@@ -15,9 +15,10 @@ from acp import schema
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from tests.acp.editor import LIMIT_S, editor
-from tests.e2e.program import results_in, said_by_user, text_of, until
+from tests.e2e.program import results_in, said_by_user, text_of
 from tests.mcp_client.conftest import SDK_SERVER
 from tests.messages_api import FakeMessagesApi, Gate, error, reply, thinking, tool_use
+from tests.waiting import wait_until
 
 PIXEL = base64.b64encode(
     bytes.fromhex(
@@ -261,7 +262,7 @@ async def test_cancel_ends_a_running_command() -> None:
     ):
         id = await client.open()
         prompt = asyncio.create_task(client.say(id, "run"))
-        await asyncio.to_thread(until, Path("begun").exists, "the command runs")
+        await asyncio.to_thread(wait_until, Path("begun").exists, "the command runs")
         await client.agent.cancel(session_id=id)
 
         assert (await prompt).stop_reason == "cancelled"
@@ -761,7 +762,7 @@ async def test_editor_disconnect_ends_the_program_during_a_command() -> None:
     ):
         id = await client.open()
         prompt = asyncio.create_task(client.say(id, "run"))
-        await asyncio.to_thread(until, Path("begun").exists, "the command runs")
+        await asyncio.to_thread(wait_until, Path("begun").exists, "the command runs")
         client.leave()
 
         assert await asyncio.to_thread(program.wait, LIMIT_S) == 0

@@ -20,7 +20,7 @@ from tests.app.test_hooked_agents import heard, idle_after
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, Reply, reply, tool_use
 from tests.system.test_worktrees import git
-from tests.tools.calling import until
+from tests.waiting import until
 
 EDIT = tool_use("edit", {"path": "src/a.txt", "edits": [{"old": "one", "new": "two"}]})
 READ = tool_use("read", {"path": "src/a.txt"})

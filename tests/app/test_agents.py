@@ -50,7 +50,7 @@ from tests.messages_api import (
 from tests.messages_api.script import Answer, Payload
 from tests.repl.test_model_dialogs import asked
 from tests.session_store.trajectories import trajectory_faults
-from tests.tools.calling import is_alive, until
+from tests.waiting import is_alive, until
 
 TASK = "explore the basket"
 

@@ -10,7 +10,7 @@ from agent_cli.app.background_agent import REPLY_CHARS_MAX
 from agent_cli.contracts.dialogs import Approved
 from tests.app.test_agents import TASK, Person, Program, Script, program, started
 from tests.messages_api import Gate, Reply, error, reply, tool_use
-from tests.tools.calling import until
+from tests.waiting import until
 
 
 def begun(*tasks: str, agent: str = "explore", **more: object) -> Reply:

@@ -18,7 +18,7 @@ from agent_cli.providers.models import prices_as_of
 from agent_cli.system import paths
 from tests.app.test_agents import raw, with_servers
 from tests.messages_api import error, reply, serve_in_thread
-from tests.tools.calling import is_alive
+from tests.waiting import is_alive
 
 
 async def test_doctor_names_each_fault_with_a_remedy(

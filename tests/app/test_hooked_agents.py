@@ -9,7 +9,7 @@ from tests.app.test_agents import Person, Program, Script, program, started
 from tests.app.test_background_agents import begun
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, reply, tool_use
-from tests.tools.calling import until
+from tests.waiting import until
 
 
 def heard(name: str) -> list[dict[str, Json]]:

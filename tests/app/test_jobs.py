@@ -20,7 +20,7 @@ from tests.e2e.program import said_by_user
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Answer
 from tests.repl.test_model_dialogs import asked
-from tests.tools.calling import until
+from tests.waiting import until
 
 YOLO = ("--no-mcp", "--permission-mode", "yolo", "--no-session")
 JOB = tool_use(

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,7 @@ from tests.fakes import (
     tool_use,
 )
 from tests.mcp_client.conftest import RAW_SERVER, HttpServer
+from tests.waiting import until
 
 PRICE = 250_000
 WAIT = "AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S"
@@ -165,12 +166,6 @@ def full(url: str) -> dict[str, Json]:
 def raw(options: Json = None, **more: Json) -> Json:
     arguments: list[Json] = ["-I", "-S", RAW_SERVER, json.dumps(options or {})]
     return {"command": sys.executable, "args": arguments, **more}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110 - servers change without an event we could wait for
-            await asyncio.sleep(0.01)
 
 
 async def test_tools_changed_by_a_server_during_a_run_apply_to_the_next_turn(

@@ -19,6 +19,7 @@ from agent_cli.system import paths
 from tests.e2e.program import agent_cli
 from tests.messages_api import error, reply, serve_in_thread, tool_use
 from tests.messages_api.clouds import AwsKeys, bedrock
+from tests.settings.files import write_user_settings
 
 KEYS = AwsKeys(session_token="CANARY-session-token")
 AWS: dict[str, Any] = {  # Any: mypy would take them for every parameter
@@ -37,12 +38,6 @@ def chosen() -> str:
     return parts.connection(started()).platform.name
 
 
-def write_settings(text: str) -> None:
-    path = paths.user_settings_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
 @pytest.mark.parametrize("name", SWITCHES)
 @pytest.mark.parametrize(("value", "is_on"), [("1", True), ("true", True), ("0", False)])
 def test_claude_code_variables_choose_the_platform(
@@ -57,7 +52,7 @@ def test_platform_setting_overrides_the_claude_code_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
-    write_settings('provider.platform = "anthropic"\n')
+    write_user_settings('provider.platform = "anthropic"\n')
 
     assert chosen() == "anthropic"
 
@@ -80,7 +75,7 @@ def test_variables_of_two_platforms_are_an_error(monkeypatch: pytest.MonkeyPatch
 def test_missing_platform_setting_is_an_error_before_the_first_prompt(
     name: str, sentence: str
 ) -> None:
-    write_settings(f'provider.platform = "{name}"\n')
+    write_user_settings(f'provider.platform = "{name}"\n')
     with pytest.raises(NoCredentials, match=sentence):
         check_access(started())
 
@@ -139,7 +134,7 @@ def test_unencrypted_platform_address_gives_a_warning(
 
 def test_run_on_bedrock_writes_no_secret_to_any_file() -> None:
     """The whole program, with all logs on: signed requests and a tool."""
-    write_settings('[[logging.sinks]]\ntype = "file"\nlevel = "debug"\n')
+    write_user_settings('[[logging.sinks]]\ntype = "file"\nlevel = "debug"\n')
     calls = tool_use("glob", {"pattern": "*"})
     with serve_in_thread(reply(calls), reply("done"), door=bedrock(KEYS)) as api:
         run = agent_cli(
@@ -182,7 +177,7 @@ async def test_doctor_names_the_platform_and_the_source_of_its_credentials(
 async def test_doctor_reports_missing_platform_credentials(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_settings('provider.platform = "bedrock"\n')
+    write_user_settings('provider.platform = "bedrock"\n')
     monkeypatch.setenv("AWS_REGION", "x")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     await examine(started())

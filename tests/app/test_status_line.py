@@ -11,9 +11,10 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
 from agent_cli.app.status_line import status_line
 from agent_cli.system import paths
-from tests.e2e.program import AGENT_CLI, agent_cli, environment, processes_with, until
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, processes_with
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
+from tests.waiting import wait_until
 
 YOLO = ("--permission-mode", "yolo")
 
@@ -94,7 +95,7 @@ def test_slow_status_line_command_delays_neither_keys_nor_exit() -> None:
         terminal.send("/exit\r")
         assert terminal.exit_code() == 0
 
-    until(lambda: not processes_with("sleep 4711"), "its command ends")
+    wait_until(lambda: not processes_with("sleep 4711"), "its command ends")
 
 
 async def test_status_line_command_over_its_time_limit_is_killed_and_reported() -> None:
@@ -105,7 +106,7 @@ async def test_status_line_command_over_its_time_limit_is_killed_and_reported() 
 
     assert line == "status line: its command took longer than 0.1 s"
     assert time.monotonic() - began_s < 60
-    until(lambda: not processes_with("sleep 4712"), "its command ends")
+    wait_until(lambda: not processes_with("sleep 4712"), "its command ends")
 
 
 @pytest.mark.parametrize(

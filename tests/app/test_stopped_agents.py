@@ -11,7 +11,7 @@ from agent_cli.contracts.events import ToolCall
 from tests.app.test_agents import Person, Program, Script, _settings, program, started
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, reply, tool_use
-from tests.tools.calling import until
+from tests.waiting import until
 
 
 def agent_of(run: Program, task: str) -> AgentInfo:

@@ -43,6 +43,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
+    LOOK,
     MODEL,
     Gate,
     Held,
@@ -64,7 +65,6 @@ from tests.fakes import (
     users,
 )
 
-LOOK = tool("look", returns("a tree"))
 Mode = Literal["one_at_a_time", "all"]
 
 

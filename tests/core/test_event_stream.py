@@ -16,6 +16,7 @@ from agent_cli.core.event_stream import EventStream
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
+    LOOK,
     MODEL,
     Gate,
     Held,
@@ -37,8 +38,6 @@ from tests.fakes import (
     tool_use,
     users,
 )
-
-LOOK = tool("look", returns("a tree"))
 
 
 async def events_of(stream: EventStream) -> list[Event]:

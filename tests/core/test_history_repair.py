@@ -18,17 +18,15 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.agent_state import AgentState
 from agent_cli.core.history_repair import conversation_of
 from tests.fakes import (
+    LOOK,
     ScriptedModel,
     config,
     listening,
-    returns,
     says,
     scripted_agent,
-    tool,
     tool_use,
 )
 
-LOOK = tool("look", returns("a tree"))
 ASKED = AssistantMessage((tool_use("look", {}, "t1"), tool_use("look", {}, "t2")), "tool_use")
 REPAIRED = "calls without a result were answered with an error: t1, t2"
 

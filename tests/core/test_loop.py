@@ -59,6 +59,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from tests.fakes import (
     LIMIT_S,
+    LOOK,
     MODEL,
     Gate,
     Held,
@@ -82,8 +83,6 @@ from tests.fakes import (
     words,
 )
 from tests.fakes import results as result_outline
-
-LOOK = tool("look", returns("a tree"))
 
 
 def around(id: str) -> list[str]:

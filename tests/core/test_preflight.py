@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Allow, Approval, Deny, Tool, Verdict
 from agent_cli.core.loop_config import LoopConfig
-from tests.fakes import calls, check_run, returns, says, scripted_agent, texts, tool, tool_use
+from tests.fakes import LOOK, calls, check_run, says, scripted_agent, texts, tool_use
 
 
 class Strange(BaseModel):
@@ -25,9 +25,6 @@ class Strange(BaseModel):
         if how == "exit":
             sys.exit(3)
         raise LookupError("no such thing")
-
-
-LOOK = tool("look", returns("a tree"))
 
 
 def leave(_params: object) -> NoReturn:

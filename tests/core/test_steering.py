@@ -14,6 +14,7 @@ from agent_cli.core.event_stream import EventStream
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
+    LOOK,
     Gate,
     Held,
     ScriptedModel,
@@ -22,7 +23,6 @@ from tests.fakes import (
     check_run,
     config,
     does,
-    returns,
     says,
     scripted_agent,
     stream_of,
@@ -31,8 +31,6 @@ from tests.fakes import (
     tool_use,
     users,
 )
-
-LOOK = tool("look", returns("a tree"))
 
 
 async def test_steering_queued_while_the_reply_streams_lets_the_first_tool_run() -> None:

@@ -24,12 +24,12 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.reasons import bounded
 from tests.fakes import (
     LIMIT_S,
+    LOOK,
     Gate,
     calls,
     check_run,
     does,
     raises,
-    returns,
     says,
     scripted_agent,
     texts,
@@ -37,7 +37,6 @@ from tests.fakes import (
     tool_use,
 )
 
-LOOK = tool("look", returns("a tree"))
 SOON = LoopConfig(tool_timeout_s=0.01, tool_stop_timeout_s=0.01)
 
 

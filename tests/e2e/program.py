@@ -3,8 +3,7 @@
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from tests.forked import PipedProgram, start
 from tests.messages_api import FakeMessagesApi
 from tests.messages_api.script import Payload
+from tests.repl.terminal import Terminal
 
 AGENT_CLI = str(Path(sys.executable).with_name("agent-cli"))
 KEY = "sk-ant-canary-5d1f7c"
@@ -82,6 +82,11 @@ def _run(
         return Finished(program.wait(), stdout, stderr)
 
 
+def in_terminal(api: FakeMessagesApi, *arguments: str, **more: str | None) -> Terminal:
+    """Start the program in a terminal, with *more* in its environment."""
+    return Terminal(AGENT_CLI, *arguments, **environment(api, more))
+
+
 @contextmanager
 def started(
     *arguments: str, api: FakeMessagesApi | None = None, **more: str | None
@@ -105,15 +110,6 @@ def finished(process: PipedProgram) -> Finished:
     """Wait for the end of a started program."""
     stdout, stderr = process.communicate()
     return Finished(process.wait(), stdout, stderr)
-
-
-def until(condition: Callable[[], object], what: str, *, limit_s: float = 60.0) -> None:
-    """Wait until *condition* holds."""
-    deadline_s = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise AssertionError(f"not within {limit_s:g} s: {what}")
-        time.sleep(0.01)
 
 
 def processes_with(text: str) -> list[str]:

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import agent_cli, finished, processes_with, started_for, until
+from tests.e2e.program import agent_cli, finished, processes_with, started_for
 from tests.messages_api import FakeMessagesApi, Gate, ReceivedRequest, reply, serve_in_thread
 from tests.messages_api import tool_use as use
 from tests.messages_api.script import Answer
+from tests.waiting import wait_until
 
 YOLO = ("--permission-mode", "yolo")
 # Each run is a new interpreter.
@@ -128,7 +129,7 @@ def test_stopped_batch_continues_where_it_was_stopped(number: signal.Signals) ->
             assert gate.reached.wait(RUNS_S)
             process.send_signal(number)
             run = finished(process)
-        until(lambda: workers() == [], "its runs end", limit_s=RUNS_S)
+        wait_until(lambda: workers() == [], "its runs end", limit_s=RUNS_S)
         assert {*results()} == {"a"}
         gate.open()
         again = agent_cli("batch", "tasks.jsonl", "--jobs", "2", api=api)
@@ -162,7 +163,7 @@ def test_two_hundred_tasks_have_one_result_each_while_runs_and_batches_are_kille
                 _killing(chance, KILLS // 3 + 1) as killed,
             ):
                 if ends_at < TASKS:
-                    until(lambda: _ended() >= ends_at, "results", limit_s=CAMPAIGN_S)  # noqa: B023
+                    wait_until(lambda: _ended() >= ends_at, "results", limit_s=CAMPAIGN_S)  # noqa: B023
                     process.send_signal(signal.SIGKILL)
                 run = finished(process)
             assert killed

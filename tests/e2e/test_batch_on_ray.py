@@ -16,9 +16,10 @@ from typing import IO, Any
 import pytest
 
 from agent_cli.system.supervisor import supervised
-from tests.e2e.program import KEY, agent_cli, finished, processes_with, started_for, until
+from tests.e2e.program import KEY, agent_cli, finished, processes_with, started_for
 from tests.messages_api import Gate, ReceivedRequest, reply, serve_in_thread
 from tests.messages_api.script import Answer
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -128,13 +129,13 @@ def test_two_hundred_tasks_have_one_result_each_though_a_node_is_lost(
     ):
         command = (*ON_RAY, "--ray-address", address, "--budget", str(budget_usd))
         with started_for(CAMPAIGN_S, *command, api=api) as process:
-            until(lambda: len(results()) >= TASKS // 4, "results", limit_s=CAMPAIGN_S)
+            wait_until(lambda: len(results()) >= TASKS // 4, "results", limit_s=CAMPAIGN_S)
             process.send_signal(signal.SIGINT)
             stopped = finished(process)
         assert (stopped.code, workers()) == (130, [])
         before = len(lines("attempts.jsonl"))
         with started_for(CAMPAIGN_S, *command, api=api) as process:
-            until(lambda: len(results()) >= TASKS // 2, "results", limit_s=CAMPAIGN_S)
+            wait_until(lambda: len(results()) >= TASKS // 2, "results", limit_s=CAMPAIGN_S)
             print("lose a node", file=orders, flush=True)
             assert answers.readline() == "lost\n"
             run = finished(process)

@@ -16,9 +16,9 @@ from tests.e2e.program import (
     said_by_user,
     started,
     text_of,
-    until,
 )
 from tests.messages_api import Answer, Gate, error, raw, reply, serve_in_thread, tool_use
+from tests.waiting import wait_until
 
 YOLO = ("--permission-mode", "yolo")
 JSON = ("--output-format", "json")
@@ -128,7 +128,7 @@ def test_a_signal_while_a_tool_runs_ends_the_tool() -> None:
         serve_in_thread(reply(bash("touch begun; sleep 300; touch ended"))) as api,
         started("-p", "go", *YOLO, *JSON, api=api) as process,
     ):
-        until(Path("begun").exists, "the command runs")
+        wait_until(Path("begun").exists, "the command runs")
         process.send_signal(signal.SIGINT)
         run = finished(process)
 

@@ -14,9 +14,9 @@ from tests.e2e.program import (
     said_by_user,
     started,
     text_of,
-    until,
 )
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.waiting import wait_until
 
 WAITS_FOR_GO = "until test -e go; do sleep 0.05; done; touch gone; exit 3"
 JOB = tool_use("bash", {"command": WAITS_FOR_GO, "background": True})
@@ -108,11 +108,11 @@ def test_continued_session_reports_jobs_lost_with_a_killed_program() -> None:
     """S1-42: after kill -9 the conversation must not count on jobs that are gone."""
     with serve_in_thread(reply(SERVER), reply(waits()), reply(SERVER), reply("Again.")) as api:
         with started("-p", "go", *YOLO, api=api) as program:
-            until(lambda: len(api.requests) == 2, "the job is there")
-            until(lambda: processes_with(SLEEP), "it runs")
+            wait_until(lambda: len(api.requests) == 2, "the job is there")
+            wait_until(lambda: processes_with(SLEEP), "it runs")
             program.send_signal(signal.SIGKILL)
             finished(program)
-        until(lambda: not processes_with(SLEEP), "it ended with the program")
+        wait_until(lambda: not processes_with(SLEEP), "it ended with the program")
         run = agent_cli("-p", "and now", "--continue", *YOLO, api=api)
 
     assert run.code == 0

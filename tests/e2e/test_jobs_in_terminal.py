@@ -5,25 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import (
-    AGENT_CLI,
-    environment,
-    results_in,
-    said_by_user,
-    text_of,
-)
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
-from tests.repl.terminal import Terminal
+from tests.e2e.program import in_terminal, results_in, said_by_user, text_of
+from tests.messages_api import reply, serve_in_thread, tool_use
 
 CTRL_B, CTRL_C = "\x02", "\x03"
 UNTIL_GO = "until test -e go; do sleep 0.05; done"
 RUN = tool_use("bash", {"command": f"echo be''gun; {UNTIL_GO}; exit 3", "timeout": 600})
 JOB = tool_use("bash", {"command": f"{UNTIL_GO}; touch gone; exit 3", "background": True})
 YOLO = ("--permission-mode", "yolo")
-
-
-def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
-    return Terminal(AGENT_CLI, *arguments, **environment(api, {}))
 
 
 @pytest.mark.parametrize("columns", [80, 32])

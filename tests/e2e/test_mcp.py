@@ -9,17 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.e2e.program import (
-    AGENT_CLI,
     agent_cli,
-    environment,
+    in_terminal,
     processes_with,
     results_in,
     text_of,
-    until,
 )
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
-from tests.repl.terminal import Terminal
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.waiting import wait_until
 
 GOOD = {"command": sys.executable, "args": [SDK_SERVER, "stdio"]}
 BAD = {"command": "sh", "args": ["-c", "echo the disk is full >&2; exit 3"]}
@@ -171,10 +169,10 @@ def test_ten_mcp_servers_work_while_ten_others_hang_or_crash() -> None:
         terminal.until("half way (1 of 2)")
         terminal.send("\x1b")
         terminal.until("interrupted")
-        until(lambda: "notifications/cancelled" in Path("record").read_text(), "it was told")
+        wait_until(lambda: "notifications/cancelled" in Path("record").read_text(), "it was told")
         terminal.child.kill(signal.SIGKILL)
 
-        until(lambda: not processes_with(marker), "no server is left", limit_s=2)
+        wait_until(lambda: not processes_with(marker), "no server is left", limit_s=2)
     names = {tool["name"] for tool in api.requests[0].body["tools"]}
     died, answered = results_in(api.requests[1].body)
     assert {name for name in names if name.startswith("mcp__")} == {
@@ -201,10 +199,6 @@ def twenty(marker: str) -> dict[str, Mapping[str, object]]:
         for kind, (count, options) in kinds.items()
         for number in range(count)
     }
-
-
-def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
-    return Terminal(AGENT_CLI, *arguments, **environment(api, {}))
 
 
 def test_no_mcp_option_starts_no_server() -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.e2e.program import agent_cli, in_terminal
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
-from tests.repl.terminal import Terminal
 
 CTRL_C = "\x03"
 QUESTION = tool_use(
@@ -36,10 +35,6 @@ SEVERAL = tool_use(
 )
 PLAN = tool_use("present_plan", {"plan": "1. Write note.txt"})
 WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
-
-
-def in_terminal(api: FakeMessagesApi, *arguments: str, **more: str) -> Terminal:
-    return Terminal(AGENT_CLI, *arguments, **environment(api, {**more}))
 
 
 def last_message(api: FakeMessagesApi) -> str:

@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import (
-    AGENT_CLI,
     agent_cli,
-    environment,
     finished,
+    in_terminal,
     processes_with,
     started,
-    until,
 )
 from tests.mcp_client.conftest import RAW_SERVER
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
-from tests.repl.terminal import Terminal
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.waiting import wait_until
 
 # Searched for in every process's command line, even that of an orphan.
 SLEEP = f"sleep 1000.{os.getpid()}"
@@ -40,8 +38,8 @@ def server() -> str:
 
 def everything_runs(server: str) -> None:
     """Wait until the command, its background process, and the server are running."""
-    until(Path("begun").exists, "the command has begun")
-    until(Path(server).exists, "the server has begun")
+    wait_until(Path("begun").exists, "the command has begun")
+    wait_until(Path(server).exists, "the server has begun")
     assert processes_with(SLEEP)
     assert processes_with(server)
 
@@ -54,7 +52,7 @@ def nothing_runs(server: str) -> None:
         left = [*processes_with(SLEEP), *processes_with(server)]
         return not left and not any(_lives(pid) for pid in pids)
 
-    until(gone, "no process is left", limit_s=GONE_WITHIN_S)
+    wait_until(gone, "no process is left", limit_s=GONE_WITHIN_S)
 
 
 def _lives(process: Path) -> bool:
@@ -86,7 +84,7 @@ def test_killed_run_leaves_no_process_and_no_file_in_the_workspace(
 
         nothing_runs(server)
         found = {"begun", "servers.json", server}
-        until(
+        wait_until(
             lambda: {path.name for path in Path().iterdir()} == found, "the workspace is as it was"
         )
         assert bool(list(temporary.iterdir())) == (number == signal.SIGKILL)
@@ -118,7 +116,7 @@ def test_exited_session_leaves_no_process(server: str) -> None:
         everything_runs(server)
         terminal.send("\x03")
         terminal.until("interrupted")
-        until(lambda: not processes_with(SLEEP), "the command is gone", limit_s=GONE_WITHIN_S)
+        wait_until(lambda: not processes_with(SLEEP), "the command is gone", limit_s=GONE_WITHIN_S)
         terminal.until_prompt()
         terminal.send("and now?\r")
         terminal.until("Still here.")
@@ -137,8 +135,3 @@ def test_end_of_input_leaves_no_process(server: str) -> None:
 
     assert (ended.code, ended.stdout) == (0, "Hi.\n")
     assert not processes_with(server)
-
-
-def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
-    """Start the program in a terminal."""
-    return Terminal(AGENT_CLI, *arguments, **environment(api, {}))

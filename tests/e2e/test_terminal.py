@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user
+from tests.e2e.program import agent_cli, in_terminal, said_by_user
 from tests.messages_api import (
-    FakeMessagesApi,
     Gate,
     broken,
     error,
@@ -18,10 +17,6 @@ from tests.repl.terminal import Terminal
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 UNREAD_S = 0.5
-
-
-def in_terminal(api: FakeMessagesApi, *arguments: str, **more: str | None) -> Terminal:
-    return Terminal(AGENT_CLI, *arguments, **environment(api, dict(more)))
 
 
 def test_session_streams_replies_survives_an_error_and_exits() -> None:

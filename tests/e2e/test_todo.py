@@ -2,8 +2,8 @@
 
 import json
 
-from tests.e2e.program import AGENT_CLI, agent_cli, environment
-from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
+from tests.e2e.program import agent_cli, in_terminal
+from tests.messages_api import Gate, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 
 BEGUN = tool_use(
@@ -21,10 +21,6 @@ BEGUN = tool_use(
 )
 FINISHED = tool_use("todo", {"todos": [{"content": "Read the code", "status": "completed"}]})
 ROW = "todo 1/2 · Running the tests"
-
-
-def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
-    return Terminal(AGENT_CLI, *arguments, **environment(api, {}))
 
 
 def above_the_prompt(terminal: Terminal) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import processes_with, started, until
+from tests.e2e.program import processes_with, started
 from tests.hooks.test_scripts import YOLO, bash, command, hooks
 from tests.messages_api import reply, serve_in_thread
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -24,10 +25,10 @@ def test_no_hook_process_survives_the_end_of_the_program(
 
     with serve_in_thread(reply(bash("touch ran")), reply("ok")) as api:
         with started("-p", "go", *YOLO, api=api) as process:
-            until((tmp_path / "begun").exists, "the hook runs")
+            wait_until((tmp_path / "begun").exists, "the hook runs")
             process.send_signal(number)
             assert process.wait() == code
-        until(lambda: not processes_with(mark), "the hook has ended")
+        wait_until(lambda: not processes_with(mark), "the hook has ended")
 
     assert not (tmp_path / "ran").exists()
 

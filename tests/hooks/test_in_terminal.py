@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import AGENT_CLI, environment
+from tests.e2e.program import in_terminal
 from tests.hooks.test_scripts import YOLO, bash, command, hooks, script
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
-from tests.repl.terminal import Terminal
 
 CTRL_C = "\x03"
 NO_SECRETS = """
@@ -20,10 +19,6 @@ NO_SECRETS = """
         sys.exit(2)
 """
 UNTIL_GO = "echo be''gun; until test -e go; do sleep 0.05; done"
-
-
-def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
-    return Terminal(AGENT_CLI, *arguments, **environment(api, {}))
 
 
 def sent(api: FakeMessagesApi) -> str:

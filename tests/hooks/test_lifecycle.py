@@ -13,7 +13,7 @@ from agent_cli.hooks.lifecycle import Lifecycle
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
-from tests.tools.calling import until
+from tests.waiting import until
 
 
 def lifecycle(folder: Path, *hooks: Hook, idle_after_s: float | None = None) -> Lifecycle:

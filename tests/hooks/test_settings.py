@@ -13,8 +13,8 @@ from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.hooks.definition import EVENTS
-from agent_cli.system import paths
 from agent_cli.trust.store import what_would_act
+from tests.settings.files import write_user_settings
 
 NAMES = (
     "pre_tool_use",
@@ -37,17 +37,11 @@ def started(*words: str) -> StartupContext:
     return start(parse_arguments(words), may_ask=False)
 
 
-def user_settings(text: str) -> None:
-    path = paths.user_settings_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
 @pytest.mark.parametrize(("name", "event"), [*zip(NAMES, EVENTS, strict=True)])
 def test_hooks_of_each_event_are_read_under_both_names(name: str, event: str) -> None:
     """S1-25: the names are those of Claude Code and of our settings."""
     for written in (name, event):
-        user_settings(f'[[hooks.{written}]]\nhooks = [{{ command = "x" }}]\n')
+        write_user_settings(f'[[hooks.{written}]]\nhooks = [{{ command = "x" }}]\n')
 
         hooks, problems = defined_hooks(started())
 
@@ -57,7 +51,7 @@ def test_hooks_of_each_event_are_read_under_both_names(name: str, event: str) ->
 
 def test_hooks_of_all_settings_layers_are_combined_and_counted(tmp_path: Path) -> None:
     """A project cannot remove a guard of the user."""
-    user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "mine" }]\n')
+    write_user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "mine" }]\n')
     (tmp_path / "appsettings.toml").write_text(
         "[hooks]\nclaude_files = false\n"
         '[[hooks.Stop]]\nhooks = [{ command = "theirs", async = true }]\n'
@@ -140,7 +134,7 @@ def test_hook_condition_with_a_file_pattern_matches_paths() -> None:
 
 def test_a_hook_of_the_user_runs_no_file_of_an_untrusted_workspace(tmp_path: Path) -> None:
     (tmp_path / "guard.sh").touch()
-    user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "./guard.sh" }]\n')
+    write_user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "./guard.sh" }]\n')
 
     [untrusted], _ = defined_hooks(started())
     [trusted], _ = defined_hooks(started("--trust"))

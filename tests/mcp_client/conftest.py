@@ -17,8 +17,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.config import TransportName
-from tests import forked
-from tests.e2e import program
+from tests import forked, waiting
 
 HERE = Path(__file__).parent
 SDK_SERVER = str(HERE / "sdk_server.py")
@@ -72,7 +71,7 @@ class HttpServer:
     def start(self) -> None:
         """Start it and wait until it listens."""
         self._process = forked.start_unheard(self.script, self.transport, str(self.port))
-        program.until(self._listens, "the HTTP server listens")
+        waiting.wait_until(self._listens, "the HTTP server listens")
 
     def _listens(self) -> bool:
         assert self._process.poll() is None, "the HTTP server did not start"
@@ -141,12 +140,7 @@ def call() -> Call:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    async def wait(condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(60):
-            while not condition():  # noqa: ASYNC110 - files and processes have no event
-                await asyncio.sleep(0.01)
-
-    return wait
+    return waiting.until
 
 
 @asynccontextmanager

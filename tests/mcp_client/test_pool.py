@@ -19,6 +19,7 @@ from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import Host, McpServers, ServerConfig, ServerProblem
 from agent_cli.mcp_client.restarts import RestartPolicy
+from tests.waiting import is_alive
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, HttpServer, RawServer
@@ -597,11 +598,3 @@ async def test_no_server_survives_the_end_of_the_program(
 
     async with asyncio.timeout(2):
         await until(lambda: not any(map(is_alive, pids)))
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether it runs; a zombie is dead but not yet reaped."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

@@ -9,9 +9,10 @@ import httpx2
 import pytest
 from mcp_types import ElicitRequestParams, ElicitResult
 
-from tests.e2e.program import agent_cli, processes_with, results_in, text_of, until
+from tests.e2e.program import agent_cli, processes_with, results_in, text_of
 from tests.mcp_server.http_client import HttpServer, serving_http
 from tests.messages_api import FakeMessagesApi, reply, tool_use
+from tests.waiting import wait_until
 
 WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
 JSON_RPC = {
@@ -105,7 +106,7 @@ async def test_client_disconnect_or_sigterm_ends_the_running_command() -> None:
             marker = _next_command(api, mode)
             async with server.client(mode) as client, asyncio.TaskGroup() as group:
                 call = group.create_task(client.call_tool("ask", {"prompt": "run"}))
-                await asyncio.to_thread(until, Path(mode).exists, f"{mode}: the command runs")
+                await asyncio.to_thread(wait_until, Path(mode).exists, f"{mode}: the command runs")
                 call.cancel()
             await _has_ended(marker)
 
@@ -116,7 +117,7 @@ async def test_client_disconnect_or_sigterm_ends_the_running_command() -> None:
         marker = _next_command(api, "end")
         async with server.requests() as requests:
             cut_off = asyncio.create_task(_call(requests, server))
-            await asyncio.to_thread(until, Path("end").exists, "the command runs")
+            await asyncio.to_thread(wait_until, Path("end").exists, "the command runs")
             server.process.send_signal(signal.SIGTERM)
             code = await asyncio.to_thread(server.process.wait, 30)
             await _has_ended(marker)
@@ -134,14 +135,14 @@ def _next_command(api: FakeMessagesApi, name: str) -> str:
 
 
 async def _has_ended(marker: str) -> None:
-    await asyncio.to_thread(until, lambda: not processes_with(marker), "the command has ended")
+    await asyncio.to_thread(wait_until, lambda: not processes_with(marker), "the command has ended")
 
 
 async def _crash_during_a_call(server: HttpServer) -> None:
     """Let a client of an older revision disappear during a call."""
     async with server.requests() as requests:
         call = asyncio.create_task(_call(requests, server))
-        await asyncio.to_thread(until, Path("crash").exists, "the command runs")
+        await asyncio.to_thread(wait_until, Path("crash").exists, "the command runs")
     with pytest.raises((httpx2.HTTPError, RuntimeError)):
         await call
 

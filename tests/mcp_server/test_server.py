@@ -17,8 +17,9 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.mcp_server.ports import Application, Wanted
 from agent_cli.mcp_server.server import make_server
-from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of, until
+from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
 from tests.messages_api import FakeMessagesApi, error, reply, tool_use
+from tests.waiting import wait_until
 
 WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
 
@@ -191,9 +192,9 @@ async def test_client_disconnect_ends_the_running_command() -> None:
         asyncio.TaskGroup() as group,
     ):
         call = group.create_task(client.call_tool("ask", {"prompt": "run"}))
-        await asyncio.to_thread(until, Path("begun").exists, "the command runs")
+        await asyncio.to_thread(wait_until, Path("begun").exists, "the command runs")
         call.cancel()
-    await asyncio.to_thread(until, lambda: not processes_with(marker), "the command has ended")
+    await asyncio.to_thread(wait_until, lambda: not processes_with(marker), "the command has ended")
 
 
 class Stuck:
@@ -220,7 +221,7 @@ async def test_calls_beyond_the_concurrency_limit_are_refused() -> None:
     builder = Stuck()
     async with Client(make_server(builder)) as client, asyncio.TaskGroup() as group:
         calls = [group.create_task(failed(client, "ask", prompt="go")) for _ in range(16)]
-        await asyncio.to_thread(until, lambda: builder.begun == 16, "16 calls run")
+        await asyncio.to_thread(wait_until, lambda: builder.begun == 16, "16 calls run")
         try:
             assert "16 calls run already" in await failed(client, "ask", prompt="go")
         finally:

@@ -96,6 +96,11 @@ class Terminal:
         """Read until an empty prompt is at the bottom, drawn by the program that reads the keys."""
         self.until(lambda: self.last_row == "you>" and self.bytes != PROMPT.encode())
 
+    def until_loaded(self) -> None:
+        """Read until the program has loaded behind the prompt."""
+        self.until("logs: agent.log")
+        self.until_prompt()
+
     def exit_code(self) -> int:
         """Read until the program ends."""
         deadline_s = time.monotonic() + LIMIT_S

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import processes_with, until
+from tests.e2e.program import processes_with
 from tests.repl.terminal import NewTerminal, Terminal
-from tests.tools.calling import is_alive
+from tests.waiting import is_alive, wait_until
 
 CTRL_C, CTRL_D, CTRL_J, ALT_ENTER = "\x03", "\x04", "\n", "\x1b\r"
 
@@ -34,8 +34,7 @@ def test_prompt_is_shown_before_the_program_has_loaded() -> None:
         terminal.until_prompt()
         first = terminal.text
         Path("built").touch()
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
 
         assert b"you> " in terminal.bytes
         assert first == "you>"
@@ -121,8 +120,7 @@ def test_tab_completes_commands_and_files() -> None:
     Path("source").mkdir()
     Path("source/basket.py").touch()
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("/us")
         terminal.until("/usage  show the tokens used so far")
         terminal.send("\t\r")
@@ -138,8 +136,7 @@ def test_keys_typed_while_text_floods_in_appear_unchanged() -> None:
     """2,000 deltas a second: no key is lost, doubled or mixed into the answer."""
     draft = "every key in its place 0123456789"
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("flood 2\r")
         terminal.until("word")
         for number, key in enumerate(draft, 1):
@@ -155,8 +152,7 @@ def test_keys_typed_while_text_floods_in_appear_unchanged() -> None:
 def test_shell_command_output_is_sent_to_the_model_unless_marked_private() -> None:
     """`!` goes with the next message, `!!` does not."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("!!echo pri''vate\r")
         terminal.until("\nprivate")
         terminal.send("!echo sha''red; exit 3\r")
@@ -172,8 +168,7 @@ def test_shell_command_output_is_sent_to_the_model_unless_marked_private() -> No
 def test_ctrl_c_stops_a_shell_command() -> None:
     """No process of it continues."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("!touch begun; sleep 1000\r")
         terminal.until(lambda: Path("begun").exists())
         terminal.until(" s · Ctrl-C stops")
@@ -188,21 +183,19 @@ def test_shell_command_dies_with_the_program_even_if_killed(tmp_path: Path) -> N
     mark = f"{tmp_path.name}-mark"
     waits = f"sh -c 'sleep 600; : {mark}'"
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send(f"!touch begun; setsid {waits} & {waits} | cat\r")
         terminal.until(lambda: len(processes_with(f"sleep 600; : {mark}")) >= 3)
         os.kill(terminal.child.pid, signal.SIGKILL)
         terminal.exit_code()
 
-    until(lambda: not processes_with(mark), "the command has ended")
+    wait_until(lambda: not processes_with(mark), "the command has ended")
 
 
 def test_background_process_of_a_shell_command_keeps_running(tmp_path: Path) -> None:
     """As in a shell: a server started this way is used afterwards."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("!sleep 600 >/dev/null 2>&1 & echo $! > pid; exit 3\r")
         terminal.until("\n[exit code 3]")
         terminal.until_prompt()
@@ -217,7 +210,7 @@ def test_background_process_of_a_shell_command_keeps_running(tmp_path: Path) -> 
 
     assert is_alive(left)
     os.kill(left, signal.SIGKILL)
-    until(lambda: not is_alive(left), "it has ended")
+    wait_until(lambda: not is_alive(left), "it has ended")
 
 
 def test_ctrl_g_opens_the_draft_in_the_editor() -> None:
@@ -225,8 +218,7 @@ def test_ctrl_g_opens_the_draft_in_the_editor() -> None:
     Path("editor").write_text("#!/bin/sh\nprintf ' and more' >> \"$1\"\n")
     Path("editor").chmod(0o755)
     with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("a draft")
         terminal.until(lambda: terminal.last_row == "you> a draft")
         terminal.send("\x07")
@@ -238,8 +230,7 @@ def test_ctrl_g_opens_the_draft_in_the_editor() -> None:
 def test_ctrl_r_searches_the_history() -> None:
     """Enter takes the found line into the input."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("find the needle\r")
         terminal.until("You said 'find the needle'")
         terminal.send("something else\r")
@@ -271,8 +262,7 @@ def test_history_is_kept_across_sessions_and_readable_only_by_its_owner() -> Non
         terminal.send("remember me\r")
         terminal.until("You said 'remember me'")
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("\x1b[A")
         terminal.until(lambda: terminal.last_row == "you> remember me")
 
@@ -293,8 +283,7 @@ def test_history_that_cannot_be_written_only_causes_a_warning() -> None:
 def test_exit_words_and_end_of_input_end_the_session(words: str) -> None:
     """S1c-9: exit code 0, and the program closes normally."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send(words)
 
         assert (terminal.exit_code(), Path("closed").exists()) == (0, True)
@@ -318,8 +307,7 @@ def test_ctrl_c_ends_the_run_and_keeps_the_conversation() -> None:
 def test_ctrl_c_at_an_empty_prompt_shows_a_hint_and_a_second_one_exits() -> None:
     """C18."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send(CTRL_C)
         terminal.until("press Ctrl-C again to leave")
         terminal.until_prompt()
@@ -347,8 +335,7 @@ def test_ctrl_c_with_a_draft_only_clears_the_draft() -> None:
 def test_sigterm_closes_the_program_normally(prompt: str) -> None:
     """C18: exit code 143, at the prompt and during a run."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send(prompt)
         if prompt:
             terminal.until("working on it")
@@ -361,8 +348,7 @@ def test_sigterm_closes_the_program_normally(prompt: str) -> None:
 def test_closed_terminal_window_ends_the_program_normally(prompt: str) -> None:
     """No work, and no cost, continues behind a closed terminal."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send(prompt)
         if prompt:
             terminal.until("working on it")
@@ -374,8 +360,7 @@ def test_closed_terminal_window_ends_the_program_normally(prompt: str) -> None:
 def test_compacting_can_be_interrupted() -> None:
     """A command that talks to a model is stopped like a run."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("/compact forever\r")
         terminal.until(lambda: Path("compacting").exists())
         terminal.send(CTRL_C)
@@ -418,8 +403,7 @@ def test_settings_error_at_start_ends_the_program_and_frees_the_terminal() -> No
 def test_message_typed_during_a_run_is_sent_with_the_next_request() -> None:
     """S0-59, C3: shown as queued, sent in the very next request, and echoed then."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("gated 2\r")
         terminal.until("piece 0")
         terminal.send("next\r")
@@ -437,8 +421,7 @@ def test_message_typed_during_a_run_is_sent_with_the_next_request() -> None:
 def test_follow_up_message_waits_until_the_run_would_end() -> None:
     """S0-60: Alt-Enter; it is sent after steering messages, even if typed before them."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("gated 1\r")
         terminal.until("piece 0")
         terminal.send(f"later{ALT_ENTER}")
@@ -454,8 +437,7 @@ def test_follow_up_message_waits_until_the_run_would_end() -> None:
 def test_queued_message_taken_back_is_not_sent() -> None:
     """Arrow-up puts it into the input; unless submitted again, it has no effect."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("gated 1\r")
         terminal.until("piece 0")
         terminal.send("one\rtwo\r")
@@ -473,8 +455,7 @@ def test_queued_message_taken_back_is_not_sent() -> None:
 def test_stopped_run_returns_queued_messages_to_the_input(key: str) -> None:
     """C18: Esc as well as Ctrl-C; nothing typed is lost, and nothing is sent unasked."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("forever\r")
         terminal.until("working on it")
         terminal.send("for later\r")
@@ -491,8 +472,7 @@ def test_stopped_run_returns_queued_messages_to_the_input(key: str) -> None:
 def test_command_during_a_run_is_executed_at_once_or_stays_in_the_input() -> None:
     """A command with a chooser shows the current value instead; /clear is refused but not lost."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("forever\r")
         terminal.until("working on it")
         terminal.send("/usage\r")
@@ -516,8 +496,7 @@ def test_command_during_a_run_is_executed_at_once_or_stays_in_the_input() -> Non
 def test_paused_display_shows_nothing_until_resumed_while_the_run_continues() -> None:
     """S4-29: the stream is still read meanwhile."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("gated 2\r")
         terminal.until("piece 0")
         terminal.send("/pause\r")
@@ -548,8 +527,7 @@ def test_keys_typed_before_the_prompt_appears_are_kept_in_order() -> None:
 def test_background_report_appears_above_the_draft() -> None:
     """A failing server costs one line and must not damage the draft."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("half a quest")
         terminal.until("you> half a quest")
         Path("server-failed").touch()
@@ -564,8 +542,7 @@ def test_background_report_appears_above_the_draft() -> None:
 def test_each_tool_call_is_shown_with_its_outcome_between_the_texts() -> None:
     """S4-22, S4-23: each call has its duration, and its place between the texts."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("notes good && bad\r")
         terminal.until("The tool said")
         terminal.until_prompt()
@@ -607,8 +584,7 @@ def test_thinking_is_shown_only_on_request() -> None:
 def test_slow_shutdown_is_announced_and_ctrl_c_skips_the_wait(is_patient: bool) -> None:
     """With a slow session-end hook, or a server that ignores its end, the terminal looked dead."""
     with Terminal(SLOW_CLOSING="1") as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("exit\r")
         terminal.until("closing: servers and hooks have a moment to end")
         if is_patient:

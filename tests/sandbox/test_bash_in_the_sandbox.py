@@ -25,7 +25,7 @@ from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import start
 from tests.sandbox.creations import only_what_is_named
 from tests.sandbox.world import CANARY, World, git, world
-from tests.tools.calling import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -108,14 +107,6 @@ def world(
 def only(state: State, workspace: Sequence[Path], state_dir: Path) -> list[Backend]:
     found = (each for each in backends(workspace, state_dir) if isinstance(each, Backend))
     return [backend for backend in found if backend.state == state]
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    """Wait until *condition* holds through another process."""
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def git(root: Path, *arguments: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.keys import all_rules, rules_of
 from agent_cli.settings.schema import LogSink, McpServer, StatusLineSettings
-from agent_cli.system import paths
 from tests.settings.effects import ROWS, Row
+from tests.settings.files import write_user_settings
 
 TESTS = Path(__file__).parents[1]
 # Settings that need a special server are set by the tests beside that part.
@@ -35,18 +35,12 @@ ELSEWHERE = {
 }
 
 
-def write(text: str) -> None:
-    path = paths.user_settings_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
 def test_setting_in_a_file_changes_the_programs_behaviour(row: Row) -> None:
     """S1-25, S1-43: the effect is seen with the setting, and differs without it."""
-    write(f"{row.base}{row.other}\n")
+    write_user_settings(f"{row.base}{row.other}\n")
     without = row.see()
-    write(f"{row.base}{row.line}\n")
+    write_user_settings(f"{row.base}{row.line}\n")
 
     assert row.see() == row.expected
     assert without != row.expected

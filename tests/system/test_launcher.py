@@ -4,14 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agent_cli.system.launching import KeeperLink, Launcher, Order
+from tests.waiting import is_alive, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and a subreaper")
 
@@ -32,20 +32,6 @@ link.take(link.socket.recv(4096))
 time.sleep(600)
 """
 LIMIT_S = 60.0
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def parent_of(pid: int) -> int:
@@ -113,7 +99,7 @@ def test_moved_files_are_reported_once_no_process_of_the_command_is_left(
     os.close(output)
     assert heard(link, "status") == {"status": 0, "left": ""}
     go.touch()
-    wait_for((tmp_path / "made").exists)
+    wait_until((tmp_path / "made").exists)
 
     assert link.end(LIMIT_S)
     assert [path for path, _ in heard(link, "moved")["moved"]] == [str(guarded)]  # type: ignore[attr-defined]
@@ -171,12 +157,12 @@ def test_kill_of_session_launcher_or_keeper_ends_every_process(tmp_path: Path, v
     with subprocess.Popen(
         [sys.executable, "-c", SESSION, FAMILY], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as session:
-        wait_for((tmp_path / "ready").exists)
+        wait_until((tmp_path / "ready").exists)
         pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
         assert all(map(is_alive, pids))
         keeper = parent_of(pids[0])
         chain = {"session": session.pid, "keeper": keeper, "launcher": parent_of(keeper)}
-        wait_for(lambda: children_of(chain["launcher"]) - {keeper})
+        wait_until(lambda: children_of(chain["launcher"]) - {keeper})
         [spare] = children_of(chain["launcher"]) - {keeper}
 
         for each in victim.split(" and "):
@@ -185,10 +171,10 @@ def test_kill_of_session_launcher_or_keeper_ends_every_process(tmp_path: Path, v
             # Keepers run without it, and end with the session.
             assert all(map(is_alive, pids))
             session.kill()
-        wait_for(lambda: not any(map(is_alive, pids)))
+        wait_until(lambda: not any(map(is_alive, pids)))
         session.kill()
 
-    wait_for(lambda: not any(map(is_alive, (*chain.values(), spare))))
+    wait_until(lambda: not any(map(is_alive, (*chain.values(), spare))))
 
 
 @pytest.mark.parametrize("victim", ["launcher", "spare keeper"])
@@ -197,10 +183,10 @@ def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path, victi
     keeper = parent_of(int(str(heard(link, "pid")["pid"])))
     pid = parent_of(keeper)
     if victim == "spare keeper":
-        wait_for(lambda: children_of(pid) - {keeper})
+        wait_until(lambda: children_of(pid) - {keeper})
         [pid] = children_of(pid) - {keeper}
     os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not is_alive(pid))
+    wait_until(lambda: not is_alive(pid))
     assert is_alive(keeper)
     link.end(LIMIT_S)
 
@@ -251,10 +237,10 @@ def test_guard_of_forbidden_paths_outlives_the_session(tmp_path: Path) -> None:
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
     ) as session:
-        wait_for((tmp_path / "ready").exists)
+        wait_until((tmp_path / "ready").exists)
         session.kill()
 
-    wait_for(lambda: not guarded.exists())
+    wait_until(lambda: not guarded.exists())
     assert [path.name for path in (tmp_path / "a").rglob(".mcp.json")] == [".mcp.json"]
 
 
@@ -289,18 +275,18 @@ def test_spared_background_process_of_a_command_runs_on(launcher: Launcher, tmp_
         pid = int((tmp_path / "pid").read_text())
         ours = parent_of(parent_of(pid))
         link.spare()
-        wait_for(partial(is_child_of, ours, pid))
+        wait_until(partial(is_child_of, ours, pid))
         left.append(pid)
 
     first, second = left
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: not is_alive(first))
+    wait_until(lambda: not is_alive(first))
     output_of(launcher, bash("true", tmp_path))
     launcher.close()
 
     assert is_alive(second)
     os.kill(second, signal.SIGKILL)
-    wait_for(lambda: not is_alive(second))
+    wait_until(lambda: not is_alive(second))
 
 
 def test_unspared_background_process_of_a_command_is_killed(
@@ -315,4 +301,4 @@ def test_unspared_background_process_of_a_command_is_killed(
 
     assert link.end(LIMIT_S)
 
-    wait_for(lambda: not is_alive(left))
+    wait_until(lambda: not is_alive(left))

@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent_cli.system.supervisor import supervised
+from tests.waiting import is_alive, wait_until
 
 # Three generations that ignore SIGTERM; the last one leaves the group and the session.
 FAMILY = """
@@ -56,23 +56,8 @@ def family(pids: Path, *more: str) -> list[str]:
     return [sys.executable, "-S", "-c", FAMILY, str(pids), "2", *more]
 
 
-def is_alive(pid: int) -> bool:
-    """Return whether it runs; a zombie is dead but not yet reaped."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def read_pids(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.01)
 
 
 def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -10,9 +10,9 @@ import pytest
 
 from agent_cli.telemetry.otlp import OtlpExport
 from agent_cli.telemetry.target import target
-from tests.e2e.program import until
 from tests.fakes import LIMIT_S
 from tests.telemetry.receiver import receiving
+from tests.waiting import wait_until
 
 NEVER_S = 1_000.0
 
@@ -80,7 +80,7 @@ async def test_close_does_not_wait_for_a_collector_lost_during_the_run() -> None
     with closed_port() as port:
         export = export_to(port)
         record(export, spans=40)  # more than a batch: the thread sends at once
-        await asyncio.to_thread(until, lambda: refused_by(export), "a refused connection")
+        await asyncio.to_thread(wait_until, lambda: refused_by(export), "a refused connection")
         async with asyncio.timeout(NEVER_S / 10):
             await export.aclose(NEVER_S)
 

@@ -1,7 +1,5 @@
 """Call the built-in tools as the executor does: input validated, errors turned into results."""
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,19 +59,3 @@ class Tools:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until *condition* holds."""
-    async with asyncio.timeout(WAIT_S):
-        while not condition():  # noqa: ASYNC110 - it happens in another process
-            await asyncio.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether process *pid* runs; a zombie does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -13,7 +13,8 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.system.programs import find_program
 from agent_cli_tools import Workspace, command_run
-from tests.tools.calling import Tools, is_alive, until
+from tests.tools.calling import Tools
+from tests.waiting import is_alive, until
 
 OUTCOME = re.compile(r"\[exit (\d+)(?: \((\w+)\))? · (\d+\.\d) s(.*)\]$")
 

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from tests.tools.calling import Tools, until
+from tests.tools.calling import Tools
+from tests.waiting import until
 
 UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
 

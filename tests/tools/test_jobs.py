@@ -10,7 +10,8 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli_tools import Workspace
 from agent_cli_tools.jobs import Jobs
-from tests.tools.calling import Tools, is_alive, until
+from tests.tools.calling import Tools
+from tests.waiting import is_alive, until
 
 UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
 

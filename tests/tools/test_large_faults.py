@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.calling import Tools, is_alive
+from tests.tools.calling import Tools
+from tests.waiting import is_alive
 
 GIB = 2**30
 HANG_ENDS_WITHIN_S = 1.5

@@ -22,7 +22,7 @@ from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, group_members, threads_of_user
 from agent_cli_tools.processes import start
-from tests.tools.calling import is_alive, until
+from tests.waiting import is_alive, until
 
 # One in the foreground, one that ignores every polite signal, one of an earlier call, one started
 # as a background process: four independent cases.

@@ -12,7 +12,8 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli_tools import Workspace, searches
 from agent_cli_tools.searches import expand_braces
-from tests.tools.calling import Tools, until
+from tests.tools.calling import Tools
+from tests.waiting import until
 
 FILES = {
     ".gitignore": "build/\n*.log\n!keep.log\n",

@@ -27,7 +27,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, contents
 from agent_cli_tools.stoppable import Claim
-from tests.tools.calling import Tools, until
+from tests.tools.calling import Tools
+from tests.waiting import until
 
 READS = ("cat", "ls")
 

@@ -11,8 +11,7 @@ from tests.repl.terminal import Terminal
 
 def ask(terminal: Terminal, prompt: str) -> None:
     """Send *prompt* and wait until the list of answers accepts Enter."""
-    terminal.until("logs: agent.log")
-    terminal.until_prompt()
+    terminal.until_loaded()
     terminal.send(f"{prompt}\r")
     terminal.until("❯ Yes")
 
@@ -90,8 +89,7 @@ def test_yes_for_session_asks_again_only_in_a_new_session() -> None:
 def test_keys_typed_before_the_question_appears_do_not_answer_it() -> None:
     """Threat 20: a sentence being typed when the question appears must not approve a command."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("bash touch made\ryyyy\r")
         terminal.until("❯ Yes")
         terminal.send("n\r")
@@ -136,8 +134,7 @@ def test_approved_call_runs_even_if_a_message_was_queued_before() -> None:
     for gate in ("waited", "thought", "retried", "called"):
         Path(gate).touch()
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("phases touch made\r")
         terminal.until("writing · ")
         terminal.send("use make from now on\r")

@@ -154,8 +154,7 @@ async def test_sentence_interrupted_by_the_question_stays_whole(tmp_path: Path, 
 def test_sentences_typed_in_a_real_terminal_approve_no_call() -> None:
     """A sample on a real terminal, written at full speed, marked as pasted and not."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         for number, sentence in enumerate(SENTENCES[:: len(SENTENCES) // 3]):
             terminal.send(f"bash touch made{number}\r")
             terminal.until("❯ Yes")

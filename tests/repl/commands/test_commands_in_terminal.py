@@ -6,16 +6,10 @@ from pathlib import Path
 from tests.repl.terminal import Terminal
 
 
-def ready(terminal: Terminal) -> None:
-    """Wait until the program has loaded behind the prompt."""
-    terminal.until("logs: agent.log")
-    terminal.until_prompt()
-
-
 def test_resume_picker_opens_a_session_and_asks_its_pending_question() -> None:
     """S2-53, S4-26: its waiting call is shown; the key that chose the session does not answer."""
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("/resume\r")
         terminal.until("which session?")
         assert "  Touch · " in terminal.text
@@ -34,7 +28,7 @@ def test_resume_picker_opens_a_session_and_asks_its_pending_question() -> None:
 def test_session_found_by_search_is_resumed_with_enter() -> None:
     """`/search` offers the sessions it found; Enter resumes the first."""
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("/search old\r")
         terminal.until("which session do you want to resume?")
         terminal.send("\r")
@@ -64,7 +58,7 @@ def test_pending_approval_is_asked_when_a_session_is_continued() -> None:
 def test_rewind_puts_the_prompt_back_into_the_input() -> None:
     """S2-53: it can be reworded at once."""
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("say it badly\r")
         terminal.until("You said 'say it badly'")
         terminal.until_prompt()
@@ -75,7 +69,7 @@ def test_rewind_puts_the_prompt_back_into_the_input() -> None:
 def test_copy_sends_the_answer_to_the_terminal_and_theme_and_mode_can_change() -> None:
     """The answer is copied as written, not as drawn."""
     with Terminal(DISPLAY="", WAYLAND_DISPLAY="", TMUX="") as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("hello\r")
         terminal.until("You said 'hello' to model-1.")
         terminal.until_prompt()
@@ -101,7 +95,7 @@ def test_copy_sends_the_answer_to_the_terminal_and_theme_and_mode_can_change() -
 def test_custom_command_typed_during_a_run_waits_for_the_run_to_end() -> None:
     """It is echoed when its turn comes; /diff runs at once and shows line numbers."""
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("gated 1\r")
         terminal.until("piece 0")
         terminal.send("/review it\r")
@@ -130,7 +124,7 @@ def test_long_run_rings_the_bell_when_it_ends_unless_turned_off() -> None:
     rung: list[int] = []
     for variables in ({"LONG_S": "-1"}, {"LONG_S": "-1", "NO_BELL": "1"}, {}):
         with Terminal(**variables) as terminal:
-            ready(terminal)
+            terminal.until_loaded()
             terminal.send("hello\r")
             terminal.until("You said 'hello' to model-1.")
             terminal.until_prompt()

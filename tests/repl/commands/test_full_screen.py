@@ -80,8 +80,7 @@ def test_ordinary_command_is_not_taken_for_a_full_screen_program(command: str) -
 def test_a_full_screen_program_has_the_terminal_until_it_ends(shell: str) -> None:
     """It gets keys and Ctrl-C; its exit code is shown and reported, and the draft returns."""
     with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin", SHELL=shell) as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("!vim a.txt\r")
         terminal.until("on the whole screen")
         terminal.send("x\r")
@@ -104,8 +103,7 @@ def test_a_full_screen_program_has_the_terminal_until_it_ends(shell: str) -> Non
 def test_ctrl_c_ends_a_program_that_does_not_handle_it(shell: str) -> None:
     """The rest of the line does not run, as in any shell."""
     with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin", SHELL=shell) as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("!sh -c 'echo up; exec sleep 300'; echo later; false && vim\r")
         terminal.until(lambda: terminal.text.count("up") > 1)
         terminal.send(CTRL_C)
@@ -122,8 +120,7 @@ def test_ctrl_z_suspends_the_full_screen_program_and_agent_cli() -> None:
     ) as terminal:
         terminal.until("shell>")
         terminal.send(f"{sys.executable} {SCRIPTED} repl\r")
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("!vim\r")
         terminal.until("on the whole screen")
         terminal.send(CTRL_Z)

@@ -12,7 +12,7 @@ from agent_cli.contracts.errors import Aborted, UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.repl.commands.shell_escape import OwnCommands, user_shell
 from agent_cli.terminal.writer import Writer
-from tests.tools.calling import is_alive
+from tests.waiting import is_alive
 
 
 async def test_cancelling_a_command_ends_the_background_job_of_its_finished_shell(

@@ -30,8 +30,7 @@ def longest_gap_s(terminal: Terminal, since: int, until_s: float) -> float:
 def test_screen_changes_every_second_of_a_run() -> None:
     """Waiting for the model, thinking, writing, retrying, and calling a tool that runs."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         before = len(terminal.read_at_s)
         terminal.send(f"phases {WAIT}\r")
         for doing, opens in (
@@ -60,8 +59,7 @@ def test_screen_changes_every_second_of_a_run() -> None:
 def test_screen_changes_every_second_of_a_slow_command() -> None:
     """A summary, and a shell escape without output."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("/compact forever\r")
         moves(terminal, "/compact forever · ")
         terminal.send("\x03")

@@ -9,8 +9,7 @@ from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
 def test_stderr_line_is_shown_above_the_prompt_without_leftover_rows() -> None:
     """Rows like `⠼ thinking 2 s` and `you> error: ...` used to stay for good."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("warns the disk is slow\r")
         terminal.until("\nwarning: the disk is slow\n")
         terminal.until("waiting for the model")
@@ -30,8 +29,7 @@ def test_warnings_also_go_to_stderr_redirected_to_a_file() -> None:
     """`2>err.txt` used to stay empty; the user at the screen still sees them."""
     command = f"{sys.executable} {SCRIPTED} repl 2>err.txt"
     with NewTerminal("sh", "-c", command) as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("/nothing\r")
         terminal.until("unknown command /nothing")
         terminal.until_prompt()
@@ -49,8 +47,7 @@ def test_warnings_also_go_to_stderr_redirected_to_a_file() -> None:
 def test_partial_answer_stays_on_the_screen_when_ctrl_d_ends_the_session() -> None:
     """Ctrl-D during a run used to drop the partial answer and the rows of running tools."""
     with Terminal() as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("forever\r")
         terminal.until("working on it")
         terminal.send("\x04")

@@ -80,8 +80,7 @@ def test_spoken_tool_calls_start_and_end_with_words() -> None:
 def test_screen_reader_mode_never_paints_over_a_line() -> None:
     """Not one escape, no carriage return except at line ends, each line once."""
     with Terminal(SCREEN_READER="1") as terminal:
-        terminal.until("logs: agent.log")
-        terminal.until_prompt()
+        terminal.until_loaded()
         terminal.send("notes good && bad\r")
         terminal.until("The tool said")
         terminal.until_prompt()

@@ -5,12 +5,6 @@ from pathlib import Path
 from tests.repl.terminal import Terminal
 
 
-def ready(terminal: Terminal) -> None:
-    """Wait until the program has loaded behind the prompt."""
-    terminal.until("logs: agent.log")
-    terminal.until_prompt()
-
-
 def test_text_typed_before_the_program_has_loaded_is_completed() -> None:
     """A slash or an @ typed at once used to show no menu until the next key."""
     with Terminal(AWAIT_BUILT="1") as terminal:
@@ -24,7 +18,7 @@ def test_text_typed_before_the_program_has_loaded_is_completed() -> None:
 def test_enter_accepts_the_only_command_completion_and_runs_the_command() -> None:
     """`/con` with one entry shown used to be "unknown command /con"."""
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("/con")
         terminal.until("/context")
         terminal.send("\r")
@@ -43,7 +37,7 @@ def test_enter_accepts_the_only_file_completion_without_sending() -> None:
     Path("src").mkdir()
     Path("src/application.py").touch()
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("look at @appl")
         terminal.until("src/application.py")
         terminal.send("\r")
@@ -61,7 +55,7 @@ def test_enter_accepts_the_only_file_completion_without_sending() -> None:
 def test_escape_closes_the_completion_menu_and_keeps_the_text() -> None:
     """The next key opens it again."""
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("/con")
         terminal.until("/context")
         terminal.send("\x1b")
@@ -75,7 +69,7 @@ def test_new_file_is_offered_while_its_name_is_typed() -> None:
     """The list is refreshed when nothing in it matches, and the menu opens by itself."""
     Path("old.py").touch()
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("see @old")
         terminal.until("     old.py")
         Path("brand_new.py").touch()
@@ -89,7 +83,7 @@ def test_paths_outside_the_workspace_are_completed() -> None:
     (Path.home() / "notes.md").touch()
     (Path.home() / ".hidden").touch()
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("see @~/no")
         terminal.until("     ~/notes.md")
         terminal.send(f"\x15see @../{Path.cwd().name[:-1]}")
@@ -100,7 +94,7 @@ def test_paths_outside_the_workspace_are_completed() -> None:
 def test_question_mark_at_an_empty_prompt_opens_the_help() -> None:
     """Anywhere else it is a plain question mark."""
     with Terminal() as terminal:
-        ready(terminal)
+        terminal.until_loaded()
         terminal.send("?")
         terminal.until("Ctrl-J")
         terminal.until_prompt()
