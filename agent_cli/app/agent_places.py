@@ -5,10 +5,11 @@ import secrets
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
+from agent_cli.app.working_place import WorkingPlace
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
@@ -32,9 +33,6 @@ from agent_cli.system.worktrees import (
 )
 from agent_cli_tools.workspace import Workspace
 
-if TYPE_CHECKING:
-    from agent_cli.app.workbench import Workbench
-
 _IN_WORKTREE: Final = (
     "You work in a git worktree of your own, at {root}: the repository as it was last committed."
     " Others see nothing of your changes before they are merged. Leave them uncommitted."
@@ -49,13 +47,14 @@ class AgentPlace:
     """A workspace with its sandbox and permissions.
 
     Attributes:
+        session: The place of the session's agent.
         startup: The session's startup, with the workspace of this place.
         worktree: None in the session's workspace.
         mark: Tells other programs that its worktree is in use.
         is_owned: Whether the worktree belongs to this agent, not to its parent.
     """
 
-    bench: "Workbench"
+    session: WorkingPlace
     startup: StartupContext
     workspace: Workspace
     sandbox: Sandbox
@@ -65,15 +64,15 @@ class AgentPlace:
     mark: WorktreeMark | None = None
 
     @classmethod
-    def of_session(cls, bench: "Workbench", startup: StartupContext) -> "AgentPlace":
+    def of_session(cls, place: WorkingPlace) -> "AgentPlace":
         """Return the place of the session's agent."""
-        return cls(bench, startup, bench.workspace, bench.sandbox, bench.permissions)
+        return cls(place, place.startup, place.workspace, place.sandbox, place.permissions)
 
     def shared(self) -> "AgentPlace":
         """Return this place for another agent, which must not close it."""
         workspace = self.workspace.for_another_agent()
         return AgentPlace(
-            self.bench, self.startup, workspace, self.sandbox, self.permissions, self.worktree
+            self.session, self.startup, workspace, self.sandbox, self.permissions, self.worktree
         )
 
     async def isolated(self) -> "AgentPlace":
@@ -85,16 +84,16 @@ class AgentPlace:
         made, mark = await _made(self.startup.workspace)
         repository = made.repository
         below = self.workspace.root.relative_to(repository.resolve())
-        extra = self.bench.directories.all[1:]
+        extra = self.session.directories.all[1:]
         startup = self.startup._replace(
             workspace=made.path / below, arguments=self.startup.arguments._replace(add_dirs=extra)
         )
         workspace = self.workspace.for_another_agent(startup.workspace)
-        sandbox = parts.sandbox(startup, self.bench.announce.warn)
+        sandbox = parts.sandbox(startup, self.session.warn)
         permissions = parts.permissions(startup, sandbox)
         permissions.mode = "yolo"  # each call also respects the session's mode, which may change
         return AgentPlace(
-            self.bench,
+            self.session,
             startup,
             workspace,
             sandbox,
@@ -115,7 +114,7 @@ class AgentPlace:
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object, *, mode: Mode) -> Verdict:
         """Decide about a call of an agent in permission mode *mode*."""
-        session = self.bench.permissions
+        session = self.session.permissions
         verdict = await self.permissions(call, tool, params, mode=stricter(mode, session.mode))
         if self.worktree and isinstance(verdict, Ask):
             facts = self.permissions.asked_about(call).facts
@@ -137,7 +136,7 @@ class AgentPlace:
     async def leave(self) -> None:
         """Close the place, unless it is closed, and tell the user how to merge changes."""
         if said := await self.close():
-            self.bench.announce.warn(said)
+            self.session.warn(said)
 
     def _ended(self, worktree: Worktree) -> str:
         if is_untouched(worktree):

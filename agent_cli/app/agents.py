@@ -84,7 +84,7 @@ class AgentTree:
         self._of_plugins = of_plugins
         self.list = AgentList(self._with_servers)
         self._own_tools = self._tools_of(
-            _Rank(lambda: bench.agent, bench.ledger, self._place_of_session)
+            _Rank(lambda: bench.agent, bench.calls.ledger, self._place_of_session)
         )
 
     def tools(self) -> Sequence[Tool]:
@@ -122,7 +122,7 @@ class AgentTree:
     def _place_of_session(self) -> "AgentPlace":
         from agent_cli.app.agent_places import AgentPlace  # noqa: PLC0415 - with the first agent
 
-        return AgentPlace.of_session(self._bench, self._startup)
+        return AgentPlace.of_session(self._bench.place)
 
     @asynccontextmanager
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
@@ -179,7 +179,7 @@ class AgentTree:
     def _servers(self, definition: AgentDefinition, rank: _Rank) -> "AgentServers":
         from agent_cli.app.agent_servers import AgentServers  # noqa: PLC0415 - with the first agent
 
-        directories, root = self._bench.directories, rank.where().workspace.root
+        directories, root = self._bench.place.directories, rank.where().workspace.root
         return AgentServers(
             self._startup,
             definition,
@@ -212,7 +212,7 @@ class AgentTree:
         return replace(
             options,
             system_prompt="\n\n".join(filter(None, prompt)),
-            model=bench.named_model(model) if model else parent.agent().state.model,
+            model=bench.calls.named(model) if model else parent.agent().state.model,
             thinking_level=definition.effort or options.thinking_level,
             max_rounds=definition.max_rounds or self._settings.max_rounds,
             tools=[tool for tool in own if rank.allows(tool.name)],
@@ -220,7 +220,7 @@ class AgentTree:
             services={"workspace": workspace.root, "sandbox": place.sandbox},
             path_order=self.path_order,
             prepare=(
-                WorkspaceDirectories(workspace.root, bench.directories.all[1:]),
+                WorkspaceDirectories(workspace.root, bench.place.directories.all[1:]),
                 *(instructions if definition.has_instructions else ()),
                 servers,
                 jobs,

@@ -58,15 +58,15 @@ class App:
         self._bench = bench = Workbench(startup, one_shot=one_shot)
         self.agent = bench.agent
         self.sessions = bench.sessions
-        self.permissions = bench.permissions
+        self.permissions = bench.place.permissions
         self.hooks = bench.hooks
         self.jobs = bench.jobs
         self.agents = bench.agents.list
-        self.launcher = bench.workspace.launcher
-        self.file_changes = bench.file_changes
-        self.directories = bench.directories
+        self.launcher = bench.place.workspace.launcher
+        self.file_changes = bench.place.file_changes
+        self.directories = bench.place.directories
         self.output_styles = bench.output_styles
-        self.note_attached = bench.workspace.seen.all_of
+        self.note_attached = bench.place.workspace.seen.all_of
         self.why_kept_back = parts.why_kept_back(startup)
         self.context_parts = bench.context.parts
         self.context_tokens = bench.context.tokens
@@ -117,7 +117,7 @@ class App:
     @property
     def held_microdollars(self) -> int:
         """The possible cost of this prompt's calls that broke off."""
-        return self._bench.ledger.account.lost
+        return self._bench.calls.ledger.account.lost
 
     @property
     def workspace(self) -> Path:
@@ -145,7 +145,7 @@ class App:
 
     def use_documents(self, documents: "Documents") -> None:
         """Read and write files of the workspace through an editor from now on."""
-        self._bench.workspace.open_files.documents = documents
+        self._bench.place.workspace.open_files.documents = documents
 
     def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         """Make runs that the body starts part of the trace that W3C *headers* name, if any."""
@@ -153,7 +153,7 @@ class App:
 
     def find_model(self, name: str) -> Model:
         """Return the model *name*, an alias or an id; warn of an unknown id."""
-        model = self._bench.named_model(name)
+        model = self._bench.calls.named(name)
         if doubt := doubt_about(model.id):
             self._bench.announce.warn(doubt)
         return model
@@ -179,7 +179,7 @@ class App:
 
         tools, servers = self._bench.own_tools(), self.servers.states()
         head = f"{self._bench.model.id} · {paths.shown(self._startup.workspace)}"
-        return [head, *overview_lines(tools, servers, self._bench.sandbox.report)]
+        return [head, *overview_lines(tools, servers, self._bench.place.sandbox.report)]
 
     @property
     def servers(self) -> McpServers:
@@ -207,7 +207,7 @@ class App:
 
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode, sandbox, MCP servers, jobs."""
-        words = [report.word] if (report := self._bench.sandbox.report) else []
+        words = [report.word] if (report := self._bench.place.sandbox.report) else []
         return [self.permissions.mode, *words, *self._bench.servers.badges(), *self.jobs.badges()]
 
     def clear(self) -> None:

@@ -1,6 +1,6 @@
 """The user at the terminal, as the model's tools reach them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
@@ -47,8 +47,8 @@ class ModelsPerson:
         calls: The front end's dialogs about calls of agents, set at the same time.
     """
 
-    def __init__(self, permissions: Callable[[], Permissions]) -> None:
-        """Answer nothing yet; *permissions* returns the policy, which is built later."""
+    def __init__(self, permissions: Permissions) -> None:
+        """Answer nothing yet; an approved plan ends the plan mode of *permissions*."""
         self.dialogs: ModelDialogs | None = None
         self.calls: CallDialogs | None = None
         self._permissions = permissions
@@ -92,13 +92,13 @@ class ModelsPerson:
         Raises:
             ToolError: The plan was not approved, or plan mode is off.
         """
-        if self._permissions().mode != "plan":
+        if self._permissions.mode != "plan":
             raise ToolError(_NO_PLAN_MODE)
         if self.dialogs is None or not self.dialogs.can_ask:
             raise ToolError(_NOBODY_DECIDES)
         decision = await self.dialogs.decide_plan(plan)
         if not isinstance(decision, PlanApproved):
             raise ToolError(f"{CHANGE_PLAN}{decision.wish}" if decision.wish else UNDECIDED)
-        self._permissions().mode = decision.mode
+        self._permissions.mode = decision.mode
         edited = f" They edited it; this is what holds:\n{decision.plan}"
         return f"The user approved the plan.{edited if decision.plan != plan else ''}"

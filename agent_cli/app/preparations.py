@@ -1,36 +1,26 @@
 """Start-up work for commands, logs and leftovers that the first request need not wait for."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
 
 from agent_cli.app import logs
+from agent_cli.app.left_worktrees import tell_left_worktrees
+from agent_cli.app.working_place import WorkingPlace
 from agent_cli.terminal.background import in_background
-
-if TYPE_CHECKING:
-    from agent_cli.sandbox import Sandbox
-    from agent_cli.system.launching import Launcher
 
 
 class Preparations:
-    """Work done once in threads, begun by `started` in a REPL, else by `request_sent`."""
+    """Work done once in threads, begun by `started` in a REPL, else by `request_sent`.
 
-    def __init__(
-        self,
-        sandbox: "Sandbox",
-        launcher: "Launcher",
-        log: logs.EventLog,
-        tell_left: Callable[[], None],
-        *,
-        one_shot: bool,
-    ) -> None:
-        """Begin nothing yet; a *one_shot* program waits for its request to be sent.
+    Attributes:
+        log: A listener that logs events; it holds them back until the logs are loaded.
+    """
 
-        *tell_left* looks for leftovers of killed programs in a thread.
-        """
-        self._sandbox = sandbox
-        self._launcher = launcher
-        self._log = log
-        self._tell_left = tell_left
+    def __init__(self, place: WorkingPlace, *, one_shot: bool) -> None:
+        """Begin nothing yet; a *one_shot* program waits for its request to be sent."""
+        self.log = logs.EventLog()
+        self._sandbox = place.sandbox
+        self._launcher = place.workspace.launcher
+        self._tell_left = partial(tell_left_worktrees, place.workspace.root, place.warn)
         self._one_shot = one_shot
         self._begun = False
 
@@ -50,4 +40,4 @@ class Preparations:
         # Ahead of the first command, which would have to wait for it.
         in_background(self._launcher.start)
         self._tell_left()
-        in_background(logs.load).add_done_callback(lambda _loaded: self._log.release())
+        in_background(logs.load).add_done_callback(lambda _loaded: self.log.release())

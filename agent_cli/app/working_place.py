@@ -1,0 +1,72 @@
+"""The directories that a session works in, and the rights of its tools there."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from agent_cli.app import parts
+from agent_cli.app.startup import StartupContext
+from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+
+
+class WorkingPlace:
+    """The workspace with everything that guards and follows it; `close` it.
+
+    Attributes:
+        startup: The startup for its workspace.
+        file_changes: Remembers what the tools change.
+        workspace: Shared by the tools.
+        sandbox: Confines commands.
+        permissions: Decides about calls.
+        tools: The built-in ones, which work here.
+        directories: The workspace, and those that the user adds.
+        warn: Receives warnings.
+    """
+
+    def __init__(
+        self,
+        startup: StartupContext,
+        warn: Callable[[str], None],
+        *,
+        command_variables: Callable[[], Mapping[str, str]],
+        opened: Callable[[Path], None],
+        one_shot: bool,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            startup: The workspace and the settings.
+            warn: Receives warnings.
+            command_variables: Returns variables for the environment of commands.
+            opened: Called after the user has added a directory.
+            one_shot: The program answers one prompt, and no person can grant directories.
+
+        Raises:
+            SettingsError: A permission rule cannot be read.
+        """
+        self.startup = startup
+        self.warn = warn
+        self.file_changes = parts.snapshots(startup)
+        self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
+        self.workspace.command_variables = command_variables
+        self.sandbox = parts.sandbox(startup, warn)
+        self.tools = parts.tools(startup, self.workspace, self.sandbox)
+        reach = None if one_shot else self.workspace
+        self.permissions = parts.permissions(startup, self.sandbox, reach)
+        self.directories = WorkspaceDirectories(
+            self.workspace.root,
+            startup.arguments.add_dirs,
+            # Permissions allow what the workspace and the sandbox can reach by then.
+            opens=(
+                self.workspace.open_dir,
+                self.sandbox.open_dir,
+                self.permissions.open_dir,
+                opened,
+            ),
+        )
+
+    def close(self) -> None:
+        """End the commands, and the sandbox."""
+        try:
+            self.workspace.close()
+        finally:
+            self.sandbox.close()
