@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from agent_cli.system.limited_process import output_within
 from agent_cli.system.programs import find_program
 
 _LIMIT_S: Final = 5
@@ -65,13 +66,4 @@ async def _takes(command: tuple[str, ...], text: str) -> bool:
         )
     except OSError:
         return False
-    try:
-        async with asyncio.timeout(_LIMIT_S):
-            await process.communicate(text.encode(errors="replace"))
-    except TimeoutError:
-        return False
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return process.returncode == 0
+    return await output_within(_LIMIT_S, process, text.encode(errors="replace")) is not None

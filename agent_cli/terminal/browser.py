@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from agent_cli.system.limited_process import output_within
 from agent_cli.system.programs import search_path
 
 _OPEN_LIMIT_S: Final = 3.0
@@ -26,15 +27,8 @@ async def open_page(url: str) -> None:
         start_new_session=True,
         env={**os.environ, "PATH": _path()},
     )
-    try:
-        async with asyncio.timeout(_OPEN_LIMIT_S):
-            await process.wait()
-    except TimeoutError:
-        pass  # some browsers run until their window is closed
-    finally:
-        if process.returncode is None:
-            process.kill()  # only the starter; the browser keeps running
-            await process.wait()
+    # Some browsers run until their window is closed: only the starter is killed at the limit.
+    await output_within(_OPEN_LIMIT_S, process)
 
 
 def _path() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.system.limited_process import output_within
 from agent_cli.system.programs import find_program
 
 _LIMIT_S: Final = 10
@@ -78,16 +79,7 @@ async def _output(command: Sequence[str]) -> bytes:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    try:
-        async with asyncio.timeout(_LIMIT_S):
-            output, _ = await process.communicate()
-    except TimeoutError:
-        return b""
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return output if process.returncode == 0 else b""
+    return await output_within(_LIMIT_S, process) or b""
 
 
 def _decoded(output: bytes) -> bytes:
