@@ -16,8 +16,13 @@ _PLACES: Final = (
 # Override the settings for which a repository's configuration can name programs.
 _HARMLESS: Final = (
     *("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.sshCommand=ssh"),
-    *("core.askPass=", "protocol.ext.allow=never"),
+    "core.askPass=",
 )
+
+
+# A repository's configuration may say that a remote has its missing objects. Even a query then asks
+# that remote, with a program that the configuration names; no configuration overrides these.
+_NO_REMOTES: Final = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 
 
 class GitError(Exception):
@@ -41,7 +46,8 @@ def run_git(
     """Return the output of git in *folder*; it may write to the repository, and read files.
 
     A git program inside *folder* is never run, nor hooks, filters and other programs named by the
-    repository's own configuration. Programs named by the user's configuration are run.
+    repository's own configuration. Programs named by the user's configuration are run. No remote is
+    asked, so in a partial clone it fails where objects are missing.
 
     Args:
         folder: The working directory of git.
@@ -92,12 +98,13 @@ def _run(
     if git is None:
         raise GitError("git is not installed")
     kept = {name: value for name, value in os.environ.items() if name not in _PLACES}
+    asks_nothing = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", **_NO_REMOTES}
     harmless = [word for setting in _HARMLESS for word in ("-c", setting)]
     try:
         done = subprocess.run(
             [str(git), *harmless, *arguments],
             cwd=folder,
-            env={**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", **variables},
+            env={**kept, **asks_nothing, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=limit_s,

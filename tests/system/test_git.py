@@ -1,0 +1,68 @@
+"""Git in a repository that others made."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.git import GitError, git_output, run_git
+
+_LIMIT_S = 60.0
+Query = Callable[[Path], object]
+
+
+def _query(*arguments: str) -> Query:
+    return lambda folder: git_output(folder, *arguments, limit_s=_LIMIT_S)
+
+
+def _run(folder: Path) -> None:
+    with pytest.raises(GitError):
+        run_git(folder, "cat-file", "-p", "HEAD:.gitignore", limit_s=_LIMIT_S)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        _query("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+        _query("cat-file", "-p", "HEAD:.gitignore"),
+        _run,
+    ],
+)
+def test_program_that_a_repository_names_for_missing_objects_is_not_run(
+    tmp_path: Path, query: Query
+) -> None:
+    """Threat 11: completion of file names asks git in any folder, before the user trusts it."""
+    repository, ran = tmp_path / "repository", tmp_path / "ran"
+
+    def git(*words: str) -> str:
+        identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+        command = ["git", *identity, *words]
+        done = subprocess.run(
+            command, cwd=repository, check=True, capture_output=True, timeout=_LIMIT_S
+        )
+        return done.stdout.decode().strip()
+
+    repository.mkdir()
+    git("init", "--quiet")
+    (repository / ".gitignore").write_text("*.log\n")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "first")
+    missing = git("rev-parse", "HEAD:.gitignore")
+    git("update-index", "--skip-worktree", ".gitignore")
+    (repository / ".gitignore").unlink()
+    (repository / ".git" / "objects" / missing[:2] / missing[2:]).unlink()
+    (repository / "new").touch()
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": ".",
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadPack": f"touch {ran}; false",
+        "protocol.file.allow": "always",
+    }.items():
+        git("config", name, value)
+
+    query(repository)
+
+    assert not ran.exists()
