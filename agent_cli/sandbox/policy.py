@@ -13,22 +13,13 @@ from pathlib import Path, PurePath
 from agent_cli.sandbox.aftermath import Acting
 from agent_cli.sandbox.bundled import bundled_files
 from agent_cli.sandbox.git_folders import GitFolders, git_folders, of_repository
+from agent_cli.sandbox.home_secrets import SECRETS, SETTINGS
 from agent_cli.sandbox.other_names import OtherNames, linked_files
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.sandbox.sockets import socket_covers
 
-_IN_HOME = (
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".docker/config.json"),
-    *(".netrc", "_netrc", ".pgpass", ".pypirc", ".npmrc", ".yarnrc.yml", ".git-credentials"),
-    *(".config/gh", ".config/gcloud", ".config/git/credentials", ".config/op", ".config/hub"),
-    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".vault-token"),
-    *(".terraform.d/credentials.tfrc.json", ".config/containers/auth.json", ".m2/settings.xml"),
-    *(".local/share/keyrings", ".local/share/kwalletd", ".mozilla", ".thunderbird"),
-    *(".config/google-chrome", ".config/chromium", ".config/BraveSoftware", "Library/Keychains"),
-    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history"),
-)
 _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-")
 
 _NESTED_SETTINGS_MAX = 60
@@ -109,7 +100,7 @@ class Policy:
         self._bundled = bundled_files()
         self._names = _names(self.roots)
         self._start_files = [self.home / name for name in HOME_NAMES]
-        self._names_in_home = [str(self.home / name) for name in _IN_HOME]
+        self._names_in_home = [str(self.home / name) for name in (*SECRETS, *SETTINGS)]
         self._of_home: Sequence[Path] = ()
         self._is_secret = is_secret
         self._marks = PathMarks(is_secret, path_rules.hides, path_rules.locks)

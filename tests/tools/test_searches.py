@@ -74,6 +74,34 @@ async def test_grep_shows_nothing_of_a_secret_file(tree: Tools) -> None:
         assert text == "[no matches for CANARY in .; 1 file left out that may hold secrets]"
 
 
+async def test_searches_show_no_secret_of_a_home_directory(tools: Tools) -> None:
+    """Threat 4: the folder they are in tells some secrets, and it may be the workspace itself."""
+    tools.file(".docker/config.json", "needle")
+    tools.file(".config/gh/hosts.yml", "needle")
+    tools.file(".config/gh-dash/config.yml", "needle")
+
+    for path in (".", ".config", ".config/gh-dash"):
+        found = await tools.text("grep", pattern="needle", path=path)
+        assert found.splitlines()[0] == ".config/gh-dash/config.yml:1:needle"
+        names = await tools.text("glob", pattern="*.{json,yml}", path=path)
+        assert names.splitlines()[0] == ".config/gh-dash/config.yml"
+        assert "hosts.yml" not in names
+        assert "config.json" not in names
+
+
+async def test_grep_shows_no_settings_with_a_token(tools: Tools) -> None:
+    """Threat 4: `read` refuses them, and they cannot be told by their names."""
+    tools.file("a/.npmrc", "//registry/:_authToken=needle\n")
+    tools.file("b/.npmrc", "save-exact=true # needle\n")
+
+    text = await tools.text("grep", pattern="needle")
+
+    assert text.splitlines() == [
+        "b/.npmrc:1:save-exact=true # needle",
+        "[1 left out that changed meanwhile, or may hold secrets]",
+    ]
+
+
 async def test_grep_modes_show_files_or_counts(tree: Tools) -> None:
     files = await tree.text("grep", pattern="needle", path="src", mode="files")
     counts = await tree.text("grep", pattern="needle", path="src", mode="count")

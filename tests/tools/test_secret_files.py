@@ -15,6 +15,8 @@ from agent_cli_tools.secret_files import is_other_name, is_secret
         *("/ws/server.key", "/ws/id_rsa", "/ws/id_ed25519", "/home/u/.netrc", "/ws/.pypirc"),
         *("/home/u/.docker/config.json", "/home/u/.config/gh/hosts.yml", "/u/.git-credentials"),
         *("/proc/self/environ", "/proc/7/task/8/environ", "proc/7/environ"),
+        *("/home/u/.cargo/credentials.toml", "/home/u/.vault-token", "/backup/.bash_history"),
+        *("/home/u/.config/Chromium/Default/Cookies", "/home/u/.docker/config.json.bak"),
     ],
 )
 def test_path_counts_as_a_secret_file(path: str) -> None:
@@ -32,6 +34,7 @@ def test_path_counts_as_a_secret_file(path: str) -> None:
             "/ws/id_rsa.pub",
         ),
         *("/ws/keys.py", "/ws/pem.md", "/ws/docker/config.json", "/ws/ssh/config", "/ws/environ"),
+        *("/home/u/.config/opencode/config.json", "/ws/.npmrc", "/ws/.m2/settings.xml"),
     ],
 )
 def test_path_does_not_count_as_a_secret_file(path: str) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from agent_cli.sandbox.token_files import holds_token
 from agent_cli_tools.fixed_paths import directory_at, open_file
 from agent_cli_tools.secret_files import is_linked_secret
 
@@ -58,10 +59,8 @@ def opened(path: Path, root: Path) -> Generator[OpenedFile | None]:
         return
     try:
         state = os.fstat(descriptor)
-        if stat.S_ISREG(state.st_mode) and not is_linked_secret(state, root, Path.home()):
-            yield OpenedFile(descriptor)
-        else:
-            yield None
+        is_kept_back = is_linked_secret(state, root, Path.home()) or holds_token(path)
+        yield OpenedFile(descriptor) if stat.S_ISREG(state.st_mode) and not is_kept_back else None
     finally:
         os.close(descriptor)
 

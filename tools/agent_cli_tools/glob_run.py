@@ -32,7 +32,7 @@ async def glob(workspace: Workspace, params: GlobParameters) -> ToolResult:
     found = await search(workspace, ["--files", "--null", "--hidden", "--glob=!.git", "--", root])
     base = workspace.root / root
     paths = await asyncio.to_thread(_matching, found.output, params.pattern, workspace.root, base)
-    public = [path for path in paths if not is_secret(_below(path, workspace.root))]
+    public = [path for path in paths if not is_secret(path)]
     shown = await asyncio.to_thread(_shown, public, params.limit, workspace.root)
     notes: list[str] = []
     if not public:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli_tools.evidence import opened
@@ -47,7 +47,7 @@ async def grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
     root = search_root(workspace, params.path)
     found = await search(workspace, _arguments(params, root))
     hits = list(_FORMATS[params.mode](found.output))
-    secret = {hit.path for hit in hits if is_secret(PurePath(os.fsdecode(hit.path)))}
+    secret = {hit.path for hit in hits if is_secret(workspace.root / os.fsdecode(hit.path))}
     public = [hit for hit in hits if hit.path not in secret]
     shown, matches, untrue = await asyncio.to_thread(_shown, public, params.limit, workspace.root)
     notes: list[str] = []

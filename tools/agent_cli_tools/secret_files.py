@@ -1,34 +1,40 @@
 """Recognise files with keys and passwords, by their path alone; no file is opened."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-_NAMES = frozenset(
-    {
-        *(".env", ".envrc", ".netrc", "_netrc", ".pgpass", ".pypirc", ".git-credentials"),
-        *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"),
-    }
-)
+from agent_cli.sandbox.home_secrets import SECRETS
+
+_NAMES = frozenset({".env", ".envrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"})
 _SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
 _EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"})
-_PLACES = ("/.docker/config.json", "/.config/gh/hosts.yml", "/.config/gcloud")
+_PARTS = frozenset(place for place in SECRETS if "/" not in place)
+# Copies of them, such as `config.json.bak`, count as well.
+_PLACES = re.compile(
+    "|".join(rf"/{re.escape(place.casefold())}(?![\w-])" for place in SECRETS if "/" in place)
+)
 
 
 def is_secret(path: PurePath) -> bool:
-    """Return whether *path* names a secret, ignoring case as some file systems do."""
-    parts = path.as_posix().casefold().split("/")
+    """Return whether *path* names a secret, ignoring case as some file systems do.
+
+    It is absolute, or absolute as seen from a folder: some are known by the folder they are in.
+    """
+    text = path.as_posix().casefold()
+    parts = text.split("/")
     name = parts[-1]
     if name in _NAMES or name.endswith(_SUFFIXES):
         return True
     if name.startswith(".env.") and name not in _EXAMPLES:
         return True
     # The environment of a process, ours included, which may have keys.
-    if not _FOLDERS.isdisjoint(parts) or ("proc" in parts and name == "environ"):
+    if not _PARTS.isdisjoint(parts) or ("proc" in parts and name == "environ"):
         return True
-    return any(place in path.as_posix().casefold() for place in _PLACES)
+    return _PLACES.search(text) is not None
 
 
 def is_linked_secret(state: os.stat_result, *directories: Path) -> bool:

@@ -1,0 +1,19 @@
+"""The places in a home directory where programs keep keys, passwords and histories.
+
+Shared by the sandbox, which hides them from commands, and by the tools that read files.
+"""
+
+SECRETS = (
+    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".docker/config.json"),
+    *(".netrc", "_netrc", ".pgpass", ".pypirc", ".git-credentials", ".vault-token"),
+    *(".config/gh", ".config/gcloud", ".config/git/credentials", ".config/op", ".config/hub"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials"),
+    *(".terraform.d/credentials.tfrc.json", ".config/containers/auth.json"),
+    *(".local/share/keyrings", ".local/share/kwalletd", ".mozilla", ".thunderbird"),
+    *(".config/google-chrome", ".config/chromium", ".config/BraveSoftware", "Library/Keychains"),
+    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history"),
+)
+"""Secret wherever they are: a backup of a home directory has them, too."""
+
+SETTINGS = (".npmrc", ".yarnrc.yml", ".m2/settings.xml")
+"""May hold passwords; projects have harmless ones of the same names."""
