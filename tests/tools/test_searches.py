@@ -4,14 +4,15 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
-from agent_cli_tools import Workspace, searches
-from agent_cli_tools.searches import expand_braces
+from agent_cli_tools import Workspace, grep_run, searches
+from agent_cli_tools.searches import SearchOutput, expand_braces
 from tests.tools.calling import Tools
 from tests.waiting import until
 
@@ -100,6 +101,47 @@ async def test_grep_shows_no_settings_with_a_token(tools: Tools) -> None:
         "b/.npmrc:1:save-exact=true # needle",
         "[1 left out that changed meanwhile, or may hold secrets]",
     ]
+
+
+async def test_grep_says_that_it_shows_nothing_of_a_binary_file(tools: Tools) -> None:
+    """ "No matches" would be untrue."""
+    tools.file("named", "needle\0\n")
+    tools.file("found/late", f"needle\n{'x' * 100_000}\n\0 needle\n")
+
+    named = await tools.text("grep", pattern="needle", path="named")
+    found = await tools.text("grep", pattern="needle", path="found")
+    none = await tools.text("grep", pattern="thread", path="named")
+
+    assert named == "named: binary; other matches in it are not shown"
+    assert found.splitlines() == [
+        "found/late:1:needle",
+        "found/late: binary; other matches in it are not shown",
+    ]
+    assert none == "[no matches for thread in named]"
+
+
+@pytest.mark.parametrize("mode", ["content", "files", "count"])
+async def test_output_cut_in_the_middle_of_a_line_is_shown_without_it(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The limit is one of bytes."""
+    for number in range(3):
+        tools.file(f"{number}.txt", "needle\n" * 12)
+
+    whole: list[SearchOutput] = []
+    sizes = iter(range(40))
+
+    async def cut(_workspace: Workspace, arguments: Sequence[str]) -> SearchOutput:
+        if not whole:
+            whole.append(await searches.search(tools.workspace, arguments))
+        return SearchOutput(whole[0].output[: next(sizes)], "the search was stopped")
+
+    monkeypatch.setattr(grep_run, "search", cut)
+    for _ in range(40):
+        text = await tools.text("grep", pattern="needle", mode=mode)
+        *lines, _notes = text.splitlines()
+        ends = {"content": ":needle", "files": ".txt", "count": ".txt:12"}
+        assert all(line.endswith(ends[mode]) for line in lines)
 
 
 async def test_grep_modes_show_files_or_counts(tree: Tools) -> None:

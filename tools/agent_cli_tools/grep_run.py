@@ -23,6 +23,11 @@ _COLUMNS_MAX = 500
 # everything would search everything.
 _GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
 
+# ripgrep shows nothing of a binary file that was named, and nothing more of one it has searched.
+_BINARY = re.compile(
+    rb"(?P<path>.+): (?:(?P<named>binary file matches)|WARNING: stopped searching .*) \(found .*",
+    re.DOTALL,
+)
 _LINE = re.compile(rb"(?P<line>\d+)(?P<mark>[:-])(?P<offset>\d+)[:-](?P<text>.*)", re.DOTALL)
 
 
@@ -85,11 +90,14 @@ def _arguments(params: GrepParameters, root: str) -> list[str]:
 
 
 def _content(output: bytes) -> Iterator[_Hit]:
-    for line in output.split(b"\n"):
+    for line in output.split(b"\n")[:-1]:  # the last one is empty, or incomplete
         raw_path, separator, rest = line.partition(b"\0")
         if not separator:
             if line == b"--":
                 yield _Hit(b"", "--", is_match=False)
+            elif binary := _BINARY.fullmatch(line):
+                text = f"{displayed(binary['path'])}: binary; other matches in it are not shown"
+                yield _Hit(binary["path"], text, is_match=binary["named"] is not None)
             continue
         number, mark, offset, raw = _parts(rest)
         text = raw.decode("utf-8", "replace").removesuffix("\r")
@@ -110,7 +118,7 @@ def _files(output: bytes) -> Iterator[_Hit]:
 
 
 def _counts(output: bytes) -> Iterator[_Hit]:
-    for line in output.splitlines():
+    for line in output.split(b"\n")[:-1]:  # as above
         raw_path, _, count = line.partition(b"\0")
         yield _Hit(raw_path, f"{displayed(raw_path)}:{count.decode()}")
 
