@@ -65,6 +65,18 @@ async def test_job_output_supports_since_and_filter(tools: Tools) -> None:
     assert status(await tools.text("job_output", id=1, since=3))[2] == "lines 3 to 4"
 
 
+async def test_job_output_beyond_the_end_skips_no_later_lines(tools: Tools) -> None:
+    await started(tools, f"echo one; {UNTIL_GO}; echo two; sleep 300")
+    await prints(tools, "one\n")
+
+    nothing = await tools.text("job_output", id=1, since=100)
+    tools.file("go", "")
+    await prints(tools, "two\n")
+
+    assert status(nothing)[2] == "nothing new"
+    assert (await tools.text("job_output", id=1)).splitlines()[:-1] == ["one", "two"]
+
+
 async def test_job_output_refuses_an_invalid_filter(tools: Tools) -> None:
     await started(tools, "sleep 300")
 

@@ -57,9 +57,10 @@ def job_output_tool(workspace: Workspace) -> Tool:
                 if is_over or (pattern and kept):
                     break
                 await asyncio.sleep(LOOK_EVERY_S)
-        # An incomplete last line is shown again once it has grown.
-        read = since - 1 + len(lines) - (is_open and job.is_running)
-        job.read_lines = max(job.read_lines, read)
+        if lines:  # since may be beyond the end
+            # An incomplete last line is shown again once it has grown.
+            read = since - 1 + len(lines) - (is_open and job.is_running)
+            job.read_lines = max(job.read_lines, read)
         return _result(job, since, lines, kept)
 
     return Tool(
