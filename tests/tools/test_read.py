@@ -29,6 +29,7 @@ async def test_read_numbers_and_counts_lines(tools: Tools) -> None:
         (0, 1, "     1\t1\n[lines 1–1 of 5; go on with offset=2]"),
         (-2, 9, "     4\t4\n     5\t5\n[lines 4–5 of 5]"),
         (-3, 1, "     3\t3\n[lines 3–3 of 5; go on with offset=4]"),
+        (-(10**30), 1, "     1\t1\n[lines 1–1 of 5; go on with offset=2]"),
         (-9, 9, "     1\t1\n     2\t2\n     3\t3\n     4\t4\n     5\t5\n[lines 1–5 of 5]"),
     ],
 )

@@ -99,7 +99,7 @@ def _read(workspace: "Workspace", params: ReadParameters) -> ToolResult:
         part = excerpt(
             file if raw is None else BytesIO(raw),
             size,
-            offset=params.offset or 1,
+            offset=max(params.offset or 1, -size - 1),
             limit=min(params.limit, LINES_MAX),
         )
     numbered = _numbered(part)
