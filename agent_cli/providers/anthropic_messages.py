@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
+from agent_cli.providers.accepted_history import without_thinking
 from agent_cli.providers.connection import Connection, known_credential
 from agent_cli.providers.failures import (
     BrokenReply,
@@ -25,6 +26,7 @@ from agent_cli.providers.failures import (
     broken_off,
     not_the_api,
     refused,
+    rejects_thinking,
 )
 from agent_cli.providers.gulps import Gulps
 from agent_cli.providers.platforms import ANTHROPIC
@@ -122,9 +124,11 @@ class AnthropicMessages:
     async def _attempt(
         self, client: "Client", request: ModelRequest
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Make the call; repeat it without each optional field that a compatible server rejects."""
-        where = self._connection
-        sent = parameters(request, compat=where.compat, platform=where.platform)
+        """Make the call; repeat it without each optional field that a compatible server rejects.
+
+        Also repeat it without the thinking of earlier replies if a server rejects that.
+        """
+        sent = self._parameters(request)
         while True:
             for name in self._unwanted:
                 sent.pop(name, None)
@@ -134,10 +138,19 @@ class AnthropicMessages:
                         yield event
                 return
             except CallFailed as failed:
-                unwanted = self._refused_field(failed, sent)
-                if unwanted is None:
+                bare = without_thinking(request.messages)
+                if rejects_thinking(failed) and bare != request.messages:
+                    _log.warning("history sent without its thinking", reason=failed.reason)
+                    request = replace(request, messages=bare)
+                    sent = self._parameters(request)
+                elif unwanted := self._refused_field(failed, sent):
+                    self._unwanted.add(unwanted)
+                else:
                     raise
-            self._unwanted.add(unwanted)
+
+    def _parameters(self, request: ModelRequest) -> dict[str, Json]:
+        where = self._connection
+        return parameters(request, compat=where.compat, platform=where.platform)
 
     def _refused_field(self, failed: CallFailed, sent: dict[str, Json]) -> str | None:
         if not self._connection.compat or failed.error.status != 400:

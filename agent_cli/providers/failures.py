@@ -18,6 +18,8 @@ NO_CREDIT = "credit balance is too low"
 TOO_LONG = "prompt is too long"
 MAX_SAID_CHARS = 300
 _ADDRESS = ANTHROPIC.remedies.address
+# "messages.1.content.0: Invalid `signature` in `thinking` block" and its like.
+_BAD_THINKING = re.compile(r"\bmessages\.\d+\b.*\bthinking\b", re.DOTALL)
 # Phrases of AWS, Google and Azure for an expired sign-in and an unknown model.
 _EXPIRED = re.compile(r"expired|security token|invalid_grant", re.IGNORECASE)
 _NO_MODEL = re.compile(
@@ -113,6 +115,11 @@ def not_the_api(base_url: str, found: str, variable: str = _ADDRESS) -> CallFail
         f"the base URL is probably wrong, check {variable}"
     )
     return CallFailed(ModelError(sentence, status=200), retryable=False)
+
+
+def rejects_thinking(failed: CallFailed) -> bool:
+    """Return whether the server rejected the thinking of an earlier reply."""
+    return failed.error.status == 400 and _BAD_THINKING.search(str(failed)) is not None
 
 
 def _retryable(refusal: Refusal) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
+from agent_cli.providers.accepted_history import accepted
 from agent_cli.providers.models import with_known_facts
 from agent_cli.providers.platforms import ANTHROPIC, Platform
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
@@ -33,7 +34,7 @@ def parameters(
     Raises:
         ModelError: The model does not support the request.
     """
-    messages = to_api(request.messages)
+    messages = to_api(accepted(request.messages, compat=compat))
     automatic = platform.has_automatic_caching
     thinking = thinking_parameters(request, compat=compat)
     sent: dict[str, Json] = {
@@ -65,7 +66,9 @@ def parameters(
 
 def _fixed_part(request: ModelRequest, *, marked: bool) -> dict[str, Json]:
     """Return tools and system, with a one-hour cache marker after the fixed part."""
-    system: list[Block] = [{"type": "text", "text": part} for part in request.system if part]
+    system: list[Block] = [
+        {"type": "text", "text": part} for part in request.system if part.strip()
+    ]
     tools: list[Block] = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in request.tools

@@ -6,6 +6,8 @@ from tests.messages_api.refusals import Refusals, bad, binds_thinking
 from tests.messages_api.script import Payload
 
 TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
+CALL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,200}$")
+CALL_ID = re.compile(r"^[a-zA-Z0-9_-]+$")
 
 
 def tool_pairs(merged: list[Payload]) -> Refusals:
@@ -16,10 +18,25 @@ def tool_pairs(merged: list[Payload]) -> Refusals:
         if len(set(asked)) < len(asked) or seen & set(asked):
             yield bad("R17", "messages: `tool_use` ids must be unique")
         seen |= set(asked)
+        yield from _calls(index, message["content"])
         follower = merged[index + 1]["content"] if index + 1 < len(merged) else []
         yield from _unanswered(index, asked, follower, is_last=index + 1 == len(merged))
         before = merged[index - 1]["content"] if index else []
         yield from _unasked(index, message["content"], before)
+
+
+def _calls(index: int, blocks: list[Payload]) -> Refusals:
+    """Calls of earlier replies are validated like new ones."""
+    for at, block in enumerate(blocks):
+        place = f"messages.{index}.content.{at}.tool_use"
+        if block["type"] != "tool_use":
+            continue
+        if not CALL_NAME.match(str(block.get("name", ""))):
+            yield bad("call", f"{place}.name: String should have at most 200 characters")
+        if not CALL_ID.match(str(block.get("id", ""))):
+            yield bad("call", f"{place}.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
+        if not isinstance(block.get("input"), dict):
+            yield bad("call", f"{place}.input: Input should be a valid dictionary")
 
 
 def _unanswered(

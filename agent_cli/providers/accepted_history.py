@@ -1,0 +1,78 @@
+"""Mend replies in the history that the Messages API would refuse; pure.
+
+A model may call a tool by a name that no tool can have, and a session may continue with another
+server than the one that wrote its replies. One such reply would make every later request fail.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final
+
+from agent_cli.contracts.messages import AssistantMessage, LlmMessage, ToolResultMessage
+from agent_cli.contracts.timeline import Block
+
+_LONGEST: Final = 64
+_VALID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""Stricter than the Messages API, which takes up to 200 characters as the name of a call."""
+_INVALID: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_THINKING: Final = ("thinking", "redacted_thinking")
+
+
+def accepted(history: Sequence[LlmMessage], *, compat: bool) -> tuple[LlmMessage, ...]:
+    """Return *history* with valid names in its calls.
+
+    Unless *compat*, the ids of the calls are valid too, and thinking without a signature is left
+    out: the API never writes such thinking. A compatible server gets its own ids and thinking back.
+    """
+    return tuple(_mended(message, compat=compat) for message in history)
+
+
+def without_thinking(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
+    """Return *history* without thinking, for a server that does not accept it."""
+    return tuple(
+        replace(each, content=tuple(b for b in each.content if b["type"] not in _THINKING))
+        if isinstance(each, AssistantMessage)
+        else each
+        for each in history
+    )
+
+
+def _mended(message: LlmMessage, *, compat: bool) -> LlmMessage:
+    match message:
+        case AssistantMessage():
+            content = tuple(
+                _valid_call(block, compat=compat) if block["type"] == "tool_use" else block
+                for block in message.content
+                if compat or not _is_unsigned(block)
+            )
+            return message if content == message.content else replace(message, content=content)
+        case ToolResultMessage(tool_call_id=call_id) if not (compat or _VALID.fullmatch(call_id)):
+            return replace(message, tool_call_id=_valid_id(call_id))
+        case _:
+            return message
+
+
+def _is_unsigned(block: Block) -> bool:
+    return block["type"] == "thinking" and not block.get("signature")
+
+
+def _valid_call(block: Block, *, compat: bool) -> Block:
+    name, call_id = str(block.get("name") or ""), str(block.get("id") or "")
+    valid = {"name": _valid_name(name), "id": call_id if compat else _valid_id(call_id)}
+    return block if valid == {"name": name, "id": call_id} else {**block, **valid}
+
+
+def _valid_name(name: str) -> str:
+    if _VALID.fullmatch(name):
+        return name
+    return _INVALID.sub("_", name)[:_LONGEST] or "unknown"
+
+
+def _valid_id(call_id: str) -> str:
+    """Return *call_id*, or a valid id made from it; a call and its result get the same one."""
+    if _VALID.fullmatch(call_id):
+        return call_id
+    digest = sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"toolu_{digest[:24]}"
