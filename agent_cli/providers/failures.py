@@ -15,9 +15,12 @@ RETRIED_IN_STREAM = frozenset(
 SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
 OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
 NO_CREDIT = "credit balance is too low"
-TOO_LONG = "prompt is too long"
 MAX_SAID_CHARS = 300
 _ADDRESS = ANTHROPIC.remedies.address
+# Phrases of the API, Bedrock, and compatible servers such as vLLM and llama.cpp.
+_TOO_LONG = re.compile(
+    r"(prompt|input) is too long|context[_ ]?(limit|length|size|window)", re.IGNORECASE
+)
 # "messages.1.content.0: Invalid `signature` in `thinking` block" and its like.
 _BAD_THINKING = re.compile(r"\bmessages\.\d+\b.*\bthinking\b", re.DOTALL)
 # Phrases of AWS, Google and Azure for an expired sign-in and an unknown model.
@@ -123,7 +126,7 @@ def rejects_thinking(failed: CallFailed) -> bool:
 
 
 def _retryable(refusal: Refusal) -> bool:
-    if _spent(refusal):
+    if _spent(refusal) or _too_long(refusal):
         return False
     asked = refusal.headers.get("x-should-retry")
     if asked in ("true", "false"):
@@ -148,7 +151,11 @@ def _spent(refusal: Refusal) -> bool:
 
 
 def _too_long(refusal: Refusal) -> bool:
-    return refusal.status == 413 or TOO_LONG in refusal.message
+    if refusal.status == 413:
+        return True
+    return refusal.status not in (401, 403, 404, 429, 529) and bool(
+        _TOO_LONG.search(refusal.message)
+    )
 
 
 def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:

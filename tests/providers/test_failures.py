@@ -98,7 +98,17 @@ def test_spending_limit_is_not_retryable(code: str) -> None:
     assert not failed.retryable
 
 
-@pytest.mark.parametrize(("status", "said"), [(413, "big"), (400, "prompt is too long: 9 > 8")])
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (413, "big"),
+        (400, "prompt is too long: 9 > 8"),
+        (400, "Input is too long for requested model"),
+        (400, "input length and `max_tokens` exceed context limit: 8 + 2 > 9"),
+        (400, "This model's maximum context length is 32768 tokens"),
+        (500, "the request exceeds the available context size, try increasing it"),
+    ],
+)
 def test_too_large_conversation_becomes_context_overflow(status: int, said: str) -> None:
     """S1-39: compaction handles this error."""
     failed = refused(Refusal(status=status, message=said, request_id="req_1"))
