@@ -104,8 +104,9 @@ class ReplyBuilder:
             raise BrokenReply(f"block {index} has no type")
         if block["type"] == "tool_use":
             # Some servers leave the id empty, but the tool result has to refer to one.
-            block["id"] = block.get("id") or f"toolu_{uuid4().hex}"
-            yield ToolCallStart(index, str(block["id"]), str(block.get("name", "")))
+            block["id"] = str(block.get("id") or f"toolu_{uuid4().hex}")
+            block["name"] = str(block.get("name") or "")
+            yield ToolCallStart(index, str(block["id"]), str(block["name"]))
         self._open[index] = _OpenBlock(block)
 
     def _grow_block(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
@@ -141,8 +142,10 @@ class ReplyBuilder:
         if block["type"] in ("text", "thinking"):
             key = str(block["type"])
             block[key] = str(block.get(key) or "") + written
-        elif done.pieces:
+        elif written.strip():
             block["input"] = _tool_input(written)
+        elif block["type"] == "tool_use":
+            block["input"] = _whole_input(block.get("input"))
         self._blocks[index] = block
         return BlockEnd(index, block)
 
@@ -180,6 +183,13 @@ def _tool_input(written: str) -> Json:
         return {INVALID_JSON: written}
     usable = isinstance(parsed, dict) and _is_within(parsed, _DEPTH_MAX)
     return parsed if usable else {INVALID_JSON: written}
+
+
+def _whole_input(given: Json) -> Json:
+    """Return the arguments that came with the start of their block."""
+    if isinstance(given, dict):
+        return given
+    return _tool_input(given if isinstance(given, str) else json.dumps(given)) if given else {}
 
 
 def _is_within(value: Json, depth: int) -> bool:

@@ -78,6 +78,34 @@ def test_tool_arguments_in_the_block_start_are_kept() -> None:
     assert tool_input(given={"a": 1}) == {"a": 1}
 
 
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("", {}),
+        (None, {}),
+        ([1], {"INVALID_JSON": "[1]"}),
+        ("half", {"INVALID_JSON": "half"}),
+    ],
+)
+def test_whole_tool_arguments_become_an_object(given: Json, arguments: Json) -> None:
+    """Some servers send them as text, or null for none; the API takes nothing else back."""
+    block: Block = {"type": "tool_use", "id": "t", "name": "n", "input": given}
+
+    assert reply_of(block, []).content[0]["input"] == arguments
+
+
+def test_empty_piece_leaves_whole_tool_arguments_unchanged() -> None:
+    assert tool_input("", given={"a": 1}) == {"a": 1}
+
+
+def test_incomplete_tool_call_gets_an_empty_name_and_no_arguments() -> None:
+    """The rest of the program relies on both."""
+    (block,) = reply_of({"type": "tool_use", "id": 7}, []).content
+
+    assert block == {"type": "tool_use", "id": "7", "name": "", "input": {}}
+
+
 def test_tool_call_without_an_id_gets_a_generated_id() -> None:
     """Some servers leave the id empty, and the result must refer to one."""
     builder = built(START)
