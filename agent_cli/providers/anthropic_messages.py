@@ -70,8 +70,12 @@ class AnthropicMessages:
         self._unwanted: set[str] = set()
 
     def preload(self) -> None:
-        """Begin to load the client in a thread; the first request waits until it is loaded."""
-        if self._client is not None:
+        """Begin to load the client in a thread; the first request waits until it is loaded.
+
+        After a failure it is loaded again: the user may have removed the cause.
+        """
+        loading = self._client
+        if loading and not (loading.done() and loading.exception()):
             return
         self._client = Future()
         # Eagerly: a task that has not started would be cancelled together with its waiter.

@@ -541,6 +541,20 @@ async def test_error_about_missing_certificates_names_the_variables(
     )
 
 
+async def test_client_is_loaded_again_once_the_cause_of_a_failure_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The session had to be left although the user had repaired a profile or a certificate."""
+    async with FakeMessagesApi(reply("whole")) as api, asker(api) as it:
+        monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+        failed = await it.ask()
+        monkeypatch.delenv("SSL_CERT_FILE")
+        asked = await it.ask()
+
+    assert "certificates cannot be read" in str(failed.error)
+    assert asked.text == "whole"
+
+
 async def test_socks_proxy_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
