@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
+from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, specification_with
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client.schema_dialects import in_current_draft
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.shapes import is_object
 
@@ -40,14 +42,16 @@ class UnusableSchema(ValueError):
 def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
     """Return *schema* with type "object", no combinator at its root, and descriptions cut short.
 
-    The properties of alternatives are merged; what the alternatives require becomes optional. The
-    result accepts more than the server's schema; the server checks its input itself.
+    A schema that is only valid in an older draft is rewritten for draft 2020-12. The properties of
+    alternatives are merged; what the alternatives require becomes optional. The result accepts more
+    than the server's schema; the server checks its input itself.
 
     Raises:
         UnusableSchema: It is not a valid JSON schema, has a reference that leads outside or
             nowhere, cannot be written as JSON, or is longer than 64 KB after the cuts.
 
-    Source: Messages API, `input_schema`: oneOf, anyOf and allOf are refused at the root.
+    Source: Messages API, `input_schema`: oneOf, anyOf and allOf are refused at the root, and so is
+    all that is not valid in draft 2020-12.
     """
     try:
         return _api_schema(dict(schema))
@@ -60,13 +64,8 @@ def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
     # First, because the time and recursion depth of the other checks grow with the schema.
     _check_depth(schema)
     _check_size(schema)
-    try:
-        checker = validator_for(schema, Draft202012Validator)
-        # The parameter is newer than the type stubs that pyright brings along.
-        checker.check_schema(schema, format_checker=_NO_FORMATS)  # pyright: ignore[reportCallIssue]
-    except SchemaError as error:
-        reason = error.message[:_FAULT_CHARS_MAX]
-        raise UnusableSchema(f"its input schema is not valid: {reason}") from error
+    _check_valid(schema, validator_for(schema, Draft202012Validator))
+    schema = _in_current_draft(schema)
     _check_references(schema)
     root = _Flattening(schema).flat(schema, depth=0)
     if root.setdefault("type", "object") != "object":
@@ -78,6 +77,24 @@ def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
             shown = printable(name)[:_FAULT_CHARS_MAX]
             raise UnusableSchema(f"the model's API refuses the name of its argument {shown!r}")
     return root
+
+
+def _check_valid(schema: Mapping[str, Json], draft: type[Validator]) -> None:
+    try:
+        # The parameter is newer than the type stubs that pyright brings along.
+        draft.check_schema(schema, format_checker=_NO_FORMATS)  # pyright: ignore[reportCallIssue]
+    except SchemaError as error:
+        reason = error.message[:_FAULT_CHARS_MAX]
+        raise UnusableSchema(f"its input schema is not valid: {reason}") from error
+
+
+def _in_current_draft(schema: dict[str, Json]) -> dict[str, Json]:
+    """Return *schema*, rewritten only if needed: a changed definition has to be approved again."""
+    if Draft202012Validator(Draft202012Validator.META_SCHEMA).is_valid(schema):
+        return schema
+    rewritten = in_current_draft(schema)
+    _check_valid(rewritten, Draft202012Validator)
+    return rewritten
 
 
 def _check_depth(schema: Mapping[str, Json]) -> None:

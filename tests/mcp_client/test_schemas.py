@@ -57,12 +57,53 @@ def test_reference_at_the_schema_root_is_resolved() -> None:
     }
 
 
+def test_schema_of_an_older_draft_is_rewritten_if_the_api_would_refuse_it() -> None:
+    """One tool of a server, tuples in its input: the API refused every request."""
+    pair: Json = {"items": [TEXT, {"type": "number"}], "additionalItems": False}
+    above: Json = {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
+    schema: dict[str, Json] = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "object",
+        "properties": {"items": pair, "id": above, "some": {"anyOf": [pair]}},
+        "definitions": {"all": {"items": pair}},
+    }
+
+    rewritten: Json = {"prefixItems": [TEXT, {"type": "number"}], "items": False}
+    assert api_schema(schema) == {
+        "type": "object",
+        "properties": {
+            "items": rewritten,
+            "id": {"minimum": 0, "exclusiveMinimum": 0, "maximum": 9},
+            "some": {"anyOf": [rewritten]},
+        },
+        "definitions": {"all": {"items": rewritten}},
+    }
+
+
+def test_schema_of_an_older_draft_stays_as_it_is_if_the_api_accepts_it() -> None:
+    """A changed definition would have to be approved again."""
+    schema: dict[str, Json] = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"a": {"items": TEXT, "default": [1]}},
+    }
+
+    assert api_schema(schema) == schema
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
         ({"properties": {"a": {"type": "strin"}}}, "is not valid: 'strin' is not valid under"),
         ({"properties": {"a": {"$ref": "https://x.example/a"}}}, "refers to https://x.example/a"),
         ({"oneOf": [{"items": [{"$ref": "other.json"}]}]}, "is not valid"),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-03/schema#",
+                "properties": {"a": {"type": "any"}},
+            },
+            "is not valid: 'any' is not valid under",
+        ),
         ({"$ref": "#/$defs/none"}, "refers to #/$defs/none, which is not there"),
         ({"$ref": "#"}, "refers to # in a circle"),
         ({"anyOf": [{"type": "array"}]}, "describes array, not an object"),
