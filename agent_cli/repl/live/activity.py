@@ -22,7 +22,7 @@ from agent_cli.contracts.wording import short_count
 from agent_cli.core.phase import Phase
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.terminal.narration import one_line, whole_seconds
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.sanitize import clean, reveal
 
 _PREPARING: Final = "preparing the request"
 _WAITING: Final = "waiting for the model"
@@ -150,6 +150,7 @@ class ActivityLine:
                 return ""
         else:
             return ""
+        doing = clean(doing)  # the name of a tool may be any text
         if self._is_stopping:
             return shortened(f"stopping: {doing}", columns)
         said = f" · {short_count(tokens)} tokens" if tokens > 1 else ""

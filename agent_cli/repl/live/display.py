@@ -14,7 +14,7 @@ from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.view import SessionView
-from agent_cli.repl.markdown import THEMES, MarkdownStream
+from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import narrate
 from agent_cli.terminal.writer import Style
@@ -77,8 +77,7 @@ class Display:
 
     def markdown(self, text: str) -> None:
         """Print the Markdown *text*."""
-        page = MarkdownStream(self._columns(), THEMES[self._paint.theme])
-        self.drawn([*page.feed(text), *page.finish()])
+        self.drawn(rendered(text, self._columns(), THEMES[self._paint.theme]))
 
     def drawn(self, rows: list[str]) -> None:
         """Print rows that are already rendered."""

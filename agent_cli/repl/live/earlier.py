@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.widgets import SideOutput
-from agent_cli.repl.markdown import THEMES, MarkdownStream
+from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.recall import Earlier, left_out_row, the_end_of
 from agent_cli.terminal.sanitize import clean
 
@@ -30,8 +30,7 @@ def earlier_rows(
     """
 
     def drawn(text: str) -> list[str]:
-        answer = MarkdownStream(columns, THEMES[paint.theme])
-        return [*answer.feed(text), *answer.finish()]
+        return rendered(text, columns, THEMES[paint.theme])
 
     before: list[str] = []
     for exchange in earlier.before:

@@ -9,6 +9,7 @@ from agent_cli.repl.markdown.pieces import PieceCutter
 from agent_cli.repl.markdown.scanner import Scanner
 from agent_cli.repl.markdown.spans import Spans, cut, painted, plain
 from agent_cli.repl.markdown.theme import Theme
+from agent_cli.terminal.sanitize import clean
 
 _WIDTH_MIN: Final = 8
 # A line with only these characters is ambiguous: shown at once it would briefly appear as a
@@ -71,6 +72,12 @@ class MarkdownStream:
     def _taken(self) -> list[str]:
         rows, self._scanner.page.rows = self._scanner.page.rows, []
         return [painted(row) for row in rows]
+
+
+def rendered(text: str, width: int, theme: Theme) -> list[str]:
+    """Return the rows of a whole *text*; its control characters are removed."""
+    page = MarkdownStream(width, theme)
+    return [*page.feed(clean(text)), *page.finish()]
 
 
 def _folded(row: Spans, width: int) -> list[Spans]:

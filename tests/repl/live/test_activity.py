@@ -168,3 +168,16 @@ def test_activity_line_says_that_a_stopped_run_is_stopping() -> None:
     assert (before, run()) == ("running bash · 0 s", "stopping: running bash")
     run(events.AgentEnd((), "aborted"))
     assert run(events.AgentStart(), after_s=1) == "preparing the request · 0 s"
+
+
+def test_activity_line_sends_the_terminal_no_sequence_of_a_name() -> None:
+    """A recording, or a model behind another endpoint, may name a tool in any way."""
+    run = Run()
+    name = "a\x1b]52;c;eA==\ab\x1b[2Jc"
+    run(events.AgentStart(), THINKING)
+
+    assert run(ToolCallStart(0, "t1", name)) == "writing a call of abc · 0 s"
+    assert run(events.ToolExecutionStart("t1", name, {})) == "running abc · 0 s"
+    with run.activity.command(f"!{name}", unless=bool):
+        run(events.AgentEnd((), "end_turn"))
+        assert run(after_s=1) == "!abc · 1 s"

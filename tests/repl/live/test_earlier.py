@@ -43,6 +43,15 @@ def test_recap_lists_calls_that_were_cut_off_below_the_answer() -> None:
     ]
 
 
+def test_recap_sends_the_terminal_no_sequence_of_an_answer() -> None:
+    """An old answer could write the clipboard, or forge the screen, when its session resumed."""
+    hostile = "a\x1b]52;c;eA==\ab\x1b[2J\x9b2Jc\u202e"
+
+    rows = rows_of(hostile, [Exchange("Why?", 0, hostile)])
+
+    assert rows == ["2 prompts so far:", "you> Why?", "abc", "you> Report!", rows[4], "abc"]
+
+
 def test_recap_folds_older_exchanges() -> None:
     """Each answer can be unfolded like a tool's output."""
     older = Exchange("Why?", 3, "\n\n".join(["One.", "Two.", "Three."]))
