@@ -40,12 +40,21 @@ async def told(work: Awaitable[None], lines: Lines) -> None:
         lines.notice("interrupted", "warning")
     except LeftWaiting:
         raise
-    except AgentCliError as error:
-        lines.notice(str(error), "error")
     except Exception as error:
-        # At level info, because the console would repeat it above the next line.
-        _log.info("line failed", exc_info=True)
-        lines.notice(f"{type(error).__name__}: {error} (traceback in the log)", "error")
+        report(error, lines)
+
+
+def report(error: Exception, lines: Lines) -> None:
+    """Report the *error* being handled in one line."""
+    if isinstance(error, AgentBusy):  # its own words are for programmers
+        lines.notice("a run has begun meanwhile: try again when it has ended", "error")
+        return
+    if isinstance(error, AgentCliError):
+        lines.notice(str(error), "error")
+        return
+    # At level info, because the console would repeat it above the next line.
+    _log.info("line failed", exc_info=True)
+    lines.notice(f"{type(error).__name__}: {error} (traceback in the log)", "error")
 
 
 class Runs:

@@ -38,6 +38,7 @@ class Asking:
         self._take_draft = take_draft
         self._answer: asyncio.Future[Choice | str] | None = None
         self._checked: Choice | None = None
+        self._has_closed = False
         self.turn = asyncio.Lock()
 
     @property
@@ -162,6 +163,8 @@ class Asking:
     async def _ask(self, question: OpenQuestion, *, at_once: bool = False) -> Choice | str:
         """Return the answer to *question*, after any other open question."""
         async with self.turn:
+            if self._has_closed:
+                raise EOFError
             self.question = question
             if at_once:
                 self._open(question)
@@ -181,6 +184,11 @@ class Asking:
         """End the question without an answer."""
         if self._answer and not self._answer.done():
             self._answer.set_exception(error)
+
+    def close(self) -> None:
+        """End this question and all further ones: the session ends."""
+        self._has_closed = True
+        self.end(EOFError())
 
     def drawn(self) -> None:
         """Note that the screen shows the question."""

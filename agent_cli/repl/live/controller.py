@@ -34,7 +34,7 @@ from agent_cli.repl.live.status_command import StatusRow
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.resources import named_in
 from agent_cli.repl.ports import Application
-from agent_cli.repl.runs import LeftWaiting, Runs, told
+from agent_cli.repl.runs import LeftWaiting, Runs, report, told
 from agent_cli.terminal.narration import one_line
 
 _LEAVING: Final = ("exit", "quit")
@@ -56,7 +56,7 @@ class LiveShell:
         self._command: CancelToken | None = None
         self._tasks = asyncio.TaskGroup()
         self._agent_runs = False
-        self._is_working = False
+        self._is_working = self._is_stuck = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._status = Status(app.agent, app.context_tokens)
@@ -95,9 +95,8 @@ class LiveShell:
     async def run(self) -> None:
         """Show events and run typed lines, until cancelled."""
         async with self._tasks as tasks:
-            tasks.create_task(self.display.run())
-            tasks.create_task(self._pictures.run())
-            tasks.create_task(self._own_row.run())
+            for part in (self.display, self._pictures, self._own_row):
+                tasks.create_task(part.run())
             tasks.create_task(self._work())
 
     async def stop(self) -> None:
@@ -132,8 +131,8 @@ class LiveShell:
         """Accept a typed line; False leaves it in the input."""
         try:
             self._take(text, follow_up=follow_up)
-        except AgentCliError as error:
-            self.display.notice(str(error), "error")
+        except Exception as error:
+            report(error, self.display)
             return False
         return True
 
@@ -227,13 +226,16 @@ class LiveShell:
 
     def _has_work(self) -> bool:
         waiting = self._app.agent.conversation.waiting
-        return not self._agent_runs and bool(self._lines or waiting or self._outbox)
+        more = not self._is_stuck and (waiting or self._outbox)
+        return not self._agent_runs and bool(self._lines or more)
 
     async def _do_next(self) -> None:
+        self._is_stuck = not self._lines  # until it succeeds: a fault must not be repeated for ever
         if not self._lines:
             if not self._app.agent.conversation.waiting:
                 await self._outbox.hand_over()
             self._settle(await self._runs.go_on())
+            self._is_stuck = False
             return
         line = self._lines.popleft()
         self._say(line)
@@ -270,9 +272,8 @@ class LiveShell:
     def _status_text(self) -> str:
         queued = len(self._outbox) + len(self._lines)
         urgent = [self.display.held, f"{queued} queued" if queued else "", self._screen.app.vi_mode]
-        return self._status.text(
-            self._app.badges(), urgent=[*filter(None, urgent)], columns=self._screen.columns - 1
-        )
+        columns = self._screen.columns - 1
+        return self._status.text(self._app.badges(), urgent=urgent, columns=columns)
 
     def _track(self, event: Event) -> None:
         """Track the state of runs, which a reminder may begin as well."""
@@ -281,7 +282,7 @@ class LiveShell:
                 self._agent_runs = True
                 self._idle.clear()
             case AgentEnd():
-                self._agent_runs = False
+                self._agent_runs = self._is_stuck = False
                 if not self._is_working:
                     self._arrived.set()
             case MessageStart(message=UserMessage() as message) if self._outbox.delivered(message):

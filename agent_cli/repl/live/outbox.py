@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_cli.attachments.attachments import Attachments
-from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.core.agent import Agent
 from agent_cli.repl.live.listener import queue_row
@@ -44,13 +43,13 @@ class Outbox:
         """Pass the queued messages to the agent in order; pictures may have to be waited for.
 
         Raises:
-            UsageError: A picture is damaged.
+            Exception: A text cannot be sent, e.g. with a damaged picture; it was given back.
         """
         async with self._turn:
             while queued := next((each for each in self._queued if each.message is None), None):
                 try:
                     message = await self._attachments.attached(UserMessage.of(queued.text))
-                except UsageError:
+                except Exception:  # a text that stayed would be tried again for ever
                     if queued in self._queued:
                         self._queued.remove(queued)
                         self._give_back(queued.text)

@@ -42,6 +42,7 @@ class Picker:
         self._question = ""
         self._rows: Sequence[str] = ()
         self._place = 0
+        self._has_closed = False
         self._picked: asyncio.Future[int | None] | None = None
         self._filter = Buffer(multiline=False, on_text_changed=self._filtered)
         self._control = BufferControl(self._filter, key_bindings=self._keys())
@@ -49,6 +50,8 @@ class Picker:
 
     async def pick(self, app: Application[None], question: str, rows: Sequence[str]) -> int | None:
         """Return the index of the chosen row; None if the user cancels."""
+        if self._has_closed:
+            return None
         self._question, self._rows = question, rows
         self._filter.reset()
         self._place = 0
@@ -61,6 +64,11 @@ class Picker:
             self._picked = None
             app.layout.focus_last()
             app.invalidate()
+
+    def close(self) -> None:
+        """End the list without a choice, and all further ones at once: the session ends."""
+        self._has_closed = True
+        self._end(None)
 
     def container(self) -> ConditionalContainer:
         """Return the container shown while it is open: the filter, and the matching rows."""

@@ -119,7 +119,8 @@ class LiveScreen:
             question = self.asking.question
             typed = self.draft.take()
             self.draft.keep(question.draft if question and question.open else typed)
-            self.asking.end(EOFError())
+            self.picker.close()
+            self.asking.close()
             self._output.leave_as_found()
             self.painter.end()
 

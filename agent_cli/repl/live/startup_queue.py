@@ -92,7 +92,8 @@ class LiveShells:
             try:
                 yield shell
             finally:
-                await shell.stop()
+                if not running.done():  # it never ends by itself, but after a fault
+                    await shell.stop()
                 running.cancel()
                 self.farewell = _farewell(app)
 

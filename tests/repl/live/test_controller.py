@@ -3,17 +3,20 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from agent_cli.attachments.images import Image
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.prompt_commands import PromptCommand
+from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.live.startup_queue import LiveShells, StartupQueue
 from agent_cli.repl.look import Look
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, Live, live
-from tests.repl.scripted_app import Application
+from tests.repl.scripted_app import Application, Permissions
 
 
 @asynccontextmanager
@@ -177,3 +180,64 @@ async def test_question_waits_until_an_open_picker_is_closed(tmp_path: Path) -> 
         it.type("n\r")
 
         assert await asking == "n"
+
+
+async def test_question_that_waits_for_its_turn_ends_with_the_session(tmp_path: Path) -> None:
+    """It used to open behind the closed screen, and a closed window left the process for ever."""
+    app = Application()
+    async with asyncio.timeout(30), session(tmp_path, app=app) as it:
+        first = asyncio.ensure_future(it.screen.asking.choose("name? ", ""))
+        await it.until(lambda: it.screen.asking.question is not None)
+        it.type("bash touch m\r")
+        await it.until(lambda: bool(app.agent.conversation.waiting))
+        it.screen.leave()
+        await it.until(lambda: not it.screen.app.is_running)
+
+    assert isinstance(first.exception(), EOFError)
+    assert app.agent.conversation.waiting  # for the next session
+
+
+async def test_question_behind_an_open_list_ends_with_the_session(tmp_path: Path) -> None:
+    """The list held the turn, and nobody was left to close it."""
+    async with asyncio.timeout(30), session(tmp_path) as it:
+        it.type("/resume\r")
+        await it.until(lambda: "which session?" in it.rows)
+        asking = asyncio.ensure_future(it.screen.asking.choose("allow? ", "yn"))
+        it.screen.leave()
+
+        with pytest.raises(EOFError):
+            await asking
+
+
+async def test_question_that_fails_is_not_repeated_for_ever(tmp_path: Path) -> None:
+    """The same error used to flood the screen, and hardly a key was read any more."""
+
+    class Failing(Permissions):
+        async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
+            await asyncio.sleep(0)
+            raise RuntimeError("the disk is on fire")
+
+    app = Application()
+    app.permissions = Failing()
+    async with session(tmp_path, app=app) as it:
+        it.type("bash touch m\r")
+        await it.until(lambda: "disk is on fire" in " ".join(it.rows))
+        it.type("draft")
+        await it.until(lambda: "you> draft" in it.rows)
+
+        assert " ".join(it.rows).count("disk is on fire") <= 2  # of the run, and of one more try
+
+
+async def test_line_that_cannot_be_looked_up_is_reported_and_stays_in_the_input(
+    tmp_path: Path,
+) -> None:
+    """An error in a key's handler used to show a traceback in place of the prompt."""
+
+    class Failing(Application):
+        def prompt_commands(self) -> Sequence[PromptCommand]:
+            raise OSError("the folder is gone")
+
+    async with session(tmp_path, app=Failing()) as it:
+        it.type("/tmp\r")
+        await it.until(lambda: "OSError: the folder is gone" in " ".join(it.rows))
+        await it.until(lambda: "you> /tmp" in it.rows)

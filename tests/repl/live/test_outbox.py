@@ -17,7 +17,7 @@ from agent_cli.repl.live.outbox import Outbox
 class Waiting:
     """An outbox with a picture that is ready once `ready` is set, or damaged."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_damaged: bool = False) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, damage: Exception | None = None) -> None:
         self.ready = threading.Event()
         self.agent = Agent(LoopConfig())
         self.given_back: list[str] = []
@@ -26,8 +26,8 @@ class Waiting:
 
         def fitted(image: Image) -> Image:
             assert self.ready.wait(30)
-            if is_damaged:
-                raise UsageError("the image is damaged")
+            if damage:
+                raise damage
             return image
 
         monkeypatch.setattr("agent_cli.attachments.images.fitted", fitted)
@@ -83,16 +83,17 @@ async def test_last_queued_message_is_taken_back_first_even_if_not_ready(
     assert waiting.outbox.take_back() is None  # already being sent
 
 
+@pytest.mark.parametrize("damage", [UsageError("it is damaged"), KeyError("it is damaged")])
 async def test_message_with_a_damaged_image_returns_to_the_input(
-    monkeypatch: pytest.MonkeyPatch,
+    damage: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Later messages can still be sent."""
-    waiting = Waiting(monkeypatch, is_damaged=True)
+    """Later messages can still be sent; one that stayed would be tried again for ever."""
+    waiting = Waiting(monkeypatch, damage=damage)
     waiting.ready.set()
     waiting.outbox.put(f"see {waiting.mark}", follow_up=False)
     waiting.outbox.put("this too", follow_up=False)
 
-    with pytest.raises(UsageError, match="damaged"):
+    with pytest.raises(type(damage), match="damaged"):
         await waiting.outbox.hand_over()
     assert waiting.given_back == [f"see {waiting.mark}"]
     await waiting.outbox.hand_over()

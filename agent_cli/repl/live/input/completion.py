@@ -20,7 +20,9 @@ from agent_cli.repl.live.input.file_completion import (
 from agent_cli.repl.live.input.menu import Menu
 from agent_cli.repl.live.input.server_choices import PromptChoices, ResourceChoices, asking
 from agent_cli.repl.ports import Application
+from agent_cli.system.logger import logger
 
+_log = logger(__name__)
 Source: TypeAlias = Callable[[str], Iterable[Completion]]
 """Gets the text before the cursor, in the completion thread; yields the best choices first."""
 
@@ -66,9 +68,12 @@ class Completions(Completer):
         before, found = document.text_before_cursor, 0
         completion: Completion | None = None
         for source in self._sources:
-            for completion in source(before):
-                found += 1
-                yield completion
+            try:
+                for completion in source(before):
+                    found += 1
+                    yield completion
+            except Exception:  # of a file, or a server: the others still help
+                _log.info("no completions", exc_info=True)
         self._answered = before, completion if found == 1 else None
 
     def only(self, before: str) -> Completion | None:
