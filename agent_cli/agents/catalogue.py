@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.agents.definition import AgentDefinition, parse_definition
+from agent_cli.prompt_files.folders import markdown_files
 
 FILE_BYTES_MAX: Final = 64 * 1024
 AGENTS_MAX: Final = 100
@@ -91,7 +92,7 @@ class AgentCatalogue:
         return self._found
 
     def _read(self, folder: AgentFolder) -> Sequence[AgentDefinition]:
-        paths = sorted(path for path in folder.path.glob("*.md") if path.is_file())
+        paths = markdown_files(folder.path)
         if len(paths) > AGENTS_MAX:
             self._warn(
                 f"{folder.path} holds {len(paths):,} agents; the first {AGENTS_MAX} are used:"

@@ -126,7 +126,7 @@ class _Instructions:
 
     def _text_of(self, path: Path, source: str) -> str:
         """Return the text of *path*; "" if it is missing or must not be read."""
-        if not path.is_file():
+        if not paths.is_file(path):
             return ""
         if source != _USER and (objection := self._objection(path.resolve())):
             self._warn(f"{path} is not read: {objection}")

@@ -182,7 +182,7 @@ def _markdown_files(folder: Path) -> Iterator[Path]:
         folders.sort()
         for name in sorted(names):
             path = Path(where, name)
-            if path.suffix == ".md" and path.is_file():
+            if path.suffix == ".md" and paths.is_file(path):
                 yield path
 
 

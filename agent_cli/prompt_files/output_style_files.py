@@ -1,11 +1,12 @@
 """Output styles on disk, one Markdown file each, in Claude Code's format."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files.folders import markdown_files
 
 FILE_BYTES_MAX: Final = 64 * 1024
 STYLES_MAX: Final = 100
@@ -33,7 +34,7 @@ def find_styles(folders: Iterable[tuple[Path, str]]) -> tuple[dict[str, OutputSt
     styles: dict[str, OutputStyle] = {}
     problems: list[str] = []
     for folder, source in folders:
-        for path in _files(folder):
+        for path in markdown_files(folder):
             try:
                 style = _read(path, source)
             except (OSError, ValueError) as error:
@@ -42,10 +43,6 @@ def find_styles(folders: Iterable[tuple[Path, str]]) -> tuple[dict[str, OutputSt
             if len(styles) < STYLES_MAX:
                 styles.setdefault(style.name.lower(), style)
     return styles, problems
-
-
-def _files(folder: Path) -> Sequence[Path]:
-    return sorted(path for path in folder.glob("*.md") if path.is_file())
 
 
 def _read(path: Path, source: str) -> OutputStyle:

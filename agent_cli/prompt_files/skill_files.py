@@ -1,6 +1,5 @@
 """Skills on disk: a folder each, with a SKILL.md whose front matter has name and description."""
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files.folders import entries_of
+from agent_cli.system.paths import is_file
 
 FILE = "SKILL.md"
 SKILLS_MAX = 100
@@ -59,7 +60,7 @@ class Skill:
 
     def files(self) -> list[str]:
         """Return the other files of the folder, by path, up to a limit."""
-        found = (path for path in self.folder.rglob("*") if path.is_file() and path.name != FILE)
+        found = (path for path in self.folder.rglob("*") if is_file(path) and path.name != FILE)
         return sorted(str(p.relative_to(self.folder)) for p in islice(found, FILES_MAX))
 
 
@@ -70,7 +71,7 @@ def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
     """
     skills: dict[str, Skill] = {}
     problems: list[str] = []
-    for path in (file for folder in folders for file in sorted(folder.glob(f"*/{FILE}"))):
+    for path in (file for folder in folders for file in skill_paths(folder, entries_max=None)):
         if len(skills) == SKILLS_MAX:
             problems.append(
                 f"{path} and all after it are not used: the limit is {SKILLS_MAX} skills"
@@ -85,17 +86,14 @@ def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
     return skills, problems
 
 
-def skill_paths(folder: Path) -> Sequence[Path]:
-    """Return the SKILL.md files of *folder*, by path; only up to a limit of its entries.
+def skill_paths(folder: Path, *, entries_max: int | None = _ENTRIES_MAX) -> Sequence[Path]:
+    """Return the SKILL.md files of *folder*, by path.
 
-    For code that runs at every key press: an untrusted folder may be a link to a whole disk.
+    Code that runs at every key press looks only at some of the entries: an untrusted folder may be
+    a link to a whole disk.
     """
-    try:
-        with os.scandir(folder) as entries:
-            named = [Path(entry.path, FILE) for entry in islice(entries, _ENTRIES_MAX)]
-    except OSError:
-        return ()
-    return sorted(filter(Path.is_file, named))
+    named = (entry / FILE for entry in entries_of(folder, entries_max))
+    return sorted(filter(is_file, named))
 
 
 def read_skill(path: Path) -> Skill:

@@ -120,7 +120,7 @@ def _has_profile(environment: Environment) -> bool:
 
 def _read(path: Path, *, from_project: bool) -> tuple[dict[str, str], list[str]]:
     """Return the variables of a `.env` and notices about it; nothing if there is no such file."""
-    if not path.is_file():
+    if not paths.is_file(path):
         return {}, []
     from agent_cli.settings.env_file import read_env_file  # noqa: PLC0415 - most starts have none
 

@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.rules import fold
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
 from agent_cli.settings.toml_json import file_entries
+from agent_cli.system.paths import is_file
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 
 PROJECT_DIR = "CLAUDE_PROJECT_DIR"
@@ -44,7 +45,7 @@ def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
 def is_acting(path: Path) -> bool:
     """Return whether a settings file of Claude Code has hooks or cannot be read."""
     try:
-        return path.is_file() and any(True for _ in claude_hooks(path, from_project=True))
+        return is_file(path) and any(True for _ in claude_hooks(path, from_project=True))
     except SettingsError:
         return True
 
@@ -54,7 +55,7 @@ def project_hooks(workspace: Path) -> list[WrittenHooks]:
     found: list[WrittenHooks] = []
     for name in (*SETTINGS_FILES, *CLAUDE_FILES):
         path = workspace / name
-        if path.is_file():
+        if is_file(path):
             try:
                 if name in CLAUDE_FILES:
                     found += claude_hooks(path, from_project=True)

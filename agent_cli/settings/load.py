@@ -97,7 +97,7 @@ def _claude_hooks(settings: Settings, workspace: Path, *, trusted: bool) -> Iter
     if trusted:
         files += [workspace / name for name in CLAUDE_FILES]
     for path in dict.fromkeys(files if settings.hooks.claude_files else ()):
-        if path.is_file():
+        if paths.is_file(path):
             from agent_cli.settings.hook_files import claude_hooks  # noqa: PLC0415 - as in `_file`
 
             yield from claude_hooks(path, from_project=path != files[0])
@@ -105,7 +105,7 @@ def _claude_hooks(settings: Settings, workspace: Path, *, trusted: bool) -> Iter
 
 def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:
     for name in SETTINGS_FILES:
-        if (folder / name).is_file():
+        if paths.is_file(folder / name):
             yield from _file(folder / name, from_project=from_project)
 
 

@@ -99,6 +99,14 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def is_file(path: Path) -> bool:
+    """Return whether *path* is a regular file; False if that cannot be found out.
+
+    `Path.is_file` raises for a link to a name that is too long, or into a folder of someone else.
+    """
+    return os.path.isfile(path)  # noqa: PTH113
+
+
 def stamp(path: Path) -> object:
     """Return a value that changes with the file, without opening it; None if it does not exist."""
     try:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.command_files import command_paths
+from agent_cli.prompt_files.folders import markdown_files
+from agent_cli.prompt_files.skill_files import skill_paths
 from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
 from agent_cli.settings.sources import SETTINGS_FILES
 from agent_cli.system import paths
@@ -40,12 +42,12 @@ def acting_files(workspace: Path) -> tuple[Path, ...]:
     """Return the files that would act; only those that may define hooks are opened."""
     named = [workspace / name for name in ACTING_FILES]
     for skills in skill_folders(workspace):
-        named += sorted(skills.glob("*/SKILL.md"))
+        named += skill_paths(skills, entries_max=None)
     for folder in (*AGENT_FOLDERS, *STYLE_FOLDERS):
-        named += sorted((workspace / folder).glob("*.md"))
+        named += markdown_files(workspace / folder)
     for folder in COMMAND_FOLDERS:
         named += command_paths(workspace / folder)
-    return tuple(dict.fromkeys([*filter(Path.is_file, named), *_hook_files(workspace)]))
+    return tuple(dict.fromkeys([*filter(paths.is_file, named), *_hook_files(workspace)]))
 
 
 def skill_folders(workspace: Path) -> tuple[Path, ...]:
@@ -57,7 +59,7 @@ def skill_folders(workspace: Path) -> tuple[Path, ...]:
 def _hook_files(workspace: Path) -> tuple[Path, ...]:
     """Return Claude Code's files that define hooks, and the scripts that hooks run."""
     files = [workspace / name for name in (*HOOK_FILES, *SETTINGS_FILES)]
-    if not any(map(Path.is_file, files)):
+    if not any(map(paths.is_file, files)):
         return ()
     from agent_cli.settings.hook_files import (  # noqa: PLC0415 - most workspaces have no hooks
         is_acting,

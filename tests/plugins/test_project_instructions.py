@@ -252,3 +252,16 @@ async def test_shared_agents_file_is_the_users_unless_in_the_workspace(
     )
     assert f'from="repository, not trusted" file="{shared / "AGENTS.md"}">\nbe polite' in cloned
     assert cloned.count("be polite") == 1
+
+
+async def test_link_that_cannot_be_followed_hides_no_other_instructions(
+    root: Path, user_dir: Path
+) -> None:
+    """A repository could switch off the user's own file with it."""
+    (user_dir / "AGENTS.md").write_text("be brief")
+    (root / "AGENTS.md").symlink_to("a" * 300)
+
+    text, warnings = await shown(root, user_dir)
+
+    assert "be brief" in text
+    assert warnings == []

@@ -51,3 +51,14 @@ def test_home_directory_is_shown_as_a_tilde(
     monkeypatch.setenv("HOME", home)
 
     assert paths.shown(path) == shown
+
+
+def test_link_that_cannot_be_followed_is_no_file(tmp_path: Path) -> None:
+    """`Path.is_file` raises for it."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "too long").symlink_to("a" * 300)
+    (tmp_path / "loop").symlink_to("loop")
+
+    names = ("file", "link", "too long", "loop", ".", "nothing")
+    assert [name for name in names if paths.is_file(tmp_path / name)] == ["file", "link"]

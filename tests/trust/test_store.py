@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.system import paths
 from agent_cli.trust.store import ActingFile, TrustStore, fingerprint, shown_name, what_would_act
@@ -206,3 +208,21 @@ def test_directory_without_configuration_files_needs_no_trust_question() -> None
     (WORKSPACE / "appsettings.toml").mkdir()
 
     assert what_would_act(WORKSPACE) == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("appsettings.toml", ".env", ".mcp.json", ".claude/settings.json", ".claude"),
+        *(".claude/commands", ".claude/commands/x.md", ".claude/agents", ".claude/agents/x.md"),
+        *(".claude/skills", ".claude/skills/x", ".claude/skills/x/SKILL.md"),
+    ],
+)
+def test_link_that_cannot_be_followed_acts_in_no_workspace(name: str) -> None:
+    """With one in a repository, the program used not to start there at all."""
+    link = WORKSPACE / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to("a" * 300)
+
+    assert what_would_act(WORKSPACE) == ()
+    start(Arguments(), may_ask=False, workspace=WORKSPACE)

@@ -1,0 +1,26 @@
+"""Find prompt files in folders that may be anything: in an untrusted workspace too.
+
+Nothing here raises for a link to a name that is too long, or a folder that cannot be read, unlike
+`Path.is_file` and `Path.glob`: a repository could otherwise keep the program from starting.
+"""
+
+import os
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from agent_cli.system.paths import is_file
+
+
+def markdown_files(folder: Path) -> Sequence[Path]:
+    """Return the Markdown files of *folder*, by path."""
+    return sorted(path for path in entries_of(folder) if path.suffix == ".md" and is_file(path))
+
+
+def entries_of(folder: Path, entries_max: int | None = None) -> Sequence[Path]:
+    """Return the entries of *folder*, in no order; none if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(entry.path) for entry in islice(entries, entries_max)]
+    except OSError:
+        return ()
