@@ -27,7 +27,7 @@ from agent_cli.acp.schema import (
 )
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.files import NamedFile, attach
-from agent_cli.attachments.images import image_of, is_image
+from agent_cli.attachments.images import image_of
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, text_block
@@ -83,8 +83,8 @@ def _linked(
     path = _local_path(block.uri)
     if path is None:
         return f"[{block.name or block.uri}]({block.uri})", []
-    if is_image(path) and not app.why_kept_back(path):
-        return f" {attachments.add_file(str(path))} ", []
+    if mark := attachments.add_file(str(path)):
+        return f" {mark} ", []
     shown = path.relative_to(app.workspace) if path.is_relative_to(app.workspace) else path
     attached = attach(NamedFile(str(shown), path), app.why_kept_back)
     tell(attached.sentence)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.attachments.files import attach, named_files, place
+from agent_cli.attachments.files import NamedFile, attach, named_files, place, refused
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, text_of, typed_in
@@ -69,7 +69,7 @@ class Attachments:
         return mark
 
     def add_file(self, path: str) -> str | None:
-        """Return the mark for the image at *path*; None if there is no image.
+        """Return the mark for the image at *path*; None if there is none that may be read.
 
         Raises:
             UsageError: The image cannot be read or sent.
@@ -77,7 +77,9 @@ class Attachments:
         from agent_cli.attachments.images import is_image, read_image  # noqa: PLC0415 - with an image
 
         found = place(path, self._folder)
-        return self.add(read_image(found), found.name) if is_image(found) else None
+        if not is_image(found) or refused(NamedFile(path, found), self._refusal):
+            return None
+        return self.add(read_image(found), found.name)
 
     def marked(self, text: str) -> str:
         """Return *text* with each `@path` of an image replaced by a mark.

@@ -42,12 +42,11 @@ class NamedFile(NamedTuple):
 
 
 def named_files(text: str, folder: Path) -> list[NamedFile]:
-    """Return the existing files and folders named in *text*, each once, without images.
+    """Return the existing files and folders named in *text*, each once.
 
-    Relative paths start at *folder*. A text that is long or has many names was pasted: none counts.
+    An image that may be read is a mark by now. Relative paths start at *folder*. A text that is
+    long or has many names was pasted: none counts.
     """
-    from agent_cli.attachments.images import is_image  # noqa: PLC0415 - with a file
-
     if len(text) > _TEXT_CHARS_MAX:
         return []
     found: dict[int, NamedFile] = {}
@@ -55,7 +54,7 @@ def named_files(text: str, folder: Path) -> list[NamedFile]:
         if reference.start in found:
             continue
         path = place(reference.path, folder)
-        if _kind(path) and not is_image(path):
+        if _kind(path):
             found[reference.start] = NamedFile(reference.path, path)
     files = list(dict.fromkeys(found.values()))
     return files if len(files) <= FILES_MAX else []
@@ -69,16 +68,23 @@ def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
         refusal: Returns the reason the model may not read a path, or "".
     """
     name = one_line(reveal(file.name), _NAME_CHARS_MAX)
+    if why := refused(file, refusal):
+        return Attached(None, why)
     real = Path(os.path.realpath(file.path))
-    # Check the given path too: a link may lead to a file with an innocent name.
-    if why := refusal(Path(os.path.normpath(file.path.absolute()))) or refusal(real):
-        return Attached(None, f"@{name} not attached: {why}")
     try:
         if real.is_dir():
             return _folder(name, real)
         return _file(name, real)
     except OSError as error:
         return Attached(None, f"@{name} not attached: {error.strerror}")
+
+
+def refused(file: NamedFile, refusal: Callable[[Path], str]) -> str:
+    """Return the sentence about a file that the model may not read; "" if it may."""
+    # The given path counts too: a link may lead to a file with an innocent name.
+    given, real = Path(os.path.normpath(file.path.absolute())), Path(os.path.realpath(file.path))
+    why = refusal(given) or refusal(real)
+    return f"@{one_line(reveal(file.name), _NAME_CHARS_MAX)} not attached: {why}" if why else ""
 
 
 def place(path: str, folder: Path) -> Path:

@@ -132,8 +132,10 @@ def fitted(image: Image) -> Image:
             upright = ImageOps.exif_transpose(opened)
             upright.thumbnail((_WANTED_SIDE, _WANTED_SIDE))
             return _encoded(upright, lossless=image.media_type != "image/jpeg")
-    except (OSError, ValueError, SyntaxError, Pillow.DecompressionBombError) as error:
-        raise UsageError(f"the image cannot be made smaller: {error}") from error
+    except Exception as error:  # for a damaged file Pillow raises TypeError and struct.error too
+        raise UsageError(
+            f"the image cannot be made smaller ({error}): attach a smaller copy"
+        ) from error
 
 
 def _encoded(picture: "Picture", *, lossless: bool) -> Image:

@@ -95,6 +95,19 @@ async def test_file_the_model_may_not_read_is_not_attached(named: str) -> None:
     assert told == [f"@{named} not attached: it may hold secrets"]
 
 
+@pytest.mark.parametrize("named", ["secret.png", "link.png"])
+async def test_image_the_model_may_not_read_is_not_attached(named: str) -> None:
+    """A rule that forbids to read a folder used not to hold for the pictures in it."""
+    size = (8).to_bytes(4) + (6).to_bytes(4)
+    Path("secret.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8) + size)
+    Path("link.png").symlink_to("secret.png")
+
+    texts, told = await sent(f"see @{named}", refused="secret.png")
+
+    assert texts == [f"see @{named}"]
+    assert told == [f"@{named} not attached: it may hold secrets"]
+
+
 async def test_file_that_is_not_text_is_sent_as_its_name() -> None:
     """Neither binary files nor files that would block, like pipes, are read."""
     Path("data.bin").write_bytes(b"\0\1")

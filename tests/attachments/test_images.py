@@ -131,3 +131,15 @@ def test_pillow_is_not_imported_for_small_images(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "PIL", None)
 
     assert fitted(image := Image("image/gif", 1, 1, b"GIF89a")) is image
+
+
+def test_large_image_with_damaged_metadata_is_a_usage_error() -> None:
+    """Pillow raises struct.error for it; in a message typed during a run, that was repeated."""
+    exif = Pillow.Exif()
+    exif.update({0x0112: 6, 0x010E: "a description"})
+    data = encoded("JPEG", 2_100, 8, exif=exif)
+    damaged = data.replace(b"\x01\x0e\x00\x02", b"\x01\x01\x00\x02", 1)  # a height in words
+
+    assert damaged != data
+    with pytest.raises(UsageError, match=r"cannot be made smaller .*: attach a smaller copy"):
+        fitted(image_of(damaged, name="it"))
