@@ -175,8 +175,10 @@ class Sessions:
         """Return to the state before a prompt; the record keeps everything.
 
         Raises:
+            AgentBusy: A run is going on; nothing was recorded.
             SessionError: There is no such prompt, or no session.
         """
+        self._agent.require_idle()
         session = self._current()
         self._agent.adopt(session.rewind(prompt_id))
         self._opened(session, resumed=True)

@@ -138,14 +138,14 @@ class Agent(AgentQueues):
             raise ConversationError(
                 f"a prompt cannot be a message of kind {message.role}: append_message() takes those"
             )
-        self._require_idle()
+        self.require_idle()
         self.conversation.require_ready_for(message)
         self._prompt_model = model
         return await self._run([message])
 
     async def trigger(self, *, visible: bool = True) -> RunResult:
         """Run a prompt that the user did not type (a schedule, a notification)."""
-        self._require_idle()
+        self.require_idle()
         self._prompt_model = None
         self.conversation.begin(model=self._config.model, visible=visible)
         return await self._run(())
@@ -157,7 +157,7 @@ class Agent(AgentQueues):
             AgentBusy: A run is going on.
             NothingToContinue: The conversation ends with an answer and nothing is queued.
         """
-        self._require_idle()
+        self.require_idle()
         try:
             reopen(self.conversation, self._config)
         except NothingToContinue:
@@ -169,7 +169,7 @@ class Agent(AgentQueues):
 
     async def approve(self, tool_call_id: str, *, edited: Json = None) -> RunResult:
         """Let a waiting call run as shown or with *edited* input; approving again does nothing."""
-        self._require_idle()
+        self.require_idle()
         decided = self.conversation.decide_call(tool_call_id, "approved", edited=edited)
         return await self._go_on(decided=decided)
 
@@ -177,7 +177,7 @@ class Agent(AgentQueues):
         self, tool_call_id: str, reason: str = "The user declined this call."
     ) -> RunResult:
         """Answer a waiting call with an error that gives *reason*, and continue the run."""
-        self._require_idle()
+        self.require_idle()
         decided = self.conversation.decide_call(tool_call_id, "rejected", reason)
         return await self._go_on(decided=decided)
 
@@ -229,7 +229,7 @@ class Agent(AgentQueues):
 
     def adopt(self, conversation: Conversation, *, model: Model | None = None) -> None:
         """Continue *conversation*, its last prompt with *model*; raises `AgentBusy` in a run."""
-        self._require_idle()
+        self.require_idle()
         self.conversation = conversation
         self._prompt_model = model
         conversation.publish = self.publish
@@ -246,7 +246,7 @@ class Agent(AgentQueues):
             AgentBusy: A run is going on.
             ConversationError: A tool result answers no open call.
         """
-        self._require_idle()
+        self.require_idle()
         append(self.conversation, message)
         self._report_repairs()
 
@@ -266,7 +266,8 @@ class Agent(AgentQueues):
         for notice in self.conversation.take_reports():
             self.publish(notice)
 
-    def _require_idle(self) -> None:
+    def require_idle(self) -> None:
+        """Raise `AgentBusy` in a run: for callers with steps before one that refuses."""
         if self._cancel:
             raise AgentBusy("a run is going on: use steer() or follow_up(), or abort() it first")
 
@@ -292,8 +293,7 @@ class Agent(AgentQueues):
                 listener(event)
             except Exception as error:
                 # A broken renderer must not stop the agent's work or its record.
-                told = traceback_of(error)
-                _log.error("listener failed", event_type=event.type, exception=told)
+                _log.error("listener failed", event_type=event.type, exception=traceback_of(error))
 
 
 def _without_custom(messages: Sequence[Message]) -> list[Message]:

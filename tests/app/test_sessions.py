@@ -13,11 +13,12 @@ from agent_cli.app.app import App
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
-from agent_cli.contracts.errors import SessionError, UsageError
-from agent_cli.contracts.events import Event, EventSink, Notice
+from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
+from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.verify import verify
 from agent_cli.system.paths import sessions_dir
@@ -28,7 +29,7 @@ from tests.e2e.program import (
     environment,
     said_by_user,
 )
-from tests.fakes import LIMIT_S
+from tests.fakes import LIMIT_S, MODEL, ScriptedModel, says
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 
 WRITE = reply(tool_use("write", {"path": "made.txt", "content": "made\n"}))
@@ -112,6 +113,29 @@ async def test_conversation_continues_after_resume_fork_and_rewind() -> None:
 
     assert said(first) == ["one", "2", "resumed"]
     assert said(fork) == ["one", "2", "forked"]
+
+
+async def test_rewind_during_a_run_is_refused_before_anything_is_recorded() -> None:
+    """A background job began a run while the user chose; the record lost what came after."""
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=ScriptedModel(says("done"))))
+    kept = Sessions(start(parse_arguments(()), may_ask=False), agent, agent.publish)
+    await kept.begin()
+    first = say(agent, "one")
+    refused: list[str] = []
+
+    def rewind(event: Event) -> None:
+        if isinstance(event, AgentStart):
+            with pytest.raises(AgentBusy):
+                kept.rewind(first)
+            refused.append(first)
+
+    agent.subscribe(rewind)
+    await agent.prompt("two")
+    id = kept.id
+    kept.close()
+
+    assert refused == [first]
+    assert said(id) == ["one", "two"]
 
 
 async def test_failed_resume_fork_or_rewind_keeps_the_current_session() -> None:
