@@ -23,12 +23,15 @@ def edited(text: str, ending: str) -> str:
         ending: The suffix of the file's name, by which editors recognise the format.
 
     Raises:
-        UsageError: There is no editor, or it failed; discard its text then.
+        UsageError: There is no editor, no place for the file, or it failed; discard its text then.
     """
     command = _command()
-    with tempfile.TemporaryDirectory(prefix="agent-cli-edit-") as folder:
+    with _folder() as folder:
         file = Path(folder) / f"input{ending}"
-        file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        try:
+            file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        except OSError as error:
+            raise _no_place(error) from error
         try:
             code = subprocess.call([*command, str(file)])
             saved = file.read_bytes()
@@ -37,6 +40,20 @@ def edited(text: str, ending: str) -> str:
     if code:
         raise UsageError(f"{command[0]} ended with {code}; nothing was changed")
     return saved.decode("utf-8", errors="replace")
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="agent-cli-edit-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _no_place(error) from error
+
+
+def _no_place(error: OSError) -> UsageError:
+    return UsageError(
+        f"no temporary file can be written for the editor ({error.strerror}): free some space, or"
+        " set TMPDIR to a folder with room"
+    )
 
 
 def _command() -> list[str]:

@@ -75,3 +75,15 @@ def test_missing_editor_error_says_which_variable_to_set(monkeypatch: pytest.Mon
 
     with pytest.raises(UsageError, match="set \\$EDITOR"):
         edited("text", ".txt")
+
+
+def test_missing_room_for_the_editors_file_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A full disk used to show a traceback in place of the prompt."""
+    editor(monkeypatch, "touch opened")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+
+    with pytest.raises(UsageError, match="no temporary file can be written for the editor"):
+        edited("text", ".txt")
+    assert not Path("opened").exists()

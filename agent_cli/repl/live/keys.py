@@ -255,4 +255,4 @@ async def _edit(screen: LiveScreen) -> None:
         screen.notice(str(error), "warning")
     else:
         if after != before.removesuffix("\n"):
-            screen.draft.replace(after)
+            screen.draft.replace(before, after)

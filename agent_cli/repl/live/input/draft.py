@@ -57,9 +57,15 @@ class Draft:
         whole = "\n".join(part for part in (text, self.buffer.text) if part)
         self.buffer.document = Document(whole, len(whole))
 
-    def replace(self, text: str) -> None:
-        """Replace the text with *text*, an edited version of it."""
-        self.buffer.document = Document(text, len(text))
+    def replace(self, before: str, after: str) -> None:
+        """Replace the text *before*, as `text` gave it, with *after*, an edited version of it.
+
+        Text that was put back or inserted meanwhile stays.
+        """
+        text = self.text
+        rest = text.removesuffix(before) if text.endswith(before) else text.removeprefix(before)
+        whole = "\n".join(part for part in (rest.strip("\n"), after) if part)
+        self.buffer.document = Document(whole, len(whole))
 
     def clear(self) -> None:
         """Clear the input; its text goes into the history."""

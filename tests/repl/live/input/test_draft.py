@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from prompt_toolkit.application import Application, create_app_session
 from prompt_toolkit.filters import Never
 from prompt_toolkit.input import create_pipe_input
@@ -108,3 +109,32 @@ def test_text_put_back_comes_before_text_typed_meanwhile() -> None:
     line.put_back("old")
 
     assert (line.buffer.text, line.buffer.cursor_position) == ("old\nnew", 7)
+
+
+@pytest.mark.parametrize(
+    ("now", "whole"),
+    [
+        ("draft", "edited"),
+        ("queued\ndraft", "queued\nedited"),
+        ("draft[image 1: a.png 8×6]", "[image 1: a.png 8×6]\nedited"),
+        ("", "edited"),
+    ],
+)
+def test_text_that_arrived_while_the_editor_was_open_is_kept(now: str, whole: str) -> None:
+    """A stopped run returns its queued messages to the input; the edited draft replaced them."""
+    line = draft()
+    line.insert(now)
+
+    line.replace("draft", "edited")
+
+    assert line.text == whole
+
+
+def test_editor_opened_on_an_empty_input_replaces_nothing() -> None:
+    """A message returned meanwhile stays."""
+    line = draft()
+    line.put_back("queued")
+
+    line.replace("", "edited")
+
+    assert line.text == "queued\nedited"
