@@ -16,6 +16,7 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
 from agent_cli.terminal.first_prompt import PROMPT
+from agent_cli.terminal.sanitize import reveal
 
 CONTINUATION: Final = " " * len(PROMPT)
 # Any style works: without one the trailing space is replaced by a cursor movement, and programs
@@ -162,13 +163,19 @@ def _choices(buffer: Buffer, shown: LayoutState) -> StyleAndTextTuples:
     count = min(_CHOICES_MAX, shown.rows_max)
     first = max(0, (chosen or 0) - count + 1)
     choices = state.completions[first : first + count]
-    width = max((row_width(choice.display_text) for choice in choices), default=0)
+    texts = [(_on_one_row(c.display_text), _on_one_row(c.display_meta_text)) for c in choices]
+    width = max((row_width(text) for text, _about in texts), default=0)
     rows: StyleAndTextTuples = []
-    for index, choice in enumerate(choices, first):
-        gap = " " * (width - row_width(choice.display_text) + 2)
-        text = f"{CONTINUATION}{choice.display_text}{gap}{choice.display_meta_text}".rstrip()
+    for index, (choice, about) in enumerate(texts, first):
+        gap = " " * (width - row_width(choice) + 2)
+        text = f"{CONTINUATION}{choice}{gap}{about}".rstrip()
         rows.append((CHOSEN if index == chosen else FAINT, _cut(text, shown)))
     return rows
+
+
+def _on_one_row(text: str) -> str:
+    """Return *text*, e.g. a server's description, on one row with nothing hidden in it."""
+    return " ".join(reveal(text).split())
 
 
 def _answers(shown: LayoutState) -> StyleAndTextTuples:

@@ -220,6 +220,33 @@ async def test_completion_menu_aligns_the_help_and_fits_a_low_terminal(tmp_path:
         ]
 
 
+async def test_description_of_several_lines_takes_one_row_of_the_menu(tmp_path: Path) -> None:
+    """Of a job's command or a server's prompt; further lines pushed other choices off the menu."""
+    async with live(tmp_path) as it:
+        about = {"/a": "one\n\ttwo\x1b[2J", "/b": "help"}
+        it.screen.buffer.completer = WordCompleter([*about], meta_dict=about)
+        it.type("/")
+        await it.until(lambda: len(it.rows) > 1)
+
+        assert it.rows == ["you> /", "     /a  one two\\x1b[2J", "     /b  help"]
+
+
+async def test_message_returned_while_the_editor_is_open_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run fails while the user writes the next prompt in the editor."""
+    script = tmp_path / "editor"
+    script.write_text('#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.01; done; printf edited > "$1"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(script))
+    async with live(tmp_path) as it:
+        it.type("draft\x07")
+        await it.until(lambda: it.screen.app.is_lent)
+        it.screen.put_back("queued")
+        Path("go").touch()
+        await it.until(lambda: it.rows == ["you> queued", "     edited"])
+
+
 async def test_status_line_is_dimmed_except_in_the_high_contrast_theme(tmp_path: Path) -> None:
     """That theme exists to avoid grey on black; it takes effect as soon as it is chosen."""
     async with live(tmp_path) as it:
