@@ -26,10 +26,10 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _TARGET: Final = re.compile(
-    r"""\(\s*
-    (?: <(?P<angled>[^<>\n]*)> | (?P<bare>[^\s()]*(?:\([^\s()]*\)[^\s()]*)*) )
-    (?: \s+ (?P<title>"[^"\n]{0,200}"|'[^'\n]{0,200}'|\([^()\n]{0,200}\)) )?
-    \s*\)""",
+    r"""\(\s*+
+    (?: <(?P<angled>[^<>\n]*)> | (?P<bare>[^\s()]*+(?:\([^\s()]*+\)[^\s()]*+)*+) )
+    (?: \s++ (?P<title>"[^"\n]{0,200}"|'[^'\n]{0,200}'|\([^()\n]{0,200}\)) )?
+    \s*+\)""",
     re.VERBOSE,
 )
 _UNFINISHED_TARGET: Final = re.compile(r"\]\([^\s()]*\Z")

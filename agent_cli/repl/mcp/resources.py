@@ -14,7 +14,7 @@ from agent_cli.terminal.writer import Lines
 
 # About 25,000 tokens: longer resources should be read in parts by a tool.
 _TEXT_CHARS_MAX: Final = 100_000
-_NAMES: Final = re.compile(r"\{[^{}]*\}")
+_NAMES: Final = re.compile(r"\{[^{}]*+\}")
 
 
 class Named(NamedTuple):
@@ -89,5 +89,8 @@ def _capped(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    literals = map(re.escape, _NAMES.split(template))
-    return re.compile(".+".join(literals))
+    first, *others = map(re.escape, _NAMES.split(template))
+    # Atomic: the first place of a literal is as good as any other, and a template of many variables
+    # could otherwise take hours.
+    inner = "".join(f"(?>.+?{literal})" for literal in others[:-1])
+    return re.compile(f"{first}{inner}.+{others[-1]}" if others else first)

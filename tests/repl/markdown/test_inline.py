@@ -128,3 +128,11 @@ def test_wrapped_address_is_a_single_link() -> None:
 
     assert sum(f";{address}\x1b" in row for row in tail) == 3
     assert len(set(re.findall(r"8;id=(\w+)", "".join(tail)))) == 1
+
+
+@pytest.mark.parametrize("target", [" " * 60_000, " \n" * 30_000, "x" * 60_000, "(x)" * 20_000])
+def test_endless_target_of_a_link_takes_no_time(target: str) -> None:
+    """Blanks used to take quadratic time: a table cell of them held the screen for minutes."""
+    text = f"[a]({target}"
+
+    assert plain(parse_inline(text, THEMES["none"])) == text

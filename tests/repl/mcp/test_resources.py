@@ -35,6 +35,17 @@ def test_resource_is_recognised_by_its_server_and_address(text: str, uris: list[
     assert named_in(text, Servers(known=known)) == [Named("docs", uri) for uri in uris]
 
 
+def test_address_is_matched_with_a_template_of_many_variables_in_no_time() -> None:
+    """A hostile server could otherwise stop the program for hours when a prompt is sent."""
+    hostile = ServerResource(server="docs", uri=f"x:{'{v}' * 20}!", name="Many", is_template=True)
+
+    def named(uri: str) -> list[Named]:
+        return named_in(f"@docs:{uri}", Servers(known=[hostile]))
+
+    assert named(f"x:{'a' * 200},") == [Named("docs", f"x:{'a' * 200}")]
+    assert named(f"x:{'a' * 200}!") == [Named("docs", f"x:{'a' * 200}!")]
+
+
 def test_content_of_a_resource_is_sent_with_the_prompt() -> None:
     """It comes before the text that names it; its size is shown."""
     out, lines = converse("what about @docs:note://today?", app=Application())

@@ -23,7 +23,7 @@ _LIMIT_S: Final = 2.5
 _FOUND_MAX: Final = 50
 _SHOWN_CHARS_MAX: Final = 100
 _OPEN: Final = re.compile(r'(?<!\S)["\'][^"\']*\Z')
-_NAME: Final = re.compile(r"\{[^\w{}]*(\w+)[^{}]*\}")
+_NAME: Final = re.compile(r"\{[^\w{}]*+(\w++)[^{}]*+\}")
 
 
 def asking(loop: asyncio.AbstractEventLoop) -> Ask:
@@ -79,8 +79,9 @@ class ResourceChoices:
         """Yield template URIs with the current variable completed by the server."""
         literals, names = _NAME.split(template.uri)[::2], _NAME.findall(template.uri)
         for last in range(len(names) - 1, -1, -1):
-            begun = "".join(f"{re.escape(literals[at])}(.+?)" for at in range(last))
-            found = re.fullmatch(f"({begun}{re.escape(literals[last])})(.*)", typed)
+            # Atomic: a template of many variables could otherwise take hours.
+            begun = "".join(f"(?>(.+?){re.escape(each)})" for each in literals[1 : last + 1])
+            found = re.fullmatch(f"({re.escape(literals[0])}{begun})(.*)", typed)
             if found is None:
                 continue
             start, *known, value = found.groups()

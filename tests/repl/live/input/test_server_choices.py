@@ -52,6 +52,18 @@ async def test_server_suggests_values_for_a_resource_template() -> None:
     assert texts(await resources("@docs:page://e", PAGE)) == []
 
 
+async def test_template_of_many_variables_is_matched_in_no_time() -> None:
+    """A hostile one used to stop the program for hours."""
+    uri = "x:" + "".join(f"{{v{number}}}" for number in range(20)) + "!{day}"
+    hostile = ServerResource(server="docs", uri=uri, name="Many", is_template=True)
+    endless = ServerResource(server="docs", uri="x:" + "{v" * 50_000, name="No", is_template=True)
+
+    assert texts(await resources(f"@docs:x:{'a' * 200}", hostile, endless)) == []
+    assert texts(await resources(f"@docs:x:{'a' * 200}!tu", hostile)) == [
+        f"docs:x:{'a' * 200}!tuesday"
+    ]
+
+
 async def test_server_suggests_prompt_arguments_one_by_one() -> None:
     """Quoted text before the cursor is one argument."""
     assert texts(await arguments("/mcp__docs__greet Anna ")) == ["warm", "cold"]
