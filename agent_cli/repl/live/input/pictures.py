@@ -73,4 +73,7 @@ def dropped_paths(text: str) -> list[list[str]]:
 
 
 def _local(path: str) -> str:
-    return unquote(urlsplit(path).path) if path.startswith("file://") else path
+    if path.startswith("file://"):
+        with suppress(ValueError):  # not a valid URL, e.g. file://[
+            return unquote(urlsplit(path).path)
+    return path

@@ -113,3 +113,9 @@ def test_several_dropped_files_are_recognised_and_sentences_are_not() -> None:
     """A sentence with an apostrophe is no list of paths."""
     assert ["/a.png", "/b c.png"] in dropped_paths(r"/a.png '/b c.png'")
     assert dropped_paths("don't") == [["don't"]]
+
+
+@pytest.mark.parametrize("text", ["file://[", "file://\u2100/x"])
+def test_pasted_text_that_is_no_valid_url_is_text(text: str) -> None:
+    """The paste used to be lost, with a traceback."""
+    assert dropped_paths(text) == [[text], [text]]
