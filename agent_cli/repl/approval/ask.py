@@ -23,7 +23,7 @@ from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
 # Slash commands typed out of habit are not comments for the model; paths have a second slash.
-_COMMAND: Final = re.compile(r"!|/[a-z-]+(?: |\Z)")
+_COMMAND: Final = re.compile(r"!|/[^\s/]+(?:\s|\Z)")
 # Rows around the calls: the question, its choices, and the rows around the prompt.
 _OTHER_ROWS: Final = 12
 _INDENT: Final = 2

@@ -169,7 +169,9 @@ async def test_approval_answer_is_yes_no_or_a_comment(
     assert it.permissions == Permissions()
 
 
-@pytest.mark.parametrize("typed", ["/diff", "/mode yolo", "!git diff"])
+@pytest.mark.parametrize(
+    "typed", ["/diff", "/mode yolo", "!git diff", "/team:fix_2 it", "/mcp__docs__greet"]
+)
 async def test_slash_or_shell_command_is_not_taken_as_a_comment(typed: str) -> None:
     """Typing /diff first is not a refusal; a comment may begin with a path."""
     it = Dialogue(typed, "/etc/hosts is not ours")
