@@ -105,7 +105,11 @@ def _kind(path: Path) -> int:
 
 
 def _folder(name: str, path: Path) -> Attached:
-    entries = sorted(f"{each.name}/" if each.is_dir() else each.name for each in path.iterdir())
+    # Not `Path.is_dir`, which raises for a link that cannot be followed.
+    entries = sorted(
+        f"{each.name}/" if os.path.isdir(each) else each.name  # noqa: PTH112
+        for each in path.iterdir()
+    )
     shown = [one_line(reveal(each), _NAME_CHARS_MAX) for each in entries[:_ENTRIES_MAX]]
     if left_out := len(entries) - len(shown):
         shown.append(f"[{counted(left_out, 'more entry', 'more entries')}]")

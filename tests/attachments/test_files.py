@@ -108,6 +108,17 @@ async def test_image_the_model_may_not_read_is_not_attached(named: str) -> None:
     assert told == [f"@{named} not attached: it may hold secrets"]
 
 
+async def test_folder_with_a_link_that_cannot_be_followed_is_attached() -> None:
+    """The whole folder used to be left out."""
+    Path("src/below").mkdir(parents=True)
+    Path("src/link").symlink_to("a" * 300)
+
+    texts, told = await sent("see @src")
+
+    assert texts[0].endswith("\nbelow/\nlink\n")
+    assert told == ["attached @src: the names of 2 entries"]
+
+
 async def test_file_that_is_not_text_is_sent_as_its_name() -> None:
     """Neither binary files nor files that would block, like pipes, are read."""
     Path("data.bin").write_bytes(b"\0\1")
