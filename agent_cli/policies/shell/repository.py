@@ -76,7 +76,8 @@ def _is_harmless(config: Path) -> bool:
     except UnicodeDecodeError:
         return False
     section = ""
-    for line in map(str.strip, text.splitlines()):
+    # For git only a line feed ends a line; Python's splitlines() knows more line ends.
+    for line in map(str.strip, text.split("\n")):
         if not line or line[0] in "#;":
             continue
         if found := re.fullmatch(r'\[([\w.-]+)(?: "([^"\\]*)")?\]', line):

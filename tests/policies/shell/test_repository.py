@@ -66,6 +66,7 @@ def test_empty_repository_names_no_program(root: Path) -> None:
         '[user "\\"]\nx = y\n',
         "[core]\n\tfilemode = false ; \\\n\tfsmonitor = x\n",
         "\ufeff[core]\n\tbare = false\n",
+        "[core]\n\teol = x\x0c[color]\n\tfsmonitor = x\n",
         "garbage\n",
     ],
 )
