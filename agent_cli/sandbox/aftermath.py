@@ -14,8 +14,9 @@ from pathlib import Path
 from agent_cli.sandbox.git_config import harmless
 from agent_cli.sandbox.git_folders import named_folder, pointed_at
 from agent_cli.system.aside import move_aside
+from agent_cli.system.regular_files import start_of
 
-_CONFIG_BYTES_MAX = 100_000
+_CONFIG_BYTES_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ def moved_sentence(path: Path | str, to: Path | str) -> str:
 
 def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) -> Iterator[str]:
     for each in offending(path):
-        kept = harmless(_read(each)) if each.name == "config" and not each.is_symlink() else None
+        text = _config(each) if each.name == "config" and not each.is_symlink() else None
+        kept = harmless(text) if text else None
         try:
             moved = move_aside(each, aside)
             if kept:
@@ -81,8 +83,8 @@ def _offending(path: Path) -> list[Path]:
         case "hooks" if path.is_dir():
             return [each for each in sorted(path.iterdir()) if each.suffix != ".sample"]
         case "config":
-            text = _read(path)
-            return [path] if harmless(text) != text else []
+            text = _config(path)
+            return [] if text is not None and harmless(text) == text else [path]
         case "commondir" if path.parent.parent.name == "worktrees":
             leads_to = named_folder(path.parent, _read(path).strip())
             return [path] if leads_to != named_folder(path.parents[2], "") else []
@@ -93,9 +95,18 @@ def _offending(path: Path) -> list[Path]:
     return []
 
 
+def _config(path: Path) -> str | None:
+    """Return a configuration; None if it cannot be read, or is too long to be judged as a whole."""
+    try:
+        found = start_of(path, _CONFIG_BYTES_MAX + 1)
+    except OSError:
+        return None
+    return found.decode(errors="surrogateescape") if len(found) <= _CONFIG_BYTES_MAX else None
+
+
 def _read(path: Path) -> str:
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        return file.read(_CONFIG_BYTES_MAX).decode(errors="surrogateescape")
+    with contextlib.suppress(OSError):
+        return start_of(path, _CONFIG_BYTES_MAX).decode(errors="surrogateescape")
     return ""
 
 

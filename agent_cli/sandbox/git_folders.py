@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from agent_cli.system.regular_files import start_of
+
 _POINTER = "gitdir:"
 _POINTER_BYTES_MAX = 1_048_576  # as git
 _SUBMODULES_MAX = 50
@@ -145,7 +147,6 @@ def _line(path: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(_POINTER_BYTES_MAX).decode(errors="surrogateescape")
+        return start_of(path, _POINTER_BYTES_MAX).decode(errors="surrogateescape")
     except OSError:
         return ""

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 from agent_cli.sandbox.protected import NESTED_NAMES
 from agent_cli.sandbox.token_files import holds_token
+from agent_cli.system.regular_files import start_of
 
 # Third-party code and generated files. Repositories and settings in them are ignored, and so are
 # certificates, which programs need; secrets count, since a build may copy or move them there.
@@ -226,8 +227,7 @@ def _is_public(path: str) -> bool:
     if not path.casefold().endswith(_MAY_BE_PUBLIC):
         return False
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(_KEY_BYTES_MAX + 1)
+        content = start_of(Path(path), _KEY_BYTES_MAX + 1)
     except OSError:
         return False
     return len(content) <= _KEY_BYTES_MAX and _PRIVATE not in content

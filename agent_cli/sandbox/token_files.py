@@ -6,6 +6,8 @@ Unlike secrets, these files cannot be recognised by name, so they are read.
 import re
 from pathlib import PurePath
 
+from agent_cli.system.regular_files import start_of
+
 _NAMES = frozenset({".npmrc", ".yarnrc.yml", ".yarnrc", "pip.conf", ".condarc", "nuget.config"})
 # A reference to an environment variable (${NPM_TOKEN}) is not a secret.
 _TOKEN = re.compile(
@@ -21,7 +23,6 @@ def holds_token(path: PurePath) -> bool:
     if path.name.casefold() not in _NAMES:
         return False
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - a PurePath cannot open
-            return _TOKEN.search(file.read(_BYTES_MAX)) is not None
+        return _TOKEN.search(start_of(path, _BYTES_MAX)) is not None
     except OSError:
         return False

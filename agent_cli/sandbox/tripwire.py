@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
+from agent_cli.system.regular_files import start_of
+
 _FILE_BYTES_MAX = 1_000_000
 _ENTRIES_MAX = 2_000
 
@@ -59,7 +61,8 @@ def _state(path: Path) -> _Kept:
         if stat.S_ISDIR(state.st_mode) and not _is_large(path):
             return _Kept("directory", entries={each.name: _state(each) for each in path.iterdir()})
         if stat.S_ISREG(state.st_mode) and state.st_size <= _FILE_BYTES_MAX:
-            return _Kept("file", path.read_bytes(), stat.S_IMODE(state.st_mode))
+            content = start_of(path, _FILE_BYTES_MAX)
+            return _Kept("file", content, stat.S_IMODE(state.st_mode))
     except OSError:
         return _Kept("nothing")
     return _Kept("other")

@@ -54,6 +54,33 @@ def test_repository_made_by_a_command_cannot_make_git_run_programs(command: str)
         assert any("the part of it that starts no program stays" in line for line in place.put_back)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        "(seq 300000 | sed 's/^/# /'; echo '[core]'; echo 'fsmonitor = x') > $c",
+        "mkfifo $c",
+    ],
+)
+def test_new_git_configuration_that_cannot_be_judged_is_moved_away(config: str) -> None:
+    """Threat 11: comments longer than what is read, or a pipe that a later command fills."""
+    with world("bwrap") as place:
+        place.output(f"git init -q new; c=new/.git/config; rm $c; {config}")
+
+        assert not (place.root / "new" / ".git" / "config").exists()
+        assert len(place.put_back) == 1
+
+
+def test_pipes_named_like_files_that_are_read_delay_no_later_command() -> None:
+    """Nothing reads them, and each command waits for the search for secrets."""
+    with world("bwrap") as place:
+        place.output(
+            "mkfifo .npmrc; mkdir -p node_modules sub/.git; mkfifo node_modules/a.pem;"
+            " mkfifo sub/.git/config sub/.git/HEAD"
+        )
+
+        assert place.output("echo later") == "later\n"
+
+
 def test_a_clone_into_the_workspace_keeps_its_remote(tmp_path: Path) -> None:
     """The parts that a user needs keep working."""
     with world("bwrap") as place:
