@@ -222,7 +222,8 @@ def _chunk_line(chunk: bytes, *, at_s: float) -> dict[str, Json]:
 
 def _read(path: Path) -> list[_RecordedReply]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not `splitlines`, which also splits at U+2028 and others that a reply may hold.
+        lines = path.read_text(encoding="utf-8").split("\n")
         parsed = [RECORDING_LINE.validate_json(line) for line in lines if line]
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -308,3 +308,15 @@ async def test_broken_connection_is_recorded_and_raised(tmp_path: Path) -> None:
     assert tape.read_text().splitlines()[-1] == '{"type": "broken", "error": "ReadTimeout"}'
     with pytest.raises(httpx2.ReadError, match="recorded: ReadTimeout"):
         await answer_of(ReplayTransport(tape))
+
+
+async def test_line_separators_in_a_reply_do_not_end_a_line_of_the_recording(
+    tmp_path: Path,
+) -> None:
+    """Servers write U+2028 and U+0085 unescaped, and replies quote any text of the web."""
+    tape = tmp_path / "tape.jsonl"
+    said = "a\u2028b\u2029c\x85d".encode()
+
+    await answer_of(RecordTransport(Served(said), tape))
+
+    assert await answer_of(ReplayTransport(tape)) == [said]
