@@ -77,7 +77,7 @@ class Batch:
         self._options = options
         self._on_result = on_result
         self._lost: dict[str, int] = {}
-        self._failure: AgentCliError | None = None
+        self._failure: AgentCliError | OSError | None = None
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -85,6 +85,7 @@ class Batch:
 
         Raises:
             AgentCliError: The folder cannot be written, or no run can be started.
+            OSError: A result cannot be shown; the runs were asked to end.
         """
         state = self.state
         with stop_signals.taken(self._stop):
@@ -142,9 +143,10 @@ class Batch:
         """Run *task* once; the task of a lost run returns to the end of the queue."""
         try:
             await self._run(task, reserved)
-        except AgentCliError as error:
-            self._failure = error
-            self._engine.stop()
+        except (AgentCliError, OSError) as error:
+            if self._failure is None:  # asked to end twice, runs end without a result
+                self._failure = error
+                self._engine.stop()
         finally:
             self.state.running.pop(task.id, None)
             self._changed.set()

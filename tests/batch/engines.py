@@ -28,6 +28,7 @@ class ScriptedEngine:
         self.most = 0
         self.started: list[TaskRun] = []
         self.overlaps: list[tuple[Path, Path]] = []
+        self.stops = 0
         self.stopped = asyncio.Event()
         self._leave = leave
         self._busy: list[Path] = []
@@ -53,4 +54,5 @@ class ScriptedEngine:
             (work.output_dir / RESULT).write_text(json.dumps(left))
 
     def stop(self) -> None:
+        self.stops += 1
         self.stopped.set()

@@ -1,5 +1,6 @@
 """The order in which runs start, and one result for each task whatever happens to the runs."""
 
+import errno
 import json
 import os
 import resource
@@ -266,6 +267,25 @@ async def test_unwritable_output_folder_ends_the_batch_with_an_error(
 
     with pytest.raises(AgentCliError, match=r"RESULTS.jsonl cannot be written: Is a directory"):
         await run(out, tasks_in(tmp_path), leave)
+
+
+async def test_runs_are_asked_to_end_once_if_no_result_can_be_shown(tmp_path: Path) -> None:
+    """As behind `| head -1`: the results are kept, and the same command goes on."""
+    out, tasks, shown = tmp_path / "out", tasks_in(*(tmp_path / name for name in "abcd")), 0
+    engine = ScriptedEngine(lambda _id, _work: DONE)
+
+    def show(_result: dict[str, Any]) -> None:
+        nonlocal shown
+        shown += 1
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    with BatchFolder(out) as folder:
+        batch = Batch(tasks, folder, engine, Budget(0), BatchOptions(jobs=2), show)
+        with pytest.raises(BrokenPipeError):
+            await batch.run()
+
+    assert (shown, engine.stops, len(batch.state.pending)) == (2, 1, 2)
+    assert {*results(out)} == {"t0", "t1"}
 
 
 def test_partial_line_on_a_full_disk_does_not_damage_the_next_line(tmp_path: Path) -> None:
