@@ -17,7 +17,8 @@ from anthropic.lib.vertex import AsyncAnthropicVertex
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection, base_url, checked_key, without_password
-from agent_cli.providers.failures import CallFailed, Refusal, refused
+from agent_cli.providers.failures import MAX_SAID_CHARS, CallFailed, Refusal, refused
+from agent_cli.providers.platforms import ANTHROPIC
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
     OpenReply,
@@ -76,6 +77,8 @@ class SdkClient:
             raise _status_failure(error, "", self._connection) from error
         except anthropic.APIConnectionError as error:
             raise connection_failure(error.__cause__ or error, self.base_url) from error
+        except anthropic.AnthropicError as error:
+            raise _sign_in_failure(error, self._connection) from error
 
     async def aclose(self) -> None:
         """Close the idle connections."""
@@ -101,8 +104,32 @@ async def open_reply(
     except anthropic.APIConnectionError as error:
         variable = connection.platform.remedies.address
         raise connection_failure(error.__cause__ or error, base_url, variable) from error
+    except anthropic.AnthropicError as error:
+        raise _sign_in_failure(error, connection) from error
     except httpx2.RequestError as error:
         raise broken_reply(error, connection, request_id) from error
+
+
+def _sign_in_failure(error: anthropic.AnthropicError, connection: Connection) -> CallFailed:
+    """Return the failure for credentials of a profile or a cloud that are missing or expired.
+
+    The SDK reads and renews them before each request.
+    """
+    from textwrap import shorten  # noqa: PLC0415 - rare
+
+    platform = connection.platform
+    is_cloud = platform is not ANTHROPIC
+    advice = platform.remedies.sign_in if is_cloud else "sign in again, or set ANTHROPIC_API_KEY"
+    said = shorten(connection.redact(str(error)).rstrip("."), MAX_SAID_CHARS, placeholder=" ...")
+    reason = f"not signed in ({said})"
+    # A token server that is out of reach may be back soon.
+    is_passing = isinstance(error.__cause__, httpx2.RequestError)
+    return CallFailed(
+        ModelError(f"{reason}; {advice}"),
+        reason=reason,
+        retryable=is_passing,
+        kind="connection" if is_passing else None,
+    )
 
 
 def _check_credentials(sdk: anthropic.AsyncAnthropic) -> None:

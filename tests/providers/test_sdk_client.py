@@ -1,0 +1,51 @@
+"""Credentials that only the SDK can find: profiles and workload identity."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.failures import CallFailed
+from agent_cli.providers.sdk_client import SdkClient
+from agent_cli.providers.wire import parameters
+from tests.providers.asking import request
+
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("token", "reason", "retryable"),
+    [
+        (None, "not signed in (Identity token file not found", False),
+        ("a.b.c", "not signed in (Failed to reach token endpoint", True),
+    ],
+)
+async def test_credentials_that_cannot_be_had_fail_the_call(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    token: str | None,
+    reason: str,
+    retryable: bool,
+) -> None:
+    """With a sentence and a remedy; a token server that is out of reach is asked again."""
+    file = tmp_path / "token"
+    if token:
+        file.write_text(token)
+        file.chmod(0o600)
+    monkeypatch.setenv("ANTHROPIC_FEDERATION_RULE_ID", "fdrl_1")
+    monkeypatch.setenv("ANTHROPIC_ORGANIZATION_ID", "00000000-0000-0000-0000-000000000000")
+    monkeypatch.setenv("ANTHROPIC_SERVICE_ACCOUNT_ID", "svac_1")
+    monkeypatch.setenv("ANTHROPIC_IDENTITY_TOKEN_FILE", str(file))
+    client = SdkClient(Connection(base_url=NOWHERE))
+
+    with pytest.raises(CallFailed) as posted:
+        async with client.post(parameters(request(), compat=False), api_key=None):
+            pass
+    with pytest.raises(CallFailed) as listed:
+        await client.list_models()
+    await client.aclose()
+
+    for failed in (posted.value, listed.value):
+        assert failed.reason.startswith(reason)
+        assert str(failed).endswith("; sign in again, or set ANTHROPIC_API_KEY")
+        assert (failed.retryable, failed.kind) == (retryable, "connection" if retryable else None)
