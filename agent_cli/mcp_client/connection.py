@@ -81,7 +81,6 @@ class ServerConnection:
     async def run(self) -> None:
         """Keep the server connected until `stop()`, or until it has failed too often."""
         quiet_sdk()
-        self._stopping.clear()
         self._restarts = 0
         try:
             while not self._stopping.is_set():
@@ -106,8 +105,13 @@ class ServerConnection:
             if self._state.phase is not ServerPhase.FAILED:
                 self._show(ServerPhase.CLOSED)
 
+    def prepare_again(self) -> None:
+        """Let `run()` connect again; not done there, or a `stop()` just before would be lost."""
+        self._stopping.clear()
+        self.settled.clear()
+
     def stop(self) -> None:
-        """Ask `run()` to close the connection and return."""
+        """Ask `run()` to close the connection and return, even if it has not begun."""
         self._stopping.set()
         self._ended.set()
         self.silence_limits.end()

@@ -210,7 +210,7 @@ class McpServers(Offers):
     async def _restart(self, connection: "ServerConnection") -> None:
         name = connection.config.name
         await self._stop(connection)
-        connection.settled.clear()
+        connection.prepare_again()
         self._tasks[name] = self._group.create_task(connection.run())
         await connection.settled.wait()
 
@@ -236,7 +236,7 @@ class McpServers(Offers):
             async with asyncio.timeout(timeout_s):
                 if self._loaders:
                     await asyncio.wait(self._loaders)
-                for connection in self._connections.values():
+                for connection in [*self._connections.values()]:  # a copy: one may be disabled
                     await connection.settled.wait()
                 return True
         return False
@@ -269,6 +269,9 @@ class McpServers(Offers):
                 self._show(ServerState(config.name, ServerPhase.FAILED, reason))
             return
         for config in configs:
+            is_off = self._states[config.name].phase is ServerPhase.DISABLED  # meanwhile
+            if is_off or config.name in self._connections:
+                continue
             connection = connection_type(
                 config,
                 self._environment,

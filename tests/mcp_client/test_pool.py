@@ -18,6 +18,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import Host, McpServers, ServerConfig, ServerProblem
+from agent_cli.mcp_client.connection import ServerConnection
 from agent_cli.mcp_client.restarts import RestartPolicy
 from tests.waiting import is_alive
 
@@ -202,6 +203,42 @@ async def test_server_can_be_disabled_and_enabled(raw_server: "RawServer", call:
 
     assert (without, started.phase, result.text) == ((), ServerPhase.READY, "answered")
     assert kept == [("raw", False), ("off", True), ("raw", True)]
+
+
+async def test_server_disabled_before_it_was_started_stays_off(raw_server: "RawServer") -> None:
+    """The first second goes into loading the SDK; enabled twice, it is started once."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server(), raw_server(name="other")])
+        await servers.disable("raw")
+        again = await servers.enable("other")
+        await servers.wait_started(LIMIT_S)
+
+        assert (servers.states()[0].phase, again.phase) == ("disabled", "ready")
+        assert [tool.label.partition(":")[0] for tool in servers.tools()] == ["other", "other"]
+
+
+async def test_connection_stopped_before_it_began_ends_at_once(raw_server: "RawServer") -> None:
+    """Whoever disables a server waits for that."""
+    connection = ServerConnection(
+        raw_server(), {}, on_change=lambda _state: None, restarts=AT_ONCE, host=Host()
+    )
+    connection.stop()
+
+    async with asyncio.timeout(LIMIT_S):
+        await connection.run()
+
+
+async def test_server_can_be_disabled_while_a_prompt_waits_for_it(
+    raw_server: "RawServer", until: Until
+) -> None:
+    """The prompt then waits for the others only."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"hang": True}, name="hang"), raw_server()])
+        waiting = asyncio.create_task(servers.wait_started(LIMIT_S))
+        await until(lambda: servers.states()[1].phase is ServerPhase.READY)
+        await servers.disable("hang")
+
+        assert await waiting
 
 
 async def test_misconfigured_server_is_listed_with_its_problem() -> None:
