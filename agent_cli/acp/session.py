@@ -171,6 +171,8 @@ class OpenSession:
         while True:
             async with cancel.scope():
                 await self.app.agent.wait_for_idle()
+            while self.app.agent.conversation.waiting:  # a reminder asked meanwhile
+                await self._decide(cancel)
             try:
                 return await self.app.agent.prompt(message, model=model)
             except AgentBusy:

@@ -162,10 +162,9 @@ class Updates:
     def _show_side_output(self, output: object) -> None:
         match output:
             case FileOutput() as file:
-                path = str(self._app.workspace / file.path)
                 link: dict[str, Json] = {
                     "type": "resource_link",
-                    "uri": f"file://{path}",
+                    "uri": (self._app.workspace / file.path).as_uri(),
                     "name": file.path,
                     "mimeType": file.media_type,
                 }
