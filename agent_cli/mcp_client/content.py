@@ -23,11 +23,11 @@ from mcp_types import (
 )
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.image_files import image_file_block
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.saved_files import save_file
 
-_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _IMAGE_CHARS_MAX = 5 * 1024 * 1024
 
 
@@ -77,21 +77,23 @@ def resource_blocks(
 
 
 def _binary(data: str, media_type: str, files_dir: Path | None) -> Block:
-    shown = media_type in _IMAGE_TYPES and len(data) <= _IMAGE_CHARS_MAX and _decoded(data)
-    if not shown:
+    """Return an image of any declared type by its real type; anything else as a file."""
+    if not media_type.startswith("image/") or len(data) > _IMAGE_CHARS_MAX:
         return _as_file(data, media_type, files_dir)
-    return {
-        "type": "image",
-        "source": {"type": "base64", "media_type": media_type, "data": data},
-    }
+    try:
+        return image_file_block(_decoded(data))
+    except ValueError as error:
+        return _as_file(data, media_type, files_dir, f"which {error}")
 
 
-def _as_file(data: str, media_type: str, files_dir: Path | None) -> Block:
+def _as_file(
+    data: str, media_type: str, files_dir: Path | None, why: str = "which cannot be shown here"
+) -> Block:
     """Save content that cannot be shown; return a note with the path, or that it is left out."""
     decoded = _decoded(data)
     if files_dir is None or not decoded:
         size = len(data) * 3 // 4
-        return text_block(f"({media_type}, about {size:,} bytes, which cannot be shown here)")
+        return text_block(f"({media_type}, about {size:,} bytes, {why})")
     try:
         path = save_file(files_dir, decoded, media_type)
     except SettingsError as error:

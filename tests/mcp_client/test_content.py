@@ -5,38 +5,64 @@ from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.content import tool_result
 
-PNG = "iVBORw0KGgo="
+# The beginning of a file of 2×2 pixels, of one of 8,001×2, and the signature alone.
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC"
+LARGE = "iVBORw0KGgoAAAANSUhEUgAAH0EAAAAC"
+DAMAGED = "iVBORw0KGgo="
 BLOB: dict[str, Json] = {"uri": "file:///x", "mimeType": "image/png", "blob": PNG}
 
 
-def image(media_type: str = "image/png") -> Block:
-    source: Json = {"type": "base64", "media_type": media_type, "data": PNG}
+def image() -> Block:
+    source: Json = {"type": "base64", "media_type": "image/png", "data": PNG}
     return {"type": "image", "source": source}
 
 
-def unknown(media_type: str, size: str) -> Block:
-    return text_block(f"({media_type}, about {size} bytes, which cannot be shown here)")
+def unknown(media_type: str, size: str, why: str = "cannot be shown here") -> Block:
+    return text_block(f"({media_type}, about {size} bytes, which {why})")
+
+
+NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
 
 
 @pytest.mark.parametrize(
     ("part", "blocks"),
     [
         ({"type": "text", "text": "hello"}, [text_block("hello")]),
-        ({"type": "image", "data": PNG, "mimeType": "image/webp"}, [image("image/webp")]),
+        ({"type": "image", "data": PNG, "mimeType": "image/png"}, [image()]),
+        ({"type": "image", "data": PNG, "mimeType": "image/webp"}, [image()]),
+        ({"type": "image", "data": PNG, "mimeType": "image/jpg"}, [image()]),
         (
-            {"type": "image", "data": PNG, "mimeType": "image/svg+xml"},
-            [unknown("image/svg+xml", "9")],
+            {"type": "image", "data": LARGE, "mimeType": "image/png"},
+            [
+                unknown(
+                    "image/png",
+                    "24",
+                    "is too large to be sent (8001×2 pixels, 0.0 MB; at most 8000 pixels a side"
+                    " and 7.9 MB)",
+                )
+            ],
+        ),
+        (
+            {"type": "image", "data": DAMAGED, "mimeType": "image/png"},
+            [unknown("image/png", "9", "is damaged: it does not say how large the image is")],
+        ),
+        (
+            {"type": "image", "data": "PHN2Zz4=", "mimeType": "image/svg+xml"},
+            [unknown("image/svg+xml", "6", NO_IMAGE)],
         ),
         (
             {"type": "image", "data": "not base64", "mimeType": "image/png"},
-            [unknown("image/png", "7")],
+            [unknown("image/png", "7", NO_IMAGE)],
         ),
-        ({"type": "image", "data": "", "mimeType": "image/png"}, [unknown("image/png", "0")]),
+        (
+            {"type": "image", "data": "", "mimeType": "image/png"},
+            [unknown("image/png", "0", NO_IMAGE)],
+        ),
         (
             {"type": "image", "data": "A" * 5_242_884, "mimeType": "image/png"},
             [unknown("image/png", "3,932,163")],
         ),
-        ({"type": "audio", "data": PNG, "mimeType": "audio/wav"}, [unknown("audio/wav", "9")]),
+        ({"type": "audio", "data": PNG, "mimeType": "audio/wav"}, [unknown("audio/wav", "24")]),
         (
             {"type": "resource_link", "uri": "file:///a", "name": "a"},
             [text_block("[a](file:///a)")],
@@ -44,7 +70,7 @@ def unknown(media_type: str, size: str) -> Block:
         ({"type": "resource", "resource": BLOB}, [text_block("file:///x:"), image()]),
         (
             {"type": "resource", "resource": {"uri": "file:///x", "blob": PNG}},
-            [text_block("file:///x:"), unknown("application/octet-stream", "9")],
+            [text_block("file:///x:"), unknown("application/octet-stream", "24")],
         ),
     ],
 )

@@ -1,15 +1,24 @@
 """The tool read, on real files of every kind."""
 
 import base64
+import io
 import os
 from pathlib import Path
 
 import pytest
+from PIL import Image as Pillow
 
 from agent_cli_tools.excerpts import SCANNED_BYTES_MAX
 from tests.tools.calling import Tools
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
+
+def png(width: int, height: int) -> bytes:
+    """Return the beginning of a PNG file, which holds its size."""
+    size = width.to_bytes(4) + height.to_bytes(4)
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + size
+
+
+PNG = png(2, 2)
 
 
 async def test_read_numbers_and_counts_lines(tools: Tools) -> None:
@@ -171,9 +180,9 @@ async def test_listing_of_a_large_directory_is_truncated(tools: Tools) -> None:
     ("start", "media_type"),
     [
         (PNG, "image/png"),
-        (b"\xff\xd8\xff\xe0\0", "image/jpeg"),
-        (b"GIF89a\0", "image/gif"),
-        (b"RIFF\x24\0\0\0WEBPVP8 \0", "image/webp"),
+        (b"\xff\xd8\xff\xc0\0\x11\x08\0\x02\0\x02\x03", "image/jpeg"),
+        (b"GIF89a\x02\0\x02\0", "image/gif"),
+        (b"RIFF\x24\0\0\0WEBPVP8L\0\0\0\0\x2f\x01\x40\0\0", "image/webp"),
     ],
 )
 async def test_read_returns_an_image_as_an_image_block(
@@ -200,6 +209,34 @@ async def test_an_image_that_is_too_large_is_refused(tools: Tools) -> None:
     tools.file("a.png", PNG + b"\0" * 5 * 1024 * 1024)
 
     assert "more than 5 MB" in await tools.error("read", path="a.png")
+
+
+async def test_an_image_the_api_would_refuse_is_refused(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tall screenshot and a damaged file: the session could not go on with them."""
+    monkeypatch.setattr("agent_cli.attachments.images._can_shrink", lambda: False)
+    tools.file("tall.png", png(1_000, 8_001))
+    tools.file("damaged.png", PNG[:12])
+
+    tall, damaged = [await tools.error("read", path=f"{name}.png") for name in ("tall", "damaged")]
+
+    assert "too large to be sent (1000×8001 pixels" in tall
+    assert "damaged.png is damaged" in damaged
+
+
+async def test_a_large_image_is_shrunk_if_possible(tools: Tools) -> None:
+    """A request with many images accepts none of more than 2,000 pixels a side."""
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (3_000, 30), "navy").save(buffer, "PNG")
+    tools.file("wide.png", buffer.getvalue())
+
+    block = (await tools("read", path="wide.png")).content[1]
+
+    source = block["source"]
+    assert isinstance(source, dict)
+    shrunk = Pillow.open(io.BytesIO(base64.b64decode(str(source["data"]))))
+    assert shrunk.size == (2_000, 20)
 
 
 @pytest.mark.parametrize(

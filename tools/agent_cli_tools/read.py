@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.image_files import image_type
 from agent_cli.contracts.parameters import Parameters
-from agent_cli.contracts.timeline import image_block, text_block
+from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli_tools.fixed_paths import directory_at, names_in
@@ -74,7 +75,6 @@ def read_tool(workspace: "Workspace") -> Tool:
 
 
 def _read(workspace: "Workspace", params: ReadParameters) -> ToolResult:
-    from agent_cli.attachments.images import image_type  # noqa: PLC0415 - with the first file
     from agent_cli_tools.excerpts import excerpt  # noqa: PLC0415 - with the first file
 
     path = workspace.resolve(params.path)
@@ -85,9 +85,8 @@ def _read(workspace: "Workspace", params: ReadParameters) -> ToolResult:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(RESULT_BYTES_MAX)
-        media_type = image_type(start)
-        if media_type:
-            return _image(workspace, path, start + file.read(IMAGE_BYTES_MAX), media_type)
+        if image_type(start):
+            return _image(workspace, path, start + file.read(IMAGE_BYTES_MAX))
         if looks_binary(start):
             raise ToolError(_binary(workspace.shown(path), start, size))
         # Editable files are read once, so that the remembered content is the one shown.
@@ -182,18 +181,21 @@ def _directory(workspace: "Workspace", path: Path) -> ToolResult:
     )
 
 
-def _image(workspace: "Workspace", path: Path, raw: bytes, media_type: str) -> ToolResult:
+def _image(workspace: "Workspace", path: Path, raw: bytes) -> ToolResult:
+    from agent_cli.attachments.images import fitted, image_of  # noqa: PLC0415 - with an image
+
     shown = workspace.shown(path)
     if len(raw) > IMAGE_BYTES_MAX:
         raise ToolError(
             f"{shown} is an image of more than 5 MB, too large to be looked at."
             " Make a smaller copy and read that."
         )
+    try:
+        image = fitted(image_of(raw, name=shown, advice="make a smaller copy and read that"))
+    except UsageError as error:
+        raise ToolError(str(error)) from error
     return ToolResult(
-        (
-            text_block(f"[{shown}: {media_type}, {len(raw):,} bytes]"),
-            image_block(raw, media_type),
-        ),
+        (text_block(f"[{shown}: {image.media_type}, {len(raw):,} bytes]"), image.block),
         {"kind": "image", "path": shown, "bytes": len(raw)},
     )
 

@@ -1,0 +1,115 @@
+"""The type and size of an image file, from its first bytes, and the API's limits for one image.
+
+An image that the API refuses makes every later request of the session fail.
+"""
+
+from typing import Final, NamedTuple
+
+from agent_cli.contracts.timeline import Block, image_block
+
+# The API's limits for one image: pixels of a side, and bytes before base64 encoding.
+_SIDE_MAX: Final = 8_000
+_BYTES_MAX: Final = 10 * 1024 * 1024 * 3 // 4
+# Start-of-frame markers; 0xC4, 0xC8 and 0xCC among them mean something else.
+_JPEG_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+class ImageFacts(NamedTuple):
+    """The media type of an image file, and its size in pixels and bytes."""
+
+    media_type: str
+    width: int
+    height: int
+    size: int
+
+    @property
+    def fault(self) -> str:
+        """Why it is too large for the API, as a predicate; "" if it is not."""
+        if max(self.width, self.height) <= _SIDE_MAX and self.size <= _BYTES_MAX:
+            return ""
+        return (
+            f"is too large to be sent ({self.width}×{self.height} pixels, {self.size / 1e6:.1f} MB;"
+            f" at most {_SIDE_MAX} pixels a side and {_BYTES_MAX / 1e6:.1f} MB)"
+        )
+
+
+def image_type(start: bytes) -> str | None:
+    """Return the media type of an image by its first 12 bytes; None if the API does not take it."""
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def image_facts(data: bytes) -> ImageFacts:
+    """Return the facts about the image file *data*.
+
+    Raises:
+        ValueError: It is not an image, or is damaged; the message is a predicate.
+    """
+    media_type = image_type(data)
+    if media_type is None:
+        raise ValueError("is not a PNG, JPEG, GIF or WebP image")
+    width, height = _size_of(data, media_type)
+    if not width or not height:
+        raise ValueError("is damaged: it does not say how large the image is")
+    return ImageFacts(media_type, width, height, len(data))
+
+
+def image_file_block(data: bytes) -> Block:
+    """Return the image file *data* as a content block of its real type.
+
+    Raises:
+        ValueError: The API would refuse it; the message is a predicate.
+    """
+    facts = image_facts(data)
+    if facts.fault:
+        raise ValueError(facts.fault)
+    return image_block(data, facts.media_type)
+
+
+def _size_of(data: bytes, media_type: str) -> tuple[int, int]:
+    """Return width and height from the file's header; zeros if they are missing."""
+    match media_type:
+        case "image/png":
+            return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+        case "image/gif":
+            return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+        case "image/webp":
+            return _webp_size(data)
+        case _:
+            return _jpeg_size(data)
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    """Return width and height. Source: RFC 9649 sections 2.5 to 2.7, RFC 6386 section 9.1."""
+    match data[12:16]:
+        case b"VP8X":
+            width, height = data[24:27], data[27:30]
+            return 1 + int.from_bytes(width, "little"), 1 + int.from_bytes(height, "little")
+        case b"VP8L":
+            bits = int.from_bytes(data[21:25], "little")
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+        case _:
+            width, height = data[26:28], data[28:30]
+            return (
+                int.from_bytes(width, "little") & 0x3FFF,
+                int.from_bytes(height, "little") & 0x3FFF,
+            )
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    """Walk the segments to the first frame. Source: ITU-T T.81 annex B."""
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker in _JPEG_FRAMES:
+            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
+        # A fill byte before the marker is not a segment.
+        at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4])
+    return 0, 0
