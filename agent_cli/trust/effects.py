@@ -5,8 +5,9 @@ text is untrusted: control characters, which could repaint the question, are esc
 """
 
 import json
+import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
@@ -21,17 +22,19 @@ from agent_cli.settings.hook_files import (
 )
 from agent_cli.settings.keys import value_of
 from agent_cli.settings.layers import Layers
+from agent_cli.settings.rules import fold
 from agent_cli.settings.schema import McpServer, Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
-from agent_cli.system.shapes import is_array, is_mapping, is_object
+from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 from agent_cli.trust.store import AGENT_FOLDERS, STYLE_FOLDERS
 
 _SERVER_PREFIX = "mcp.servers."
-_ACTING = ("command", "url", "cwd", "args", "env")
+_ACTING = ("command", "url", "cwd", "args", "env", "headers", "oauth")
 _VALUE_CHARS_MAX = 200
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)")
 
 
 def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
@@ -94,7 +97,13 @@ def _hooks(written: Iterable[WrittenHooks]) -> Iterator[str]:
                 if "url" in hook
                 else (f"runs {shlex.join(words)}")
             )
-            yield _plain(f"{_short(acts)} (hook, {when})")
+            yield _plain(f"{_short(acts)}{_given(*_allowed_variables(hook))} (hook, {when})")
+
+
+def _allowed_variables(hook: Mapping[str, object]) -> Iterator[str]:
+    for key, value in hook.items():
+        if fold(key) == "allowedenvvars" and is_sequence(value):
+            yield from map(str, value)
 
 
 def _value(settings: Settings, key: str) -> object:
@@ -137,15 +146,21 @@ def _agent(path: Path) -> Iterator[str]:
 def _as_written(name: str, entry: object) -> McpServer:
     """Return the acting parts of *entry*, ignoring invalid ones."""
     given = entry if is_object(entry) else {}
-    command, url, cwd, args, env = (given.get(key) for key in _ACTING)
+    command, url, cwd, args, env, headers, oauth = (given.get(key) for key in _ACTING)
     return McpServer(
         name,
         command=command if isinstance(command, str) else "",
         args=tuple(map(str, args)) if is_array(args) else (),
-        env={str(key): "" for key in env} if is_object(env) else {},
+        env=_texts(env),
         cwd=cwd if isinstance(cwd, str) else "",
         url=url if isinstance(url, str) else "",
+        headers=_texts(headers),
+        oauth=_texts(oauth),
     )
+
+
+def _texts(given: object) -> dict[str, str]:
+    return {key: str(value) for key, value in given.items()} if is_object(given) else {}
 
 
 def _server(server: McpServer) -> str:
@@ -159,7 +174,14 @@ def _server(server: McpServer) -> str:
         acts.append(f"starts {command}{where}{variables}")
     if server.url:
         acts.append(f"connects to {redactor.text(server.url)}")
-    return _plain(f"{' and '.join(acts) or 'starts nothing'} (MCP server {server.name})")
+    # A repository may ask for any variable of the user, to send it anywhere.
+    given = _given(*_VARIABLE.findall(str([{**server.env}, {**server.headers}, {**server.oauth}])))
+    return _plain(f"{' and '.join(acts) or 'starts nothing'}{given} (MCP server {server.name})")
+
+
+def _given(*variables: str) -> str:
+    names = ", ".join(dict.fromkeys(variables))
+    return f"; it gets the values of {names}" if names else ""
 
 
 def _plain(text: str) -> str:
