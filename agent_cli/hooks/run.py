@@ -176,6 +176,7 @@ async def _why_not_asked(hook: Hook) -> str:
     """
     try:
         host = urlsplit(hook.url).hostname or ""
+        host.encode("idna")  # UnicodeError is a ValueError
     except ValueError as error:
         return f"{hook.url} is not a valid URL ({error}); correct it"
     if not hook.is_project:

@@ -183,10 +183,11 @@ async def test_project_hook_may_address_a_server_on_this_machine(
     assert (await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))).fault == ""
 
 
-async def test_invalid_url_of_an_http_hook_is_a_fault(tmp_path: Path) -> None:
-    hook = Hook(event="PreToolUse", url="http://[::1/x")
+@pytest.mark.parametrize("url", ["http://[::1/x", "http://a..b/x"])
+async def test_invalid_url_of_an_http_hook_is_a_fault(tmp_path: Path, url: str) -> None:
+    """Any file may define one; it must not end the run."""
+    hook = Hook(event="PreToolUse", url=url, is_project=True)
 
-    assert (
-        "is not a valid URL"
-        in (await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))).fault
-    )
+    found = await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))
+
+    assert "is not a valid URL" in found.fault
