@@ -120,6 +120,8 @@ class _Written(BaseModel):
     def _has_what_it_runs(self) -> "_Written":
         if self.type == "command" and not self.command.strip():
             raise ValueError("a command hook needs a command")
+        if any("\0" in word for word in (self.command, *(self.args or ()))):
+            raise ValueError("a command cannot hold the character NUL")
         if self.type == "http" and not re.match(r"https?://[^\s/]", self.url):
             raise ValueError("an http hook needs a url that begins with http:// or https://")
         return self

@@ -60,6 +60,7 @@ def test_guard_blocks_on_failure_unless_set_to_allow(key: str) -> None:
         {"type": "command"},
         {"command": "x", "timeout": -1},
         {"command": "x", "async": "yes"},
+        {"command": "x\0y"},
         {"type": "http", "url": "file:///etc/passwd"},
         "guard.sh",
     ],
