@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agent_cli.acp.ports import Opening
 from agent_cli.app.editor import EditorProgram
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.permission_modes import stricter
 from agent_cli.mcp_server.ports import Wanted
 from agent_cli.settings.sources import Override
 from agent_cli.system.redaction import Redactor
@@ -57,7 +58,11 @@ class ServedProgram(EditorProgram):
             cost = min(wanted.max_cost_usd, own) if own else wanted.max_cost_usd
             found.append(Override("max_cost_usd", str(cost), _BY))
         if wanted.mode is not None:
-            if wanted.mode == "yolo" and settings.permissions.mode != "yolo":
-                raise UsageError("permission_mode: yolo needs `--permission-mode yolo` before mcp")
+            own_mode = settings.permissions.mode
+            if stricter(wanted.mode, own_mode) != wanted.mode:
+                raise UsageError(
+                    f"permission_mode: {wanted.mode} allows more than {own_mode}, the server's own;"
+                    f" it needs `--permission-mode {wanted.mode}` before mcp"
+                )
             found.append(Override("permissions.mode", wanted.mode, _BY))
         return found

@@ -18,7 +18,7 @@ class Wanted:
         session: The id of a saved session to resume.
         cwd: The directory of the tools: the server's own working directory, or one below it.
         max_cost_usd: At most the limit of the server's own settings.
-        mode: Yolo only if the server was started with it.
+        mode: At most as permissive as the server's own.
         can_ask: Whether the client can put questions to its user.
     """
 

@@ -138,12 +138,23 @@ async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> N
     Path("below").mkdir()
     async with FakeMessagesApi(reply("ok")) as api, serving(api) as client:
         outside = await failed(client, "ask", prompt="go", cwd="..")
-        freer = await failed(client, "ask", prompt="go", permission_mode="yolo")
+        freer = [
+            await failed(client, "ask", prompt="go", permission_mode=mode)
+            for mode in ("auto-edit", "yolo")
+        ]
         unknown = await failed(client, "reply", session="0123456789ab", prompt="go")
-        await called(client, "ask", prompt="go", cwd="below", model="claude-opus-5-5", max_cost=1)
+        await called(
+            client,
+            "ask",
+            prompt="go",
+            cwd="below",
+            model="claude-opus-5-5",
+            max_cost=1,
+            permission_mode="plan",
+        )
 
         assert "where this server was started" in outside
-        assert "yolo" in freer
+        assert all("allows more than ask, the server's own" in each for each in freer)
         assert "no session" in unknown
         assert api.requests[0].body["model"] == "claude-opus-5-5"
         assert len(api.requests) == 1
