@@ -43,9 +43,11 @@ def run(argv: Sequence[str]) -> int:
             return _unwritten(error)
         if not (isinstance(error, PermissionError) and error.filename):
             return _bug(argv, error)
-        # Settings or state are unreadable: `sudo -u` leaves another user's home directory in HOME.
+        # Settings or state are unreadable: `sudo -u` leaves another user's home directory in HOME,
+        # and containers leave folders of root in a workspace.
         locked = (
-            f"{error.filename} is out of reach ({error.strerror}): set HOME to a folder of yours"
+            f"{error.filename} is out of reach ({error.strerror}): make it readable, or set HOME to"
+            " a folder of yours"
         )
         return _ended(argv, _complain(SettingsError(locked)))
     except Exception as error:  # users have no use for a traceback

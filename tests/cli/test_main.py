@@ -46,7 +46,9 @@ def test_inaccessible_home_directory_is_reported_in_one_line(
 
     said = capsys.readouterr().err
     assert exit_code == 2
-    assert said.endswith("is out of reach (Permission denied): set HOME to a folder of yours\n")
+    assert said.endswith(
+        "is out of reach (Permission denied): make it readable, or set HOME to a folder of yours\n"
+    )
     assert said.count("\n") == 1
 
 
