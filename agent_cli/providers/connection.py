@@ -89,7 +89,16 @@ def checked_key(key: str) -> str:
 
 
 def custom_headers() -> dict[str, str]:
-    """Return the headers of ANTHROPIC_CUSTOM_HEADERS, one `Name: value` per line."""
+    """Return the headers of ANTHROPIC_CUSTOM_HEADERS, one `Name: value` per line.
+
+    Raises:
+        CallFailed: One of them is not valid in a request.
+    """
     lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
     pairs = (line.partition(":") for line in lines if ":" in line)
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    headers = {name.strip(): value.strip() for name, _, value in pairs}
+    for name, value in headers.items():
+        if not f"{name}{value}".isascii():
+            sentence = f"ANTHROPIC_CUSTOM_HEADERS: {name!a} is not ASCII; remove or encode it"
+            raise CallFailed(ModelError(sentence), retryable=False)
+    return headers

@@ -92,6 +92,9 @@ def test_custom_headers_are_read_from_the_environment_one_per_line(
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Team:  tools \nno header\nX-At: 10:30")
 
     assert custom_headers() == {"X-Team": "tools", "X-At": "10:30"}
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-User: Zo\u00eb")
+    with pytest.raises(CallFailed, match="ANTHROPIC_CUSTOM_HEADERS: 'X-User' is not ASCII"):
+        custom_headers()
 
 
 def test_repr_of_a_connection_shows_no_credential() -> None:
