@@ -12,7 +12,11 @@ from urllib.parse import parse_qsl
 import httpx2
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
+from mcp.shared.auth import (
+    JWT_BEARER_GRANT_TYPE,
+    AuthorizationCodeResult,
+    OAuthClientMetadata,
+)
 
 from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import OAuth
@@ -30,7 +34,27 @@ Assertion = Callable[[str, str], Awaitable[str]]
 
 
 class BrowserFlow(OAuthClientProvider):
-    """The flow with a browser, which is opened only if a refresh token does not help."""
+    """The flow with a browser, which is opened only if a refresh token does not help.
+
+    Refresh tokens are often valid once, and a second use may end the sign-in: if another session
+    has used ours, its tokens are used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        metadata: OAuthClientMetadata,
+        storage: Storage,
+        visit: Callable[[str], Awaitable[None]],
+        came_back: Callable[[], Awaitable[AuthorizationCodeResult]],
+        *,
+        client_metadata_url: str | None,
+    ) -> None:
+        """Sign in to *url*; *visit* takes the user to a page, *came_back* returns its result."""
+        super().__init__(
+            url, metadata, storage, visit, came_back, client_metadata_url=client_metadata_url
+        )
+        self._storage = storage
 
     async def _auth_flow(
         self, request: httpx2.Request
@@ -45,10 +69,15 @@ class BrowserFlow(OAuthClientProvider):
                 # The SDK only refreshes tokens it knows to be expired; else it opens the browser.
                 if refused and not is_refreshed and self._may_refresh():
                     is_refreshed = True
-                    answer = yield await self._refresh_token()
-                    if await self._handle_refresh_response(answer):
+                    if is_usable := await self._take_over():
                         self._add_auth_header(request)
                         response = yield request
+                        is_usable = response.status_code != HTTPStatus.UNAUTHORIZED
+                    if not is_usable:
+                        answer = yield await self._refresh_token()
+                        if await self._handle_refresh_response(answer):
+                            self._add_auth_header(request)
+                            response = yield request
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
@@ -66,7 +95,19 @@ class BrowserFlow(OAuthClientProvider):
                 f"its authorization server answered HTTP {status} when the token was to be renewed;"
                 " try again later"
             )
+        if status != HTTPStatus.OK and await self._take_over():
+            return True  # another session was faster
         return await super()._handle_refresh_response(response)
+
+    async def _take_over(self) -> bool:
+        """Use the stored tokens if another session has replaced ours; return whether it has."""
+        tokens = await self._storage.newer_tokens()
+        if tokens is None:
+            return False
+        self.context.current_tokens = tokens
+        self.context.client_info = await self._storage.get_client_info()
+        self.context.token_expiry_time = self._storage.record.expires_at
+        return True
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         # Source: MCP 2025-11-25, authorization, code protection: clients must refuse without PKCE.

@@ -45,25 +45,18 @@ class SignInRecord(BaseModel):
 class Storage:
     """The SDK's TokenStorage over our credentials; also keeps data that the SDK does not."""
 
-    def __init__(self, url: str, credentials: Credentials, record: SignInRecord) -> None:
-        self.record = record
+    def __init__(self, url: str, credentials: Credentials, text: str = "") -> None:
+        """Keep the sign-in to *url*, which is stored in *credentials* as *text*."""
+        self.record = _parsed(text, url)
         self._url = url
         self._credentials = credentials
+        self._stored = text
         self._provider: OAuthClientProvider | None = None
 
     @classmethod
     async def load(cls, url: str, credentials: Credentials) -> "Storage":
         """Return the storage of one server; an unreadable record counts as none."""
-        record, server = SignInRecord(), urlsplit(url).hostname
-        try:
-            if text := await asyncio.to_thread(credentials.read, url):
-                record = SignInRecord.model_validate_json(text)
-        except ValidationError:
-            log.warning("mcp sign-in damaged", server=server)
-        except AgentCliError as error:
-            # Most servers need no sign-in; a server that does will refuse the connection.
-            log.warning("mcp sign-in not read", server=server, fault=str(error))
-        return cls(url, credentials, record)
+        return cls(url, credentials, await _text_of(url, credentials))
 
     def use_redirect(self, redirect_uri: str) -> None:
         """Set the redirect URI; discard a client that is registered with another one."""
@@ -77,6 +70,18 @@ class Storage:
         provider.context.protected_resource_metadata = self.record.resource
         self._provider = provider
         return provider
+
+    async def newer_tokens(self) -> OAuthToken | None:
+        """Return the stored tokens if another session has stored them since we read or did."""
+        text = await _text_of(self._url, self._credentials)
+        stored = _parsed(text, self._url)
+        if text == self._stored or stored.tokens is None:
+            return None
+        self._stored = text
+        stored.client = stored.client or self.record.client
+        for name in SignInRecord.model_fields:  # others hold the record itself
+            setattr(self.record, name, getattr(stored, name))
+        return await self.get_tokens()
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the tokens; blank an expired access token, so that the SDK refreshes it."""
@@ -108,6 +113,24 @@ class Storage:
         text = self.record.model_dump_json(exclude_none=True)
         try:
             await asyncio.to_thread(self._credentials.write, self._url, text)
+            self._stored = text
         except AgentCliError as error:
             # This connection is signed in anyway; the next one has to sign in again.
             log.warning("mcp sign-in not kept", fault=str(error))
+
+
+async def _text_of(url: str, credentials: Credentials) -> str:
+    try:
+        return await asyncio.to_thread(credentials.read, url) or ""
+    except AgentCliError as error:
+        # Most servers need no sign-in; a server that does will refuse the connection.
+        log.warning("mcp sign-in not read", server=urlsplit(url).hostname, fault=str(error))
+        return ""
+
+
+def _parsed(text: str, url: str) -> SignInRecord:
+    try:
+        return SignInRecord.model_validate_json(text) if text else SignInRecord()
+    except ValidationError:
+        log.warning("mcp sign-in damaged", server=urlsplit(url).hostname)
+        return SignInRecord()

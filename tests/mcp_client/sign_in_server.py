@@ -16,7 +16,7 @@ NONCE = 'DPoP error="use_dpop_nonce"'
 
 
 class SignInServer:
-    """Tokens are valid until `expire()`; `log` has the requests in order.
+    """Tokens are valid until `expire()`, refresh tokens once; `log` has the requests in order.
 
     Attributes:
         refuses: The user refuses at the sign-in page.
@@ -141,12 +141,16 @@ class SignInServer:
     def _token(self, form: dict[str, str]) -> tuple[int, dict[str, str], Any]:
         self.log.append(f"token:{form['grant_type'].rpartition(':')[2]}")
         self.forms.append(form)
-        if form["grant_type"] == "refresh_token" and self.refresh_status != 200:
-            return self.refresh_status, {}, {"error": "invalid_grant"}
+        if form["grant_type"] == "refresh_token":
+            if self.refresh_status != 200:
+                return self.refresh_status, {}, {"error": "invalid_grant"}
+            if form["refresh_token"] != f"again-{self._issued}":
+                return 400, {}, {"error": "invalid_grant"}
         self._issued += 1
         self._valid = f"token-{self._issued}"
         kind = "DPoP" if self.binds else "Bearer"
-        answer = {"access_token": self._valid, "token_type": kind, "refresh_token": "again"}
+        again = f"again-{self._issued}"
+        answer = {"access_token": self._valid, "token_type": kind, "refresh_token": again}
         return 200, {}, answer | ({} if self.lasts_s is None else {"expires_in": self.lasts_s})
 
     def _mcp(self, method: str, body: str, authorization: str) -> tuple[int, dict[str, str], Any]:

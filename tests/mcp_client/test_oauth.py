@@ -219,6 +219,23 @@ async def test_token_of_unknown_lifetime_is_refreshed_during_a_run(
     assert web.log == ["401", "token:refresh_token"]
 
 
+async def test_tokens_refreshed_by_another_session_are_used(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """A refresh token is valid once: the second session must not use it as well."""
+    web.lasts_s = None
+    async with running(config_of(web), host) as one, running(config_of(web), host) as other:
+        await one.login("web", request_browser())
+        await other.reconnect("web")
+        web.expire()
+        web.log.clear()
+        first = await call(one, "mcp__web__hello")
+        second = await call(other, "mcp__web__hello")
+
+    assert (first.text, second.text) == ("hello", "hello")
+    assert web.log == ["401", "token:refresh_token", "401"]
+
+
 async def test_failed_token_refresh_does_not_lose_the_sign_in(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
