@@ -9,11 +9,10 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from agent_cli.mcp_client.names import public_name
-from agent_cli.mcp_client.private_file import read_private_object, write_private
+from agent_cli.mcp_client.private_file import locked, read_private_object, write_private
 
 if TYPE_CHECKING:
     from agent_cli.mcp_client.config import ServerConfig
@@ -29,7 +28,6 @@ class Pins:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writing = Lock()
 
     def pin(self, config: "ServerConfig", approved: Mapping[str, str]) -> None:
         """Store *approved*, tool → definition; thread-safe.
@@ -71,13 +69,13 @@ class Pins:
         return self._read().get(_identity(config), {})
 
     def _add(self, key: str, approved: Mapping[str, str]) -> None:
-        # Concurrent first calls must not overwrite each other's pins.
-        with self._writing:
+        if approved.items() <= self._read().get(key, {}).items():
+            return
+        # Concurrent first calls, also of other sessions, must not overwrite each other's pins.
+        with locked(self._path):
             pins = self._read()
-            known = pins.setdefault(key, {})
-            if not approved.items() <= known.items():
-                known.update(approved)
-                write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
+            pins.setdefault(key, {}).update(approved)
+            write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
 
     def _read(self) -> dict[str, dict[str, str]]:
         return read_private_object(self._path, remedy="delete it, then approve all tools again")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_cli.mcp_client.private_file import read_private_object, write_private
+from agent_cli.mcp_client.private_file import locked, read_private_object, write_private
 
 
 class Switches:
@@ -26,9 +26,10 @@ class Switches:
 
     def switch(self, workspace: Path, server: str, *, on: bool) -> None:
         """Store that *server* is on or off in *workspace*."""
-        switches = self._read()
-        switches.setdefault(str(workspace), {})[server] = on
-        write_private(self._path, json.dumps(switches, indent=1, sort_keys=True).encode())
+        with locked(self._path):
+            switches = self._read()
+            switches.setdefault(str(workspace), {})[server] = on
+            write_private(self._path, json.dumps(switches, indent=1, sort_keys=True).encode())
 
     def _read(self) -> dict[str, dict[str, bool]]:
         return read_private_object(
