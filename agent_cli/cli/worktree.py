@@ -17,6 +17,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.cli.place import SessionPlace
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
+from agent_cli.settings.sources import Override
 from agent_cli.system.git import GitError
 from agent_cli.system.worktrees import (
     Work,
@@ -163,7 +164,15 @@ def _with_absolute_paths(arguments: Arguments, here: Path) -> Arguments:
         **{name: here / path for name, path in given.items() if path is not None},
         add_dirs=tuple(here / path for path in arguments.add_dirs),
         prompts_from=script if script in (None, "-") else str(here / script),
+        overrides=tuple(_with_absolute_path(each, here) for each in arguments.overrides),
     )
+
+
+def _with_absolute_path(option: Override, here: Path) -> Override:
+    if option.key != "mcp.config" or not isinstance(option.value, tuple):
+        return option
+    files = (str(here / Path(each).expanduser()) for each in option.value)
+    return option._replace(value=tuple(files))
 
 
 def _sentence(error: Exception) -> str:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.cli.worktree import inside_worktree
 from agent_cli.trust.store import TrustStore
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.messages_api import reply, serve_in_thread, tool_use
@@ -54,6 +56,19 @@ def test_changed_worktree_is_kept_and_its_merge_commands_are_printed(repository:
     assert (repository / "sub" / "new.txt").read_text() == "new\n"
     assert not path.exists()
     assert git("branch", folder=repository) == "* main"
+
+
+def test_files_on_the_command_line_are_those_of_the_directory_it_was_typed_in(
+    repository: Path,
+) -> None:
+    """They need not be in the worktree."""
+    words = ["--worktree=x", "--mcp-config", "m.json", "--model=high", "--settings", "s.toml"]
+    with inside_worktree(parse_arguments(words)) as place:
+        given = place.arguments
+
+    here = repository / "sub"
+    assert [each.value for each in given.overrides] == [(str(here / "m.json"),), "high"]
+    assert given.settings_file == here / "s.toml"
 
 
 def test_worktree_without_changes_is_removed(repository: Path) -> None:
