@@ -205,6 +205,7 @@ class AgentTree:
         model = front_matter.model_name(assignment.model)
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), place.note)
         instructions = [agent_plugins(startup, bench.announce.warn)]
+        around = bench.hooks.around_compaction(lambda: place.working(rank.agent(), definition.name))
 
         async def authorize(call: ToolCall, tool: Tool, params: object) -> Verdict:
             return await place.authorize(call, tool, params, mode=rank.mode)
@@ -225,7 +226,7 @@ class AgentTree:
                 servers,
                 jobs,
                 rank.ledger,
-                parts.compaction(startup, rank.ledger.stream, bench.hooks),
+                parts.compaction(startup, rank.ledger.stream, around),
                 Trimming(max_messages=settings.history.max_conversation_messages),
             ),
             authorize_tool=authorize,

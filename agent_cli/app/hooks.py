@@ -11,20 +11,19 @@ from agent_cli.app.mcp_config import inherited_environment
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
-from agent_cli.contracts.errors import AgentCliError, ModelError
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
-from agent_cli.contracts.messages import Message
-from agent_cli.contracts.provider import Model
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
-from agent_cli.policies.compaction import CompactionStrategy, Summary
+from agent_cli.policies.compaction import AroundCompaction
 from agent_cli.policies.permission_rules import called_paths, parse_rule, touches
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
+    from agent_cli.hooks.event_hooks import EventHooks
     from agent_cli.hooks.lifecycle import Lifecycle
     from agent_cli.hooks.runs import HookRuns
 
@@ -62,6 +61,7 @@ class SessionHooks:
         self._publish = host.publish
         self._stack = AsyncExitStack()
         self._lifecycle: Lifecycle | None = None
+        self._asking: EventHooks | None = None
         self._runs: HookRuns | None = None
         self._permissions = permissions
         self._startup = startup
@@ -72,7 +72,8 @@ class SessionHooks:
             self._build()
 
     def _build(self) -> None:
-        from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415 - most define none
+        from agent_cli.hooks.event_hooks import EventHooks  # noqa: PLC0415 - most define none
+        from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415
         from agent_cli.hooks.payloads import Payloads  # noqa: PLC0415
         from agent_cli.hooks.run import HookEnvironment  # noqa: PLC0415
         from agent_cli.hooks.runs import HookRuns  # noqa: PLC0415
@@ -89,11 +90,14 @@ class SessionHooks:
             transcript=lambda: str(self._host.sessions().path or ""),
             mode=lambda: self._permissions.mode,
         )
-        self._lifecycle = Lifecycle(
+        self._asking = EventHooks(
             self._runs,
             self._payloads,
             conversation=lambda: self._host.agent().conversation,
             publish=self._publish,
+        )
+        self._lifecycle = Lifecycle(
+            self._asking,
             end_reason="other" if self._one_shot else "prompt_input_exit",
             idle_after_s=None if self._one_shot else _IDLE_AFTER_S,
         )
@@ -112,7 +116,7 @@ class SessionHooks:
         self, config: LoopConfig, place: Place, agent: Callable[[], WorkingAgent] | None = None
     ) -> LoopConfig:
         """Return *config* with hooks around its tool calls only, for the subagent *agent*."""
-        if self._lifecycle is None or self._runs is None or config.finish_result is None:
+        if self._asking is None or self._runs is None or config.finish_result is None:
             return config
         from agent_cli.hooks.payloads import about_agent  # noqa: PLC0415 - as above
         from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415
@@ -130,9 +134,20 @@ class SessionHooks:
             authorize=authorize,
             finish=finish,
             covers=lambda call, rule: covers(call, rule, place),
-            heard=self._lifecycle.heard,
+            heard=self._asking.heard,
         )
         return replace(config, authorize_tool=calls.authorize, finish_result=calls.finish)
+
+    def around_compaction(
+        self, agent: Callable[[], WorkingAgent] | None = None
+    ) -> AroundCompaction | None:
+        """Return the hooks around compactions by the session or a subagent; None without any."""
+        if self._asking is None:
+            return None
+        from agent_cli.hooks.compactions import CompactionHooks  # noqa: PLC0415 - as above
+        from agent_cli.hooks.payloads import about_agent  # noqa: PLC0415
+
+        return CompactionHooks(self._asking, lambda: about_agent(agent()) if agent else {})
 
     async def agent_starts(self, agent: WorkingAgent) -> Sequence[str]:
         """Run the SubagentStart hooks of an agent; return the context they add."""
@@ -171,37 +186,6 @@ class SessionHooks:
             return ["no hooks are defined: see [hooks] in appsettings.example.toml"]
         ran = [f"  {each}" for each in self._runs.done]
         return [*listed(self._runs.hooks), "ran last:" if ran else "none ran yet", *ran]
-
-    def summarizer(self, strategy: CompactionStrategy) -> CompactionStrategy:
-        """Return *strategy* with PreCompact hooks run first."""
-        return _AskedSummarizer(strategy, self) if self._lifecycle else strategy
-
-    async def before_compaction(self, focus: str) -> str:
-        """Return *focus* with the additions of PreCompact hooks.
-
-        Raises:
-            ModelError: One of them blocks the compaction.
-        """
-        assert self._lifecycle
-        trigger = "auto" if self._host.agent().state.is_streaming or not focus else "manual"
-        answer = await self._lifecycle.before_compaction(trigger, focus)
-        if answer.decision == "deny" or answer.stops:
-            raise ModelError(f"a hook blocked it: {answer.reason or answer.stops}")
-        return "\n".join(filter(None, (focus, *answer.contexts)))
-
-
-class _AskedSummarizer:
-    """A compaction strategy that runs PreCompact hooks first."""
-
-    def __init__(self, strategy: CompactionStrategy, hooks: SessionHooks) -> None:
-        self._strategy = strategy
-        self._hooks = hooks
-
-    async def summarize(
-        self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
-    ) -> Summary:
-        focus = await self._hooks.before_compaction(focus)
-        return await self._strategy.summarize(messages, model=model, focus=focus, emit=emit)
 
 
 def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":

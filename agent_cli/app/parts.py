@@ -6,14 +6,14 @@ from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from agent_cli.app.hooks import SessionHooks, hook_scripts
+from agent_cli.app.hooks import hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
 from agent_cli.contracts.provider import StreamFn
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.compaction import AroundCompaction, Compaction
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule, rule_for_file
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
@@ -74,15 +74,17 @@ def retry_policy(startup: StartupContext) -> RetryPolicy:
     )
 
 
-def compaction(startup: StartupContext, stream: StreamFn, hooks: SessionHooks) -> Compaction:
+def compaction(
+    startup: StartupContext, stream: StreamFn, around: AroundCompaction | None
+) -> Compaction:
     """Return the compaction of long conversations; *stream* asks the model for summaries."""
     settings = startup.loaded.settings
     small = model_by_id(settings.model_id("small"))
-    summarizer = hooks.summarizer(Summarizer(stream, model=small))
     return Compaction(
-        summarizer if settings.compaction.strategy == "summarize" else None,
+        Summarizer(stream, model=small) if settings.compaction.strategy == "summarize" else None,
         threshold_tokens=settings.compaction.threshold_tokens,
         protected_tail_messages=settings.compaction.protected_tail_messages,
+        around=around,
     )
 
 

@@ -90,7 +90,8 @@ class Workbench:
         self.output_styles = output_styles(startup, warn)
         self.agents = AgentTree(self, startup, of_plugins=self._plugins.agent_folders)
         self.hooks = self._new_hooks(one_shot=one_shot)
-        compaction = parts.compaction(startup, self.calls.stream, self.hooks)
+        around = self.hooks.around_compaction()
+        compaction = parts.compaction(startup, self.calls.stream, around)
         config = self.hooks.around(self._config(compaction), parts.place(startup))
         self.agent = Agent(self.telemetry.around_calls(config))
         self.context = ContextWindow(

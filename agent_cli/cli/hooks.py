@@ -31,7 +31,7 @@ _CANNED: Mapping[str, dict[str, Json]] = {
     "SessionEnd": {"reason": "other"},
     "Stop": {"stop_hook_active": False, "last_assistant_message": "Done."},
     "PreCompact": {"trigger": "manual", "custom_instructions": ""},
-    "PostCompact": {"trigger": "manual"},
+    "PostCompact": {"trigger": "manual", "custom_instructions": ""},
     "Notification": {"message": "a test", "notification_type": "permission_prompt"},
 }
 # The field of such a payload that a matcher is compared with.

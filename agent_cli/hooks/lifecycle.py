@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from agent_cli.contracts.agent_events import innermost
 from agent_cli.contracts.agents import WorkingAgent
@@ -12,30 +12,21 @@ from agent_cli.contracts.events import (
     AgentEnd,
     AgentStart,
     ApprovalRequested,
-    Compacted,
     Event,
-    EventSink,
     MessageEnd,
     MessageStart,
-    Notice,
     SessionOpened,
     TurnStart,
 )
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
-from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
-from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_names import tool_name
-from agent_cli.hooks.payloads import Payloads, about_agent
-from agent_cli.hooks.runs import HookRuns, Ran
-
-RECORDED: Final = "hook"
-"""The kind of the session's notes about hooks that ran."""
+from agent_cli.hooks.event_hooks import EventHooks
+from agent_cli.hooks.payloads import about_agent
 
 SENT_BACK_MAX: Final = 3
-_GRACE_S: Final = 2.0
 _END_S: Final = 5.0
 
 
@@ -46,84 +37,49 @@ class Lifecycle:
     """
 
     def __init__(
-        self,
-        runs: HookRuns,
-        payloads: Payloads,
-        *,
-        conversation: Callable[[], Conversation],
-        publish: EventSink,
-        end_reason: str,
-        idle_after_s: float | None = None,
+        self, asking: EventHooks, *, end_reason: str, idle_after_s: float | None = None
     ) -> None:
         """Start nothing yet.
 
         *end_reason* is the reason passed to SessionEnd hooks. After *idle_after_s* without a run,
         hooks are notified that the program waits for the user; None for no user.
         """
+        self._asking = asking
         self._idle_after_s = idle_after_s
         self._idle: asyncio.TimerHandle | None = None
-        self._runs = runs
-        self._payloads = payloads
-        self._conversation = conversation
-        self._publish = publish
         self._end_reason = end_reason
-        self._group = asyncio.TaskGroup()
-        self._tasks: set[asyncio.Task[object]] = set()
-        self._is_open = False
         self._started: asyncio.Task[object] | None = None
         self._contexts: list[str] = []
-        self._unrecorded: list[Ran] = []
         self._incoming: list[UserMessage] = []
         self._own: list[str] = []
         self._sent_back = 0
         self._last_text = ""
-        self._stop = ""
         self._session: str | None = None
-        runs.record = self._record
-        runs.background = self._start
 
     async def __aenter__(self) -> "Lifecycle":
-        await self._group.__aenter__()
-        self._is_open = True
-        self._session = self._payloads.session_id()
-        self._begin("resume" if self._conversation().prompts else "startup")
+        await self._asking.__aenter__()
+        self._session = self._asking.payloads.session_id()
+        self._begin("resume" if self._asking.conversation().prompts else "startup")
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
         self._end_idling()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_GRACE_S)
-        self._is_open = False
-        for task in self._tasks:
-            task.cancel()
-        await self._group.__aexit__(None, None, None)
+        await self._asking.__aexit__()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
-                await self._ask("SessionEnd", self._end_reason, reason=self._end_reason)
-
-    def heard(self, answer: HookAnswer) -> None:
-        """Pass an answer's messages on to the user, and note whether it ends the run."""
-        fault = answer.reason if answer.fault else ""
-        for text in filter(None, (fault, *answer.messages)):
-            self._publish(Notice("warning", text))
-        if answer.stops:
-            self._stop = answer.stops
+                await self._asking.ask("SessionEnd", self._end_reason, reason=self._end_reason)
 
     def listen(self, event: Event) -> None:
         """Notify hooks of *event*, without delaying the run."""
-        match innermost(event):  # a subagent's as well
-            case ApprovalRequested(call=call):
-                told = f"agent-cli needs your permission to use {tool_name(call.name)}"
-                self._notify("permission_prompt", told)
-            case Compacted():
-                self._start(self._ask("PostCompact", "auto", trigger="auto"))
-            case _:
-                pass
+        asked = innermost(event)  # a subagent's as well
+        if isinstance(asked, ApprovalRequested):
+            told = f"agent-cli needs your permission to use {tool_name(asked.call.name)}"
+            self._notify("permission_prompt", told)
         match event:
             case AgentStart():
-                self._stop = ""
+                self._asking.stop = ""
                 self._end_idling()
-            case AgentEnd() if self._is_open and event.stop_reason != "waiting_for_approval":
+            case AgentEnd() if self._asking.is_open and event.stop_reason != "waiting_for_approval":
                 self._begin_idling()
             case TurnStart():
                 self._incoming = []
@@ -131,10 +87,10 @@ class Lifecycle:
                 self._incoming.append(message)
             case MessageEnd(AssistantMessage() as message):
                 self._last_text = message.text
-            case SessionOpened() if self._is_open and event.session_id != self._session:
+            case SessionOpened() if self._asking.is_open and event.session_id != self._session:
                 self._session = event.session_id
                 source = "resume" if event.resumed else "clear"
-                self._start(self._ask("SessionEnd", source, reason=source))
+                self._asking.tell("SessionEnd", source, reason=source)
                 self._begin(source)
             case _:
                 pass
@@ -146,11 +102,11 @@ class Lifecycle:
             AgentCliError: A hook blocks the prompt, or ended the run.
         """
         incoming, self._incoming = self._incoming, []
-        self._write_record()
+        self._asking.write_record()
         if turn.conversation.open_calls():
             return
-        if self._stop:
-            raise AgentCliError(f"a hook ended the run: {self._stop}")
+        if self._asking.stop:
+            raise AgentCliError(f"a hook ended the run: {self._asking.stop}")
         if self._started:
             await asyncio.shield(self._started)
         if typed := [message for message in incoming if message.text not in self._own]:
@@ -173,9 +129,9 @@ class Lifecycle:
 
     async def follow_ups(self) -> Sequence[UserMessage]:
         """Return the message with which Stop hooks keep the model working; none to end the run."""
-        if self._stop:
+        if self._asking.stop:
             return ()
-        answer = await self._ask(
+        answer = await self._asking.ask(
             "Stop",
             "",
             stop_hook_active=self._sent_back > 0,
@@ -188,7 +144,7 @@ class Lifecycle:
         if self._sent_back == SENT_BACK_MAX:
             self._sent_back = 0
             told = f"Stop hooks sent the model back {SENT_BACK_MAX} times; the run ends anyway"
-            self._publish(Notice("warning", f"{told}: {reason}"))
+            self._asking.warn(f"{told}: {reason}")
             return ()
         self._sent_back += 1
         text = f"[A Stop hook of the user's does not let you end yet: {reason}]"
@@ -197,12 +153,12 @@ class Lifecycle:
 
     async def agent_starts(self, agent: WorkingAgent) -> Sequence[str]:
         """Return the information that hooks give to a subagent."""
-        answer = await self._ask("SubagentStart", agent.name, **about_agent(agent))
+        answer = await self._asking.ask("SubagentStart", agent.name, **about_agent(agent))
         return answer.contexts
 
     async def agent_ends(self, agent: WorkingAgent, text: str, *, again: bool) -> str:
         """Return why hooks keep a subagent from ending, or ""; *again* if they did it before."""
-        answer = await self._ask(
+        answer = await self._asking.ask(
             "SubagentStop",
             agent.name,
             **about_agent(agent),
@@ -210,12 +166,6 @@ class Lifecycle:
             last_assistant_message=text,
         )
         return answer.reason if answer.decision == "deny" and not answer.stops else ""
-
-    async def before_compaction(self, trigger: str, instructions: str) -> HookAnswer:
-        """Return the answer of PreCompact hooks about a planned summary."""
-        return await self._ask(
-            "PreCompact", trigger, trigger=trigger, custom_instructions=instructions
-        )
 
     async def _submit(self, turn: Turn, messages: Sequence[UserMessage]) -> None:
         """Ask hooks about *messages* before they are sent, and remove those that are blocked.
@@ -225,7 +175,7 @@ class Lifecycle:
         """
         blocked = ""
         for message in messages:
-            answer = await self._ask("UserPromptSubmit", "", prompt=message.text)
+            answer = await self._asking.ask("UserPromptSubmit", "", prompt=message.text)
             if answer.decision != "deny" and not answer.stops:
                 self._contexts += answer.contexts
                 continue
@@ -236,16 +186,16 @@ class Lifecycle:
                 raise AgentCliError(f"a hook blocked this prompt; it was not sent: {blocked}")
             if not _is_answered(turn.conversation):
                 told = f"a hook blocked this message; the run goes on without it: {blocked}"
-                self._publish(Notice("warning", told))
+                self._asking.warn(told)
         if blocked and _is_answered(turn.conversation):
             raise AgentCliError(f"a hook blocked this message; it was not sent: {blocked}")
 
     def _begin(self, source: str) -> None:
         async def begin() -> None:
-            answer = await self._ask("SessionStart", source, source=source)
+            answer = await self._asking.ask("SessionStart", source, source=source)
             self._contexts += answer.contexts
 
-        self._started = self._start(begin())
+        self._started = self._asking.start(begin())
 
     def _begin_idling(self) -> None:
         self._end_idling()
@@ -259,37 +209,7 @@ class Lifecycle:
             self._idle.cancel()
 
     def _notify(self, kind: str, message: str) -> None:
-        self._start(self._ask("Notification", kind, message=message, notification_type=kind))
-
-    async def _ask(self, event: str, matched: str, **more: Json) -> HookAnswer:
-        wanted = self._runs.wanted(event, (matched,))
-        if not wanted:
-            return HookAnswer()
-        answer = await self._runs.run(wanted, self._payloads.payload(event, **more), matched)
-        self.heard(answer)
-        return answer
-
-    def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object] | None:
-        """Run *work* in a task that ends with the session."""
-        if not self._is_open:
-            work.close()
-            return None
-        task = self._group.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def _record(self, ran: Ran) -> None:
-        self._unrecorded.append(ran)
-        self._write_record()
-
-    def _write_record(self) -> None:
-        """Record the hooks that ran; before the first prompt there is no session to record in."""
-        conversation = self._conversation()
-        if conversation.prompts:
-            for ran in self._unrecorded:
-                conversation.note(CustomMessage(RECORDED, ran.to_json()))
-            self._unrecorded = []
+        self._asking.tell("Notification", kind, message=message, notification_type=kind)
 
 
 def _is_answered(conversation: Conversation) -> bool:

@@ -7,7 +7,7 @@ If no summary can be made, the oldest rounds are left out without one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
 from agent_cli.contracts.events import Compacted, EventSink, Notice, UsageChanged
@@ -27,6 +27,8 @@ LEAST_MESSAGES = 2
 # A middle smaller than this share of the threshold is not worth a call: something else fills the
 # window, and each turn would compact again.
 LEAST_SHARE = 0.1
+
+Trigger: TypeAlias = Literal["auto", "manual"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,22 @@ class CompactionStrategy(Protocol):
         Raises:
             ModelError: It failed; this is counted, and the run continues.
         """
+        ...
+
+
+class AroundCompaction(Protocol):
+    """Called before and after each compaction; "manual" is one that the user asked for."""
+
+    async def before(self, focus: str, *, trigger: Trigger) -> str:
+        """Return the focus of the summary, which is *focus* or more.
+
+        Raises:
+            ModelError: There shall be no compaction.
+        """
+        ...
+
+    def after(self, focus: str, *, trigger: Trigger) -> None:
+        """Note that older messages were replaced by a summary."""
         ...
 
 
@@ -73,6 +91,7 @@ class Compaction:
         strategy: Makes the summary; None never compacts, and only trims on overflow.
         threshold_tokens: Compact above it; 0 is 80 % of the model's window.
         protected_tail_messages: Minimum number of messages kept at the end.
+        around: Called before and after; None for nothing.
     """
 
     def __init__(
@@ -81,10 +100,12 @@ class Compaction:
         *,
         threshold_tokens: int = 0,
         protected_tail_messages: int = PROTECTED_TAIL_MESSAGES,
+        around: AroundCompaction | None = None,
     ) -> None:
         self._strategy = strategy
         self._threshold_tokens = threshold_tokens
         self._tail_messages = protected_tail_messages
+        self._around = around
         self._conversation: Conversation | None = None
         self._failures = 0
 
@@ -124,8 +145,9 @@ class Compaction:
         plan = _Plan(history, history.tail(self._tail_messages), tokens)
         if len(plan.middle) < LEAST_MESSAGES:
             return False
-        await _compact(self._strategy, conversation, plan, model=model, focus=focus, emit=emit)
-        self._failures = 0
+        await self._compact(
+            conversation, plan, model=model, trigger="manual", focus=focus, emit=emit
+        )
         return True
 
     def _plan(self, turn: Turn) -> _Plan | None:
@@ -153,13 +175,8 @@ class Compaction:
         if self._strategy is None or self._failures >= MAX_FAILURES:
             return False
         try:
-            await _compact(
-                self._strategy,
-                turn.conversation,
-                plan,
-                model=turn.model,
-                focus="",
-                emit=turn.emit,
+            await self._compact(
+                turn.conversation, plan, model=turn.model, trigger="auto", emit=turn.emit
             )
         except ModelError as error:
             self._failures += 1
@@ -167,35 +184,40 @@ class Compaction:
             more = off if self._failures == MAX_FAILURES else ""
             turn.emit(Notice("warning", f"compaction failed: {error}{more}"))
             return False
-        self._failures = 0
         return True
 
+    async def _compact(
+        self,
+        conversation: Conversation,
+        plan: _Plan,
+        *,
+        model: Model,
+        trigger: Trigger,
+        emit: EventSink,
+        focus: str = "",
+    ) -> None:
+        """Replace the plan's middle with a summary.
 
-async def _compact(
-    strategy: CompactionStrategy,
-    conversation: Conversation,
-    plan: _Plan,
-    *,
-    model: Model,
-    focus: str,
-    emit: EventSink,
-) -> None:
-    """Replace the plan's middle with a summary.
-
-    Raises:
-        ModelError: No summary could be made.
-    """
-    removed = plan.middle
-    emit(Notice("info", f"summarizing {len(removed)} older messages"))
-    summary = await strategy.summarize(removed, model=model, focus=focus, emit=emit)
-    conversation.add_usage(summary.usage)
-    emit(UsageChanged(summary.usage, conversation.usage))
-    if not summary.text:
-        raise ModelError("the model wrote no summary")
-    saved = estimate_tokens(removed) - estimate_tokens([UserMessage.of(summary.text)])
-    tokens = (plan.tokens, max(0, plan.tokens - saved))
-    conversation.compact(summary.text, plan.history.cut_id(plan.cut), tokens=tokens)
-    emit(Compacted(len(removed), *tokens))
+        Raises:
+            ModelError: No summary could be made.
+        """
+        assert self._strategy
+        removed, wanted = plan.middle, focus
+        emit(Notice("info", f"summarizing {len(removed)} older messages"))
+        if self._around:
+            wanted = await self._around.before(focus, trigger=trigger)
+        summary = await self._strategy.summarize(removed, model=model, focus=wanted, emit=emit)
+        conversation.add_usage(summary.usage)
+        emit(UsageChanged(summary.usage, conversation.usage))
+        if not summary.text:
+            raise ModelError("the model wrote no summary")
+        saved = estimate_tokens(removed) - estimate_tokens([UserMessage.of(summary.text)])
+        tokens = (plan.tokens, max(0, plan.tokens - saved))
+        conversation.compact(summary.text, plan.history.cut_id(plan.cut), tokens=tokens)
+        self._failures = 0
+        emit(Compacted(len(removed), *tokens))
+        if self._around:
+            self._around.after(focus, trigger=trigger)
 
 
 def _trim(turn: Turn, plan: _Plan) -> None:

@@ -9,6 +9,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import queued
 from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.event_hooks import EventHooks
 from agent_cli.hooks.lifecycle import Lifecycle
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.run import HookEnvironment
@@ -19,14 +20,8 @@ from tests.waiting import until
 def lifecycle(folder: Path, *hooks: Hook, idle_after_s: float | None = None) -> Lifecycle:
     runs = HookRuns(hooks, HookEnvironment(folder, os.environ))
     payloads = Payloads(folder, session_id=lambda: "s", transcript=lambda: "", mode=lambda: "ask")
-    return Lifecycle(
-        runs,
-        payloads,
-        conversation=Conversation,
-        publish=lambda _event: None,
-        end_reason="other",
-        idle_after_s=idle_after_s,
-    )
+    asking = EventHooks(runs, payloads, conversation=Conversation, publish=lambda _event: None)
+    return Lifecycle(asking, end_reason="other", idle_after_s=idle_after_s)
 
 
 async def test_stop_hook_runs_only_if_no_follow_up_continues_the_run(tmp_path: Path) -> None:

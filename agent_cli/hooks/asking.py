@@ -1,0 +1,115 @@
+"""Run the hooks of events: wait for their answers, or run them beside the session."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from agent_cli.contracts.events import EventSink, Notice
+from agent_cli.contracts.messages import CustomMessage
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.conversation import Conversation
+from agent_cli.hooks.answers import HookAnswer
+from agent_cli.hooks.payloads import Payloads
+from agent_cli.hooks.runs import HookRuns, Ran
+
+RECORDED: Final = "hook"
+"""The kind of the session's notes about hooks that ran."""
+
+_GRACE_S: Final = 2.0
+
+
+class EventHooks:
+    """`async with` lets hooks run in the background; at its end those that still run are killed.
+
+    Attributes:
+        stop: The reason a hook gave for ending the run, or "".
+    """
+
+    def __init__(
+        self,
+        runs: HookRuns,
+        payloads: Payloads,
+        *,
+        conversation: Callable[[], Conversation],
+        publish: EventSink,
+    ) -> None:
+        """Start nothing yet; *conversation* is where the hooks that ran are recorded."""
+        self.payloads = payloads
+        self.conversation = conversation
+        self.publish = publish
+        self.stop = ""
+        self._runs = runs
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._is_open = False
+        self._unrecorded: list[Ran] = []
+        runs.record = self._record
+        runs.background = self.start
+
+    async def __aenter__(self) -> "EventHooks":
+        await self._group.__aenter__()
+        self._is_open = True
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE_S)
+        self._is_open = False
+        for task in self._tasks:
+            task.cancel()
+        await self._group.__aexit__(None, None, None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether work can be started in the background."""
+        return self._is_open
+
+    async def ask(self, event: str, matched: str, **more: Json) -> HookAnswer:
+        """Run the hooks of *event* whose matcher fits *matched*, and return their joint answer.
+
+        *more* are the fields of the payload besides those that each event has.
+        """
+        wanted = self._runs.wanted(event, (matched,))
+        if not wanted:
+            return HookAnswer()
+        answer = await self._runs.run(wanted, self.payloads.payload(event, **more), matched)
+        self.heard(answer)
+        return answer
+
+    def heard(self, answer: HookAnswer) -> None:
+        """Pass an answer's messages on to the user, and note whether it ends the run."""
+        fault = answer.reason if answer.fault else ""
+        for text in filter(None, (fault, *answer.messages)):
+            self.warn(text)
+        if answer.stops:
+            self.stop = answer.stops
+
+    def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object] | None:
+        """Run *work* in a task that ends with the session."""
+        if not self._is_open:
+            work.close()
+            return None
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def tell(self, event: str, matched: str, **more: Json) -> None:
+        """Run the hooks of *event* without waiting for them."""
+        self.start(self.ask(event, matched, **more))
+
+    def warn(self, text: str) -> None:
+        """Show a warning to the user."""
+        self.publish(Notice("warning", text))
+
+    def write_record(self) -> None:
+        """Record the hooks that ran; before the first prompt there is no session to record in."""
+        conversation = self.conversation()
+        if conversation.prompts:
+            for ran in self._unrecorded:
+                conversation.note(CustomMessage(RECORDED, ran.to_json()))
+            self._unrecorded = []
+
+    def _record(self, ran: Ran) -> None:
+        self._unrecorded.append(ran)
+        self.write_record()
