@@ -49,6 +49,7 @@ class AgentPlace:
     Attributes:
         session: The place of the session's agent.
         startup: The session's startup, with the workspace of this place.
+        own_mode: The permission mode of its agent; the session's applies as well.
         worktree: None in the session's workspace.
         mark: Tells other programs that its worktree is in use.
         is_owned: Whether the worktree belongs to this agent, not to its parent.
@@ -59,6 +60,7 @@ class AgentPlace:
     workspace: Workspace
     sandbox: Sandbox
     permissions: Permissions
+    own_mode: Mode = "yolo"
     worktree: Worktree | None = None
     is_owned: bool = False
     mark: WorktreeMark | None = None
@@ -68,15 +70,20 @@ class AgentPlace:
         """Return the place of the session's agent."""
         return cls(place, place.startup, place.workspace, place.sandbox, place.permissions)
 
-    def shared(self) -> "AgentPlace":
-        """Return this place for another agent, which must not close it."""
-        workspace = self.workspace.for_another_agent()
+    def shared(self, mode: Mode | None) -> "AgentPlace":
+        """Return this place for another agent of *mode* at most, which must not close it."""
         return AgentPlace(
-            self.session, self.startup, workspace, self.sandbox, self.permissions, self.worktree
+            self.session,
+            self.startup,
+            self.workspace.for_another_agent(),
+            self.sandbox,
+            self.permissions,
+            self._mode_below(mode),
+            self.worktree,
         )
 
-    async def isolated(self) -> "AgentPlace":
-        """Return a place in a new worktree of the repository; `close` it.
+    async def isolated(self, mode: Mode | None) -> "AgentPlace":
+        """Return a place for an agent of *mode* at most, in a new git worktree; `close` it.
 
         Raises:
             ToolError: The worktree cannot be made; says why.
@@ -98,6 +105,7 @@ class AgentPlace:
             workspace,
             sandbox,
             permissions,
+            self._mode_below(mode),
             worktree=made,
             is_owned=True,
             mark=mark,
@@ -108,17 +116,24 @@ class AgentPlace:
         """A note about the worktree for the agent's system prompt, or ""."""
         return _IN_WORKTREE.format(root=self.workspace.root) if self.worktree else ""
 
+    @property
+    def mode(self) -> Mode:
+        """The permission mode that holds here now."""
+        return stricter(self.own_mode, self.session.permissions.mode)
+
     def working(self, agent: Agent, name: str) -> WorkingAgent:
         """Return the facts about *agent*, an agent *name* that works here."""
-        return WorkingAgent(agent.conversation.id, name, self.workspace.root)
+        return WorkingAgent(agent.conversation.id, name, self.workspace.root, self.mode)
 
-    async def authorize(self, call: ToolCall, tool: Tool, params: object, *, mode: Mode) -> Verdict:
-        """Decide about a call of an agent in permission mode *mode*."""
-        session = self.session.permissions
-        verdict = await self.permissions(call, tool, params, mode=stricter(mode, session.mode))
+    async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
+        """Decide about a call of the agent that works here."""
+        verdict = await self.permissions(call, tool, params, mode=self.mode)
         if self.worktree and isinstance(verdict, Ask):
-            facts = self.permissions.asked_about(call).facts
-            session.note_asked(call, (*facts, f"in the git worktree {self.workspace.root}"))
+            facts = (
+                *self.permissions.asked_about(call).facts,
+                f"in the git worktree {self.workspace.root}",
+            )
+            self.session.permissions.note_asked(call, facts)
         return verdict
 
     async def close(self) -> str:
@@ -137,6 +152,10 @@ class AgentPlace:
         """Close the place, unless it is closed, and tell the user how to merge changes."""
         if said := await self.close():
             self.session.warn(said)
+
+    def _mode_below(self, mode: Mode | None) -> Mode:
+        """Return the mode of a child that asks for *mode*, which never exceeds its parent's."""
+        return stricter(self.own_mode, mode) if mode else self.own_mode
 
     def _ended(self, worktree: Worktree) -> str:
         if is_untouched(worktree):

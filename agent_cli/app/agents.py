@@ -16,9 +16,7 @@ from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.agent_list import AgentList
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permission_modes import Mode, stricter
-from agent_cli.contracts.tooling import Tool, Verdict
+from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.batches import InOrder
 from agent_cli.core.conversation import Conversation
@@ -43,7 +41,6 @@ class _Rank:
 
     Attributes:
         allows: Returns whether it may use the tool of that name.
-        mode: Its own permission mode; the session's applies as well.
         depth: The depth of its children.
         place: The holder of its place among the running agents; the session's agent needs none.
         where: Returns its place; its children share that unless they are isolated.
@@ -53,7 +50,6 @@ class _Rank:
     ledger: Ledger
     where: Callable[[], "AgentPlace"]
     allows: Callable[[str], bool] = lambda _name: True
-    mode: Mode = "yolo"
     depth: int = 1
     place: object = None
 
@@ -134,14 +130,14 @@ class AgentTree:
         ledger = parent.ledger.child(lambda: agent.conversation, limit_usd=definition.max_cost_usd)
         above = parent.where()
         async with AsyncExitStack() as stack:
-            place = await above.isolated() if assignment.is_isolated else above.shared()
+            mode = definition.mode
+            place = await above.isolated(mode) if assignment.is_isolated else above.shared(mode)
             stack.push_async_callback(place.leave)
             rank = _Rank(
                 lambda: agent,
                 ledger,
                 lambda: place,
                 lambda name: parent.allows(name) and _allows(definition, name),
-                stricter(parent.mode, definition.mode or parent.mode),
                 assignment.depth + 1,
                 assignment,
             )
@@ -207,9 +203,6 @@ class AgentTree:
         instructions = [agent_plugins(startup, bench.announce.warn)]
         around = bench.hooks.around_compaction(lambda: place.working(rank.agent(), definition.name))
 
-        async def authorize(call: ToolCall, tool: Tool, params: object) -> Verdict:
-            return await place.authorize(call, tool, params, mode=rank.mode)
-
         return replace(
             options,
             system_prompt="\n\n".join(filter(None, prompt)),
@@ -229,7 +222,7 @@ class AgentTree:
                 parts.compaction(startup, rank.ledger.stream, around),
                 Trimming(max_messages=settings.history.max_conversation_messages),
             ),
-            authorize_tool=authorize,
+            authorize_tool=place.authorize,
             get_follow_up_messages=jobs.follow_ups,
             finish_result=Truncation(
                 lambda event: rank.agent().publish(event),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.servers import ServerState
 
 
@@ -24,11 +25,12 @@ class AgentInfo:
 
 @dataclass(frozen=True, slots=True)
 class WorkingAgent:
-    """An agent at work: the id of its conversation, its kind, and the directory it works in."""
+    """An agent at work: the id of its conversation, its kind, its directory and permission mode."""
 
     id: str
     name: str
     directory: Path
+    mode: Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from typing import Final
 
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.hooks.claude_names import ClaudeCall, response_of, to_claude
 
-_MODES: Final = {
+_MODES: Final[Mapping[Mode, str]] = {
     "ask": "default",
     "auto-edit": "acceptEdits",
     "plan": "plan",
@@ -23,13 +24,13 @@ _MODES: Final = {
 class Payloads:
     """The common part of all payloads, computed for each one because it may change.
 
-    `inside` returns the fields that name the subagent; none for the session's agent.
+    `inside` returns the fields about the subagent; none for the session's agent.
     """
 
     workspace: Path
     session_id: Callable[[], str]
     transcript: Callable[[], str]
-    mode: Callable[[], str]
+    mode: Callable[[], Mode]
     inside: Callable[[], Mapping[str, Json]] = dict
 
     def payload(self, event: str, **more: Json) -> dict[str, Json]:
@@ -38,7 +39,7 @@ class Payloads:
             "session_id": self.session_id(),
             "transcript_path": self.transcript(),
             "cwd": str(self.workspace),
-            "permission_mode": _MODES.get(self.mode(), "default"),
+            "permission_mode": _MODES[self.mode()],
             "hook_event_name": event,
             **self.inside(),
             **more,
@@ -59,8 +60,13 @@ class Payloads:
 
 
 def about_agent(agent: WorkingAgent) -> dict[str, Json]:
-    """Return the fields that name a subagent and the directory it works in."""
-    return {"agent_id": agent.id, "agent_type": agent.name, "cwd": str(agent.directory)}
+    """Return the fields that name a subagent, and those that differ from the session's."""
+    return {
+        "agent_id": agent.id,
+        "agent_type": agent.name,
+        "cwd": str(agent.directory),
+        "permission_mode": _MODES[agent.mode],
+    }
 
 
 def after_call(theirs: ClaudeCall, result: ToolResult) -> Mapping[str, Json]:

@@ -62,3 +62,22 @@ async def test_hooks_get_the_calling_agent_and_a_notification_of_its_question() 
     assert of_agent["agent_id"]
     [note] = heard("notes")
     assert note["message"] == "agent-cli needs your permission to use Write"
+
+
+async def test_hooks_get_the_permission_mode_that_holds_for_the_agent() -> None:
+    """The stricter of the agent's own mode and the session's, at its start, calls and end."""
+    told = command("cat >> told; echo >> told")
+    hooks(PreToolUse=told, PostToolUse=told, SubagentStart=told, SubagentStop=told)
+    look = reply(tool_use("glob", {"pattern": "*"}))
+    script = Script(
+        go=[started("look"), started("write it", agent="general"), reply("Done.")],
+        look=[look, reply("Found.")],
+        write_it=[look, reply("Over.")],
+    )
+    async with program(script, mode="auto-edit") as run:
+        await run.prompt()
+
+    modes = {each.get("agent_type", ""): set[Json]() for each in heard("told")}
+    for each in heard("told"):
+        modes[each.get("agent_type", "")].add(each["permission_mode"])
+    assert modes == {"": {"acceptEdits"}, "explore": {"plan"}, "general": {"acceptEdits"}}

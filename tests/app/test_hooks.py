@@ -83,4 +83,5 @@ async def test_compaction_of_an_agent_is_automatic_for_its_hooks_and_names_the_a
         await until(lambda: is_written("after"))
 
     assert triggers("before", "after") == [("auto", "")] * 2
-    assert [each["agent_type"] for each in heard("before")] == ["explore"]
+    named = [(each["agent_type"], each["permission_mode"]) for each in heard("before")]
+    assert named == [("explore", "plan")]
