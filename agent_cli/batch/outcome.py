@@ -37,7 +37,9 @@ class _Changes:
 
 def is_final(outcome: dict[str, Any] | None) -> bool:
     """Return whether a run has finished; one that was lost or interrupted is repeated."""
-    return outcome is not None and outcome.get("stop_reason") != "aborted"
+    if outcome is None or outcome.get("stop_reason") == "aborted":
+        return False
+    return outcome.get("exit_code") not in _SIGNALLED  # stopped by a signal at a question
 
 
 def cost_of(attempt: Attempt, outcome: dict[str, Any] | None) -> int:
@@ -98,11 +100,7 @@ def result_of(
 
 
 def _status(outcome: dict[str, Any]) -> str:
-    code = outcome.get("exit_code")
-    # A signal that arrives after the answer changes the exit code only.
-    if outcome.get("stop_reason") == "end_turn" and code in _SIGNALLED:
-        return "done"
-    return _STATUS.get(1 if code is None else code, "failed")
+    return _STATUS.get(outcome.get("exit_code", 1), "failed")
 
 
 def _changes(folder: BatchFolder, attempt: Attempt) -> _Changes:

@@ -23,10 +23,10 @@ from agent_cli.contracts.money import dollars, in_microdollars
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
+from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.paths import shown
 from agent_cli.system.shapes import is_sequence
-from agent_cli.system.stop_signals import exit_code_of
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled
 
@@ -172,21 +172,18 @@ def _line(result: dict[str, Json]) -> str:
 
 def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
     """Print a summary, and how to continue if tasks are left; return the exit code."""
-    pending = len(batch.state.pending)
-    left = counted(pending, "task")
+    pending, code, advice = len(batch.state.pending), _FAILED if tally.failed else 0, ""
+    left, number = counted(pending, "task"), batch.state.stopped
+    if pending and number:
+        code = stop_signals.exit_code_of(number)
+        advice = f"stopped with {left} left: run the same command to continue"
+    elif pending:
+        code = _LIMIT
+        advice = (
+            f"too little of --budget is left for {left}: run the same command with a higher one"
+        )
+    stop_signals.end_with(code)  # every result is written, so a signal changes nothing any more
     print(f"{tally}; results: {shown((folder.path / RESULTS).resolve())}")
-    number = batch.state.stopped
-    if number:
-        print(
-            f"agent-cli: stopped with {left} left: run the same command to continue",
-            file=sys.stderr,
-        )
-        return exit_code_of(number)
-    if pending:
-        print(
-            f"agent-cli: too little of --budget is left for {left}: run the same command with a"
-            " higher one",
-            file=sys.stderr,
-        )
-        return _LIMIT
-    return _FAILED if tally.failed else 0
+    if advice:
+        print(f"agent-cli: {advice}", file=sys.stderr)
+    return code

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.agent_events import AgentEvent, innermost
@@ -40,6 +40,9 @@ from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
+
+_INTERRUPTED: Final = frozenset({"aborted", "waiting_for_approval"})
+"""Stop reasons of a run that a signal may have stopped; any other run ended by itself."""
 
 _log = logger(__name__)
 
@@ -80,6 +83,7 @@ class _HeadlessRun:
         self._writer = Writer(sys.stdout, sys.stderr, color=color)
         self._outcome = RunReport()
         self._signal: signal.Signals | None = None
+        self._has_ended = False
         self._loading = CancelToken()
         self._stop: Callable[[], None] = self._loading.cancel
         self._unwritable: OSError | None = None
@@ -129,6 +133,7 @@ class _HeadlessRun:
                 self._note(await task(app.agent))
             self._check_answer()
             self._tell_what_waits(app.agent)
+            self._has_ended = True
 
     async def _given(self, prompt: str) -> Given:
         return await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
@@ -201,7 +206,7 @@ class _HeadlessRun:
         self._outcome.rounds += result.iterations
 
     def _exit_code(self) -> int:
-        if self._signal is not None:
+        if self._signal is not None and self._outcome.stop_reason in _INTERRUPTED:
             return stop_signals.exit_code_of(self._signal)
         code = EXIT_CODES.get(self._outcome.stop_reason)
         if code is not None:
@@ -287,5 +292,7 @@ class _HeadlessRun:
         self._stop()
 
     def _interrupt(self, number: signal.Signals) -> None:
+        if self._has_ended:
+            return  # only the program's parts are being closed: the result is complete
         self._signal = self._signal or number
         self._stop()

@@ -144,6 +144,7 @@ async def _host(
                 hosting = tasks.create_task(host.run(stop))
                 try:
                     await front.run(host)
+                    stopped_by = interrupts.signal  # a later one stops nothing but the closing
                 finally:
                     if not host.leave():
                         hosting.cancel()
@@ -156,4 +157,4 @@ async def _host(
             raise failed.exceptions[0] from failed
     if host.ready.done():
         host.ready.result()
-    return front.exit_code if interrupts.signal is None else exit_code_of(interrupts.signal)
+    return front.exit_code if stopped_by is None else exit_code_of(stopped_by)

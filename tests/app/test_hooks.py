@@ -10,7 +10,7 @@ from tests.app.test_hooked_agents import heard
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import ReceivedRequest, reply, tool_use
 from tests.messages_api.script import Answer
-from tests.tools.calling import until
+from tests.waiting import until
 
 FULL = {"input_tokens": 30_000, "output_tokens": 9}
 LONG = "word " * 2_000

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import agent_cli, finished, processes_with, started_for
+from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import FakeMessagesApi, Gate, ReceivedRequest, reply, serve_in_thread
 from tests.messages_api import tool_use as use
 from tests.messages_api.script import Answer
@@ -109,6 +110,25 @@ def test_killed_batch_run_is_repeated_in_a_clean_worktree(repository: Path) -> N
     assert (repository / "sub" / "new.txt").read_text() == "new\n"
     assert sorted(path.name for path in tree.parent.iterdir()) == ["a.2"]
     assert workers() == []
+
+
+@pytest.mark.slow
+def test_batch_interrupted_while_its_last_run_closes_is_done() -> None:
+    """The run has answered, so that nothing is left to repeat."""
+    write_tasks({"id": "a", "prompt": "go"})
+    hooks(SessionEnd=command("touch closing; until test -e go; do sleep 0.05; done"))
+    with (
+        serve_in_thread(reply("Done.")) as api,
+        started_for(RUNS_S, "batch", "tasks.jsonl", api=api) as process,
+    ):
+        wait_until(Path("closing").exists, "the run closes", limit_s=RUNS_S)
+        process.send_signal(signal.SIGINT)
+        Path("go").touch()
+        run = finished(process)
+
+    (result,) = results().values()
+    assert (run.code, run.stderr) == (0, "")
+    assert (result["status"], result["exit_code"]) == ("done", 0)
 
 
 @pytest.mark.slow

@@ -219,6 +219,27 @@ def test_signal_ends_the_run_with_an_aborted_result(
         assert Path("closed").exists() == (prompt == "forever")
 
 
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+@pytest.mark.parametrize(("prompt", "code"), [("notes good", 0), ("bash touch made", 3)])
+def test_signal_after_the_answer_does_not_change_the_exit_code(
+    output_format: str, prompt: str, code: int
+) -> None:
+    """C18: nothing was interrupted; a script must not throw the complete answer away."""
+    with started(output_format, prompt, SLOW_CLOSING="1") as process:
+        process.stdin.close()
+        wait_for(Path("closing"))
+        process.send_signal(signal.SIGTERM)
+        Path("may-close").touch()
+        out = process.stdout.read()
+
+        assert process.wait() == code
+    if output_format == "text":
+        assert out.startswith("The tool said: ")
+    else:
+        result = last_line(out)
+        assert (result["exit_code"], result["stop_reason"]) == (code, "end_turn")
+
+
 class NoChanges:
     """A program that changed no files."""
 

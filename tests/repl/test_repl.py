@@ -580,6 +580,19 @@ def test_thinking_is_shown_only_on_request() -> None:
         terminal.until("a private thought\n\nThe answer.")
 
 
+def test_signal_while_the_program_closes_does_not_change_the_exit_code() -> None:
+    """The user has left already, with success."""
+    with Terminal(SLOW_CLOSING="1") as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("exit\r")
+        terminal.until(Path("closing").exists)
+        terminal.child.kill(signal.SIGTERM)
+        Path("may-close").touch()
+
+        assert terminal.exit_code() == 0
+
+
 @pytest.mark.parametrize("is_patient", [True, False])
 def test_slow_shutdown_is_announced_and_ctrl_c_skips_the_wait(is_patient: bool) -> None:
     """With a slow session-end hook, or a server that ignores its end, the terminal looked dead."""
