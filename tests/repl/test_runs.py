@@ -20,6 +20,14 @@ def test_batch_of_calls_runs_after_all_are_decided_in_one_list() -> None:
     assert out == "The tool said: exit code 0\n"
 
 
+def test_declined_call_is_never_said_to_have_started() -> None:
+    """A listener who hears that it started believes that it ran."""
+    _, beside = converse("bash touch one ;; touch two", answers=("2", "n", "y"))
+
+    assert [line for line in beside if line.startswith("* ")] == ["* Bash touch one"]
+    assert "  not run: Bash touch two: you said no" in beside
+
+
 def test_always_for_one_call_lets_matching_calls_of_the_batch_run() -> None:
     """S4-26: the stored rule answers for the others of the batch."""
     _, beside = converse("bash touch one ;; touch two", answers=("1", "y session"))

@@ -19,12 +19,12 @@ _NEVER_BEGAN: Final = re.compile(r"(Skipped|Not run): (?:the user (?=sent))?")
 _SHOWN_S_MIN: Final = 0.05
 
 
-def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
+def failure(answer: str, elapsed_s: float | None) -> tuple[str, str]:
     """Return the outcome of a failed call with its reason, in words for the user.
 
     Args:
         answer: The model's result text, or its first line.
-        elapsed_s: The duration of the call.
+        elapsed_s: The duration of the call; None if it never began.
     """
     if answer == UNWANTED:
         return "not run", "you said no"
@@ -38,10 +38,12 @@ def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
         if answer.startswith(begin):
             return outcome, f"you said: {one_line(answer.removeprefix(begin))}"
     if answer.startswith(_STOPPED_WHILE_RUNNING):
-        return f"stopped after {seconds(elapsed_s)}", "may be half done"
+        return f"stopped after {seconds(elapsed_s or 0)}", "may be half done"
     reason = one_line(_ADVICE.sub("", answer))
     if begun := _NEVER_BEGAN.match(reason):
         is_skipped, words = begun[1] == "Skipped", reason[begun.end() :].rstrip(".")
         return ("skipped", f"you {words}") if is_skipped else ("not run", words)
+    if elapsed_s is None:
+        return "not run", reason
     after = f" after {seconds(elapsed_s)}" if elapsed_s >= _SHOWN_S_MIN else ""
     return f"failed{after}", reason

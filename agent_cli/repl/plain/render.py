@@ -1,4 +1,7 @@
-"""Render events as plain text: text as it streams, one line when a tool starts and ends."""
+"""Render events as plain text: text as it streams, one line when a tool starts and ends.
+
+A call that is refused never starts: it has the line of its end only.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +11,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.options import STREAMING, Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
-from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
+from agent_cli.contracts.timeline import FileOutput, Json, Pending, ToolOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.refusals import failure
 from agent_cli.terminal.narration import describe_call, narrate, seconds, side_output, words
@@ -41,7 +44,8 @@ class Renderer:
         self._show_thinking = show_thinking
         self._spoken = _spoken_answer() if spoken else None
         self._clock = clock
-        self._running: dict[str, tuple[str, float]] = {}
+        self._next: dict[str, str] = {}  # the calls that begin or are refused, in words
+        self._started_s: dict[str, float] = {}
         self._handed_over: dict[str, list[str]] = {}
         self._listed: tuple[str, ...] = ()
 
@@ -57,7 +61,10 @@ class Renderer:
             case events.ToolCallsAnnounced(calls=calls) if len(calls) > 1:
                 self._list(calls)
             case events.ToolExecutionStart():
-                self._start_tool(event)
+                call = self._described(event.tool_name, event.args)
+                self._next[event.tool_call_id] = call
+            case events.PromptOutput(output=ToolOutput() as output) if _is_running(output):
+                self._start_tool(output)
             case events.PromptOutput(output=FileOutput() | WidgetOutput() as output):
                 self._handed_over.setdefault(output.tool_call_id, []).append(side_output(output))
             case events.ToolExecutionEnd():
@@ -92,24 +99,29 @@ class Renderer:
         for call in calls:
             self._writer.aside(f"  - {self._described(call.name, call.input)}", "dim")
 
-    def _start_tool(self, event: events.ToolExecutionStart) -> None:
-        call = self._described(event.tool_name, event.args)
-        self._running[event.tool_call_id] = call, self._clock()
+    def _start_tool(self, running: ToolOutput) -> None:
+        call = self._described(running.name, running.input)
+        self._started_s[running.tool_call_id] = self._clock()
         self._writer.aside(f"{'started:' if self._spoken else '*'} {call}", "dim")
 
     def _end_tool(self, event: events.ToolExecutionEnd) -> None:
-        now_s = self._clock()
-        call, started_s = self._running.pop(event.tool_call_id, (event.tool_name, now_s))
+        call = self._next.pop(event.tool_call_id, event.tool_name)
+        started_s = self._started_s.pop(event.tool_call_id, None)
+        elapsed_s = None if started_s is None else self._clock() - started_s
         if event.is_error:
-            outcome, reason = failure(event.result.text, now_s - started_s)
+            outcome, reason = failure(event.result.text, elapsed_s)
             self._writer.aside(f"  {outcome}: {call}: {reason}", "warning")
         else:
-            self._writer.aside(f"  done in {seconds(now_s - started_s)}: {call}", "dim")
+            self._writer.aside(f"  done in {seconds(elapsed_s or 0)}: {call}", "dim")
         for text in self._handed_over.pop(event.tool_call_id, ()):
             self._writer.aside(text)
 
     def _described(self, name: str, given: Json) -> str:
         return describe_call(self._tools(), name, given)
+
+
+def _is_running(call: ToolOutput) -> bool:
+    return call.started_at_ms is not None and isinstance(call.result, Pending)
 
 
 def _spoken_answer() -> "SpokenAnswer":

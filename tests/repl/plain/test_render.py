@@ -5,7 +5,7 @@ import io
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
-from agent_cli.contracts.timeline import Block, FileOutput, WidgetOutput, text_block
+from agent_cli.contracts.timeline import Block, FileOutput, ToolOutput, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.repl.plain.render import Renderer
 from agent_cli.terminal.writer import Writer
@@ -34,13 +34,25 @@ def reply(text: str, *blocks: Block, error: str | None = None) -> events.Message
     return events.MessageEnd(AssistantMessage((text_block(text), *blocks), error=error))
 
 
+def started(id: str, path: str) -> tuple[events.Event, events.Event]:
+    """Return the events of a call that is next, and then begins."""
+    block: Block = {"type": "tool_use", "id": id, "name": "read", "input": {"path": path}}
+    call = ToolOutput(id, 0, "r", block, started_at_ms=1)
+    return (
+        events.ToolExecutionStart(id, "read", {"path": path}),
+        events.PromptOutput("p", 0, call, replaced=True),
+    )
+
+
 def test_parallel_calls_are_named_and_timed_separately() -> None:
     """S4-19, S4-23: each end names its call, with its own duration."""
     screen = Screen()
 
-    screen.show(events.ToolExecutionStart("1", "read", {"path": "a.py"}))
+    for show in started("1", "a.py"):
+        screen.show(show)
     screen.now_s = 1.0
-    screen.show(events.ToolExecutionStart("2", "read", {"path": "b.py"}))
+    for show in started("2", "b.py"):
+        screen.show(show)
     screen.now_s = 3.0
     screen.show(events.ToolExecutionEnd("2", "read", ToolResult.of("text"), is_error=False))
     screen.now_s = 15.0
@@ -53,6 +65,18 @@ def test_parallel_calls_are_named_and_timed_separately() -> None:
         "  done in 2.0 s: read b.py",
         "  failed after 15 s: read a.py: there is no a.py",
     ]
+
+
+def test_refused_call_is_not_run_instead_of_failed() -> None:
+    """It was next, but never began: a deny rule, an unknown tool, a bad input."""
+    screen = Screen()
+
+    screen.show(events.ToolExecutionStart("1", "read", {"path": "a.py"}))
+    screen.now_s = 1.0
+    refused = ToolResult.error("The deny rule 'read' covers it.")
+    screen.show(events.ToolExecutionEnd("1", "read", refused, is_error=True))
+
+    assert screen.err.getvalue() == "  not run: read a.py: The deny rule 'read' covers it.\n"
 
 
 def test_live_text_is_written_at_once_and_each_message_begins_a_line() -> None:

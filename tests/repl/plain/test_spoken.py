@@ -12,6 +12,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.repl.plain.render import Renderer
 from agent_cli.repl.plain.spoken import SpokenAnswer
 from agent_cli.terminal.writer import Writer
+from tests.repl.plain.test_render import started
 from tests.repl.terminal import Terminal
 
 ANSWER = """# A **title**
@@ -70,7 +71,8 @@ def test_spoken_tool_calls_start_and_end_with_words() -> None:
 
     show(events.MessageUpdate(lambda: message, TextDelta(0, "I **look**.")))
     show(events.MessageEnd(message))
-    show(events.ToolExecutionStart("1", "read", {"path": "a.py"}))
+    for event in started("1", "a.py"):
+        show(event)
     show(events.ToolExecutionEnd("1", "read", ToolResult.of("x"), is_error=False))
 
     assert out.getvalue() == "I look.\n"
