@@ -45,6 +45,10 @@ class Application(InteractiveApplication, Protocol):
         """Read and write files of the workspace through an editor."""
         ...
 
+    async def keep_session(self) -> None:
+        """Store the session although nothing was said yet: the client may load it later."""
+        ...
+
     def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         """Make runs started in the body part of the trace in the W3C *headers*, if any."""
         ...

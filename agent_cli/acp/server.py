@@ -225,6 +225,7 @@ class AcpServer:
         """Run one session's application until it is closed; its failure ends no other session."""
         try:
             async with app:
+                await app.keep_session()
                 if opened.cancelled():  # the client cancelled its request
                     return
                 id = app.agent.conversation.id

@@ -102,6 +102,14 @@ class Sessions:
             conversation = self._agent.conversation
             self._keep(self._store.create(conversation, self._startup.workspace), resumed=False)
 
+    async def keep(self) -> None:
+        """Store this session although nothing was said yet: from now on its id can be resumed."""
+        from agent_cli.session_store.deletion import remove_unused  # noqa: PLC0415 - rare
+
+        if self._session:
+            self._session.keep()
+            await in_background(lambda: remove_unused(self._store))
+
     def keep_agent(
         self, agent: Agent, *, parent: str, tool_call_id: str, name: str
     ) -> Callable[[], None]:

@@ -12,7 +12,8 @@ class SessionInfo:
 
     `title` is the first prompt, on one line. `waiting` is True if a call waits for a decision.
     `agent` is the name of a subagent, started by the call `parent_call`. `problem` says why the
-    session cannot be resumed; other fields may then be incomplete.
+    session cannot be resumed; other fields may then be incomplete. Nothing was said in one that
+    `is_unused`; it is not listed.
     """
 
     id: str
@@ -27,6 +28,7 @@ class SessionInfo:
     problem: str = ""
     agent: str = ""
     parent_call: str = ""
+    is_unused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

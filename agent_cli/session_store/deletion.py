@@ -16,13 +16,14 @@ from typing import Final
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.blobs import Blobs, names_in
-from agent_cli.session_store.history import BLOBS_DIR
+from agent_cli.session_store.history import BLOBS_DIR, is_unused
 from agent_cli.session_store.log_file import held
 from agent_cli.session_store.store import SessionStore
 from agent_cli.system.paths import stamp
 from agent_cli.system.private_files import target_name
 
 _KEPT_S: Final = 3_600
+_UNUSED_KEPT_S: Final = 30 * 24 * 3_600
 _BLOB: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -58,6 +59,15 @@ def delete(
         for folder, named in folders.items():
             _clean(folder, named)
     return len(paths)
+
+
+def remove_unused(store: SessionStore) -> None:
+    """Remove the sessions in which nothing was said for a month after they were opened."""
+    for path in store.files():
+        with suppress(OSError, SessionError):  # open, or deleted meanwhile
+            if time.time() - path.stat().st_mtime > _UNUSED_KEPT_S and is_unused(path):
+                with held(path):
+                    path.unlink()
 
 
 def _require_closed(store: SessionStore, path: Path) -> None:

@@ -122,6 +122,16 @@ def read_header(path: Path) -> Header | None:
         return None
 
 
+def is_unused(path: Path) -> bool:
+    """Return whether the session at *path* has nothing but its header.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        return bool(file.readline()) and not file.readline() and read_header(path) is not None
+
+
 def unpacked(records: Iterable[JsonObject], path: Path) -> Iterator[JsonObject]:
     """Yield the records of *path* with their long strings restored."""
     blobs = Blobs(blobs_folder(path))

@@ -15,7 +15,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core.projection import entries
 from agent_cli.session_store.codec import Codec
-from agent_cli.session_store.history import History, read_mended
+from agent_cli.session_store.history import History, is_unused, read_mended
 from agent_cli.session_store.records import Header
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
@@ -45,6 +45,7 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         problem=_problem(history),
         agent=header.agent or "",
         parent_call=header.parent_at or "",
+        is_unused=is_unused(path),
     )
 
 

@@ -21,8 +21,8 @@ Tell = Callable[[str], None]
 class Session:
     """The record of one conversation; subscribe `record` to its events before other listeners.
 
-    The file is created with the first record. A write error is reported once through `tell`;
-    unwritten records are kept and written, in order, as soon as writing works again.
+    The file is created with the first record, or by `keep`. A write error is reported once through
+    `tell`; unwritten records are kept and written, in order, as soon as writing works again.
 
     Attributes:
         header: The session's id, workspace and origin.
@@ -94,6 +94,11 @@ class Session:
             found = record_of(event)
             records += [self._with_usage(found[0])] if found else []
         self.mend(records)
+
+    def keep(self) -> None:
+        """Create the file although nothing was said yet, so that the id can be resumed."""
+        if self._log is None:
+            self._save((), sync=True)
 
     def mend(self, records: Sequence[JsonObject]) -> None:
         """Save the records that repair what an earlier process left open."""

@@ -13,6 +13,7 @@ from agent_cli.core.recorded_calls import new_id
 from agent_cli.session_store.codec import Codec, JsonObject
 from agent_cli.session_store.history import (
     History,
+    is_unused,
     read_header,
     read_mended,
     unpacked,
@@ -31,7 +32,10 @@ _AGENTS = "agents"
 
 
 class SessionStore:
-    """The sessions of one folder. No file is created before there is something to save."""
+    """The sessions of one folder. No file is created before there is something to save.
+
+    A client that must be able to resume a session it has not used yet lets it `keep` itself.
+    """
 
     def __init__(
         self, folder: Path, *, kinds: Iterable[type[Output]] = (), tell: Tell = lambda _text: None
@@ -188,16 +192,19 @@ class SessionStore:
         """
         for path in self.files():
             header = read_header(path)
-            if header and header.workspace == str(workspace):
+            if header and header.workspace == str(workspace) and not _is_unused(path):
                 return path.stem
         raise SessionError(f"there is no session of {workspace} to continue yet")
 
     def list(self, *, limit: int | None = None) -> Sequence["SessionInfo"]:
-        """Return the sessions, last used first; at most *limit*."""
+        """Return the sessions in which something was said, last used first; at most *limit*."""
         found: list[SessionInfo] = []
-        for path in self.files()[:limit]:
+        for path in self.files():
+            if len(found) == limit:
+                break
             with suppress(FileNotFoundError):  # deleted meanwhile
-                found.append(self.describe(path))
+                info = self.describe(path)
+                found += () if info.is_unused else (info,)
         return found
 
     def tree(self, path: Path) -> Sequence[Path]:
@@ -231,6 +238,13 @@ class SessionStore:
 
     def _path(self, id: str) -> Path:
         return self.folder / f"{id}.jsonl"
+
+
+def _is_unused(path: Path) -> bool:
+    try:
+        return is_unused(path)
+    except OSError:  # deleted meanwhile
+        return True
 
 
 def _is_session(path: Path) -> bool:

@@ -12,6 +12,7 @@ import acp
 import pytest
 from acp import schema
 
+from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from tests.acp.editor import LIMIT_S, editor
@@ -481,6 +482,26 @@ async def test_saved_session_is_listed_loaded_and_continued() -> None:
             await again.say(id, "did you?")
             assert len(api.requests[2].body["messages"]) == 5
             assert api.refusals == []
+
+
+async def test_session_without_a_prompt_is_loaded_by_another_process_but_not_listed() -> None:
+    """A client that is restarted holds the id; in a list the session would only be noise."""
+    here = Path.cwd()
+    async with FakeMessagesApi(reply("Hello.")) as api:
+        async with editor(api) as (client, _):
+            id = await client.open()
+            fork = await client.agent.fork_session(cwd=str(here), session_id=id)
+        async with editor(api) as (again, _):
+            await again.agent.initialize(protocol_version=1)
+            assert (await again.agent.list_sessions()).sessions == []
+            with pytest.raises(SessionError, match="no session of"):
+                SessionStore(sessions_dir()).latest(here)
+            await again.agent.load_session(cwd=str(here), session_id=fork.session_id)
+            await again.agent.load_session(cwd=str(here), session_id=id)
+            await again.say(id, "hello")
+            [listed] = (await again.agent.list_sessions()).sessions
+
+    assert (listed.session_id, listed.title) == (id, "hello")
 
 
 async def test_resumed_session_does_not_replay_its_history() -> None:

@@ -19,7 +19,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import Session, SessionStore, blobs
 from agent_cli.session_store.blobs import BLOB_CHARS_MIN, names_in
-from agent_cli.session_store.deletion import delete
+from agent_cli.session_store.deletion import delete, remove_unused
 from agent_cli.session_store.export import export
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.verify import verify
@@ -315,3 +315,23 @@ def test_session_list_skips_sessions_deleted_meanwhile(
     assert store.files() == [session.path]
     monkeypatch.setattr(SessionStore, "files", lambda _self: [gone, session.path])
     assert [info.id for info in store.list()] == [session.id]
+
+
+def test_only_unused_sessions_of_more_than_a_month_are_removed(store: SessionStore) -> None:
+    """A client opens one with each window; none goes that has a prompt, or is open."""
+    for id in ("old", "open", "new", "used"):
+        conversation = Conversation(id=id)
+        session = store.create(conversation, WORKSPACE)
+        session.keep()
+        if id == "used":
+            conversation.publish = session.record
+            conversation.begin(UserMessage.of("hello"))
+        if id != "open":
+            session.close()
+        age_s = HOUR_S if id == "new" else 31 * 24 * HOUR_S
+        used_at_s = time.time() - age_s
+        os.utime(session.path, (used_at_s, used_at_s))
+
+    remove_unused(store)
+
+    assert sorted(path.stem for path in store.files()) == ["new", "open", "used"]

@@ -81,6 +81,23 @@ def test_sessions_are_listed_most_recently_used_first(store: SessionStore) -> No
     assert [info.id for info in store.list(limit=1)] == [first.id]
 
 
+def test_session_without_a_prompt_is_found_but_neither_listed_nor_continued(
+    store: SessionStore,
+) -> None:
+    """A client may hold its id."""
+    used = short_session(store, "hello")
+    unused = store.create(Conversation(id="unused"), WORKSPACE)
+    unused.keep()
+    unused.close()
+    used_in_this_order(used, unused)
+
+    assert [info.id for info in store.list(limit=1)] == [used.id]
+    assert store.latest(WORKSPACE) == used.id
+    session, conversation = store.resume("unused")
+    session.close()
+    assert (conversation.id, list(conversation.prompts)) == ("unused", [])
+
+
 def test_session_list_ignores_broken_links_and_folders(store: SessionStore) -> None:
     """A link to a moved session used to end every list in a traceback."""
     session = short_session(store, "hello")
