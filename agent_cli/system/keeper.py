@@ -20,7 +20,7 @@ from agent_cli.system.guard import Guard
 from agent_cli.system.orphans import has_others, kill_children, kill_strangers, status
 
 LEFT_DESCRIPTOR = 3
-"""The descriptor to which a nested command's first shell writes the processes it leaves."""
+"""The descriptor to which a nested command's first shell writes: see `Order.nested`."""
 
 SPARE = b"s"
 """Written to the link of a command that `spares`: leave what it left, instead of ending it."""

@@ -52,7 +52,7 @@ class Order:
         arguments: The first is the absolute path of the program.
         files: Files to open for reading, each with the number of its descriptor.
         nested: Whether the command runs in a process namespace of its own; then it writes to
-            `LEFT_DESCRIPTOR` which processes it leaves.
+            `LEFT_DESCRIPTOR` that it runs, and which processes it leaves.
         missing: Paths that must not be created; files that appear there are moved to `aside`.
         spares: Whether processes that the command leaves may outlive it; see `KeeperLink.spare`.
     """

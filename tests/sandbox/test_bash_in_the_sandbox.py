@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,10 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, ToolContext, ToolResult, check_input
-from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox import Confinement, Policy, Sandbox
+from agent_cli.sandbox.backends import Backend
+from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.policy import Rules
 from agent_cli.system.launching import Launcher
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.bash import bash_tool
@@ -67,6 +71,73 @@ async def bash(place: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[B
     made = Bash(place)
     yield made
     made.workspace.close()
+
+
+class Vanishing:
+    """A sandbox that is told to hide a path which then vanishes, as a program's socket may."""
+
+    def __init__(self, real: Backend, path: Path, *, times: int) -> None:
+        self._real = real
+        self._path = path
+        self.left = times
+
+    def confine(self, rules: Rules, places: Places, cwd: Path) -> Confinement:
+        if not self.left:
+            return self._real.confine(rules, places, cwd)
+        self.left -= 1
+        self._path.mkdir(parents=True)
+        try:
+            hidden = (*rules.hidden, self._path)
+            return self._real.confine(replace(rules, hidden=hidden), places, cwd)
+        finally:
+            shutil.rmtree(self._path.parent)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_command_runs_although_a_path_to_hide_has_vanished(bash: Bash, times: int) -> None:
+    """The sandbox is built once more, for what is there now; twice is a fault to report."""
+    sandbox = bash.place.sandbox
+    real = sandbox._backend
+    assert real
+    vanishing = Vanishing(real, bash.place.home / "gone" / "socket", times=times)
+    sandbox._backend = replace(real, confine=vanishing.confine)
+
+    if times == 1:
+        result = await bash("echo ran; exit 3")
+        assert result.text.startswith("ran\n[exit 3")
+    else:
+        with pytest.raises(ToolError, match="did not run, because the sandbox could not be made"):
+            await bash("touch ran")
+        assert not (bash.place.root / "ran").exists()
+
+    assert vanishing.left == 0
+
+
+async def test_sandbox_is_found_although_a_path_to_hide_has_vanished(place: World) -> None:
+    """Otherwise the whole session would go on without one."""
+    real = place.sandbox._backend
+    assert real
+    vanishing = Vanishing(real, place.home / "gone" / "socket", times=1)
+    (place.sandbox._state_dir / "sandbox.json").unlink()  # or it would not be tried again
+    sandbox = Sandbox(
+        lambda: place.sandbox._policy,
+        mode="auto",
+        state_dir=place.sandbox._state_dir,
+        find=lambda *_places: [replace(real, confine=vanishing.confine)],
+    )
+
+    report = await sandbox.ready()
+    sandbox.close()
+
+    assert (report.state, report.reason, vanishing.left) == ("bwrap", "", 0)
+
+
+async def test_command_that_fails_is_not_run_again(bash: Bash) -> None:
+    """Not even if it says what a sandbox that cannot be built says."""
+    await bash('echo >> runs; echo "bwrap: Can\'t mkdir parents" >&2; exit 1')
+    await bash("echo >> runs; kill -9 $$")
+
+    assert (bash.place.root / "runs").read_text() == "\n\n"
 
 
 async def test_sandbox_denial_names_its_cause_and_the_unsandboxed_option(bash: Bash) -> None:

@@ -1,5 +1,6 @@
 """bash: run a command in a fresh shell at the workspace's root."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -50,8 +51,10 @@ def bash_tool(
         held = None if params.unsandboxed else sandbox
         async with cancel.scope():
             with workspace.running(params.command):
-                output = OutputBuffer(workspace.open_spill, result_chars_max=result_chars_max)
-                return await CommandRun(workspace, held, wanted, output, on_update).result()
+                new_output = partial(
+                    OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max
+                )
+                return await CommandRun(workspace, held, wanted, new_output, on_update).result()
 
     return Tool(
         name="bash",

@@ -19,11 +19,12 @@ exec "$BASH" --noprofile --norc -c "$2"
 """
 
 # In a process namespace, processes that a command leaves running end with the first shell. So that
-# shell stays, reports shortly after which processes are left, and only then lets the kernel end
-# them. It survives signals that a command may send to its own group, and exits with the command's
-# exit code.
+# shell says with an empty line that it runs, stays, reports shortly after the command's end which
+# processes are left, and only then lets the kernel end them. It survives signals that a command may
+# send to its own group, and exits with the command's exit code.
 _NESTED = f"""
 trap : HUP INT TERM
+echo >&{LEFT_DESCRIPTOR}
 ulimit -S -u "$1" 2>/dev/null
 "$BASH" --noprofile --norc -c "$2" {LEFT_DESCRIPTOR}>&-
 code=$?

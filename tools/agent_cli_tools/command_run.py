@@ -55,7 +55,7 @@ class CommandRun:
         workspace: Workspace,
         sandbox: Sandbox | None,
         wanted: WantedCommand,
-        output: OutputBuffer,
+        new_output: Callable[[], OutputBuffer],
         on_update: ToolContext,
     ) -> None:
         """Run nothing yet; without *sandbox* the command has all rights of the user."""
@@ -63,7 +63,8 @@ class CommandRun:
         self._jobs = workspace.jobs
         self._sandbox = sandbox
         self._wanted = wanted
-        self._output = output
+        self._new_output = new_output
+        self._output = new_output()
         self._call_id = on_update.tool_call_id
         self._updates = _Updates(lambda: on_update(self._output.last_lines()))
 
@@ -75,16 +76,27 @@ class CommandRun:
         pattern = await self._pattern()
         if self._wanted.in_background:
             self._jobs.require_room(self._output)
+        try:
+            return await self._once(pattern)
+        except _NotBegun:
+            # A path to hide or to protect has vanished, such as another program's socket.
+            self._output = self._new_output()
+        try:
+            return await self._once(pattern)
+        except _NotBegun as error:
+            raise ToolError(
+                f"The command did not run, because the sandbox could not be made: {error}."
+                " Call again; tell the user if that does not help."
+            ) from error
+
+    async def _once(self, pattern: LinePattern | None) -> ToolResult:
+        """Run the command in a sandbox for what is there now, and return its result.
+
+        Raises:
+            _NotBegun: The sandbox was not built.
+        """
         confinement = await self._confinement()
         command = await self._start(confinement or Confinement())
-        return await self._result_of(command, confinement, pattern)
-
-    async def _result_of(
-        self,
-        command: RunningCommand,
-        confinement: Confinement | None,
-        pattern: LinePattern | None,
-    ) -> ToolResult:
         began = time.monotonic()
         try:
             code, goes_on = await self._waited_for(command)
@@ -101,6 +113,8 @@ class CommandRun:
         if goes_on:
             job = self._jobs.start(self._call_id, self._wanted.text, command, self._output, pattern)
             return self._handed_on(job, time.monotonic() - began)
+        if code and not command.has_begun:
+            raise _NotBegun(self._output.last_lines().strip())
         notes = list(command.put_back)
         if confinement is not None and code and self._sandbox is not None:
             notes += filter(None, [self._sandbox.denial(self._output.text())])
@@ -179,6 +193,10 @@ class CommandRun:
                 f"The command could not be started: {error}."
                 " If it is very long, write it to a file and run that."
             ) from error
+
+
+class _NotBegun(Exception):
+    """The program that builds the sandbox failed; its text says why."""
 
 
 async def _end_of(command: RunningCommand, limit_s: float) -> None:

@@ -36,6 +36,7 @@ class RunningCommand:
     Attributes:
         put_back: After closing, a sentence about each protected file that was restored.
         ended_with_it: After its end, the names of processes that the sandbox ended with it.
+        has_begun: After its end, whether the sandbox was built, so that the command ran.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class RunningCommand:
         self._exit_code: int | None = None
         self.put_back: Sequence[str] = ()
         self.ended_with_it: Sequence[str] = ()
+        self.has_begun = True
         output.on_flood = self.kill
 
     @property
@@ -132,7 +134,9 @@ class RunningCommand:
     def _note_end(self) -> None:
         if status := self._link.found("status"):
             self._exit_code = int(status["status"])
-            self.ended_with_it = str(status["left"]).split("\n")[:-1]
+            lines = str(status["left"]).split("\n")[:-1]
+            self.ended_with_it = lines[1:]
+            self.has_begun = not self._confinement.nested or bool(lines)
         elif self._link.is_closed:
             # The keeper was killed, and its processes with it.
             self._exit_code = 128 + signal.SIGKILL
