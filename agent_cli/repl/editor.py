@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.system.launching import on_terminal
 
 _USUAL: Final = ("editor", "nano", "vi")
 
@@ -26,6 +27,8 @@ def edited(text: str, ending: str) -> str:
         UsageError: There is no editor, no place for the file, or it failed; discard its text then.
     """
     command = _command()
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"{command[0]} cannot be used: there is no such program")
     with _folder() as folder:
         file = Path(folder) / f"input{ending}"
         try:
@@ -33,7 +36,7 @@ def edited(text: str, ending: str) -> str:
         except OSError as error:
             raise _no_place(error) from error
         try:
-            code = subprocess.call([*command, str(file)])
+            code = subprocess.call(on_terminal([*command, str(file)]))
             saved = file.read_bytes()
         except OSError as error:
             raise UsageError(f"{command[0]} cannot be used: {error.strerror}") from error

@@ -205,9 +205,7 @@ def _become(order: Order, keeper: int, output: int, left: int, failed: int) -> N
     """Turn this fresh process into the command; report a failure through *failed*."""
     try:
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:
-            os._exit(128 + signal.SIGKILL)
+        die_with_parent(keeper)
         # Python ignores these two signals, and ignored signals stay ignored across exec.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
@@ -264,6 +262,13 @@ def _tell(link: socket.socket, message: dict[str, Any]) -> None:
 def adopt_orphans() -> None:
     """Become the parent of every process that a descendant leaves behind."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process, and what it becomes, when our *parent* dies."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
 
 
 def _prctl(option: int, value: int) -> None:

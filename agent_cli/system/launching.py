@@ -1,4 +1,7 @@
-"""The session's side of the launcher: send orders, and receive messages of keepers."""
+"""The session's side of the launcher: send orders, and receive messages of keepers.
+
+Programs that get the terminal have a keeper of their own: see `on_terminal`.
+"""
 
 import asyncio
 import contextlib
@@ -18,12 +21,13 @@ _PACKAGE = Path(__file__).parents[1]
 # Replace the packages' own __init__ files, whose imports take a second and are for the session.
 _PROGRAM = """
 import sys, types
+from importlib import import_module
 for name in ("", ".system", ".sandbox"):
     package = types.ModuleType("agent_cli" + name)
     package.__path__ = [sys.argv[2] + name.replace(".", "/")]
     sys.modules[package.__name__] = package
-from agent_cli.system.launcher import main
-main()
+module, sys.argv[1:] = sys.argv[1], sys.argv[3:]
+import_module("agent_cli.system." + module).main()
 """
 _END_LIMIT_S = 2.0
 _RECEIVED_BYTES = 65_536
@@ -73,6 +77,19 @@ class Order:
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         plain["restriction"] = self.restriction and asdict(self.restriction)
         return json.dumps(plain, default=dict).encode()
+
+
+def on_terminal(command: Sequence[str]) -> list[str]:
+    """Return the command line that runs *command* on our terminal, and ends it when we die.
+
+    Only this process may start it. SIGTERM ends it with all that *command* started.
+    """
+    return _program("on_terminal", str(os.getpid()), *command)
+
+
+def _program(module: str, *arguments: str) -> list[str]:
+    """Return the command line for the `main` of a module that imports little."""
+    return [sys.executable, "-I", "-S", "-c", _PROGRAM, module, str(_PACKAGE), *arguments]
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -209,15 +226,7 @@ class Launcher:
             ours, theirs = socket.socketpair()
             with theirs:
                 process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-I",
-                        "-S",
-                        "-c",
-                        _PROGRAM,
-                        str(theirs.fileno()),
-                        str(_PACKAGE),
-                    ],
+                    _program("launcher", str(theirs.fileno())),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

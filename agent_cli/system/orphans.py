@@ -62,6 +62,16 @@ def kill_children(is_meant: Callable[[int], bool]) -> None:
             _wait_for_end(left[0], deadline - time.monotonic())
 
 
+def descendants() -> set[int]:
+    """Return our living descendants; none without /proc. Children must be reaped before."""
+    found: set[int] = set()
+    new = {os.getpid()}
+    while new:
+        new = {child for parent in new for child in _children_of(parent)} - found
+        found |= new
+    return found
+
+
 def _is_collected(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid

@@ -52,7 +52,7 @@ def test_failed_editor_raises_a_usage_error_and_changes_nothing(
     [
         (
             "/nowhere/to/be/found",
-            "/nowhere/to/be/found cannot be used: No such file",
+            "/nowhere/to/be/found cannot be used: there is no such program",
         ),
         ("an 'open quote", "is not a command: an 'open quote"),
     ],

@@ -18,7 +18,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
 from agent_cli.repl.commands.full_screen import needs_terminal
-from agent_cli.system.launching import KeeperLink, Launcher, Order
+from agent_cli.system.launching import KeeperLink, Launcher, Order, on_terminal
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.writer import OutputLines
@@ -156,7 +156,8 @@ def user_shell(environment: Mapping[str, str]) -> str:
 async def _on_terminal(command: str, cancel: CancelToken) -> int:
     """Run *command* on the terminal and return its exit code.
 
-    It stays in our process group, so that Ctrl-Z stops both, like one job of a shell.
+    It stays in our process group, so that Ctrl-Z stops both, like one job of a shell. If this
+    program is killed, it is hung up.
     """
     waits = Path(user_shell(os.environ)).resolve().name in _PATIENT_SHELLS
     command = command if waits else _WAIT_ON_CTRL_C + command
@@ -166,16 +167,15 @@ async def _on_terminal(command: str, cancel: CancelToken) -> int:
             return shell_code(await process.wait())
     finally:
         if process.returncode is None:
-            process.kill()
-            await process.wait()
+            process.terminate()
+            await process.wait()  # its keeper kills what does not end
 
 
 async def _started_here(command: str) -> Process:
     """Start *command* in the user's shell, on the terminal."""
     try:
-        return await asyncio.create_subprocess_exec(
-            user_shell(os.environ), "-c", command, env=_environment()
-        )
+        words = on_terminal([user_shell(os.environ), "-c", command])
+        return await asyncio.create_subprocess_exec(*words, env=_environment())
     except (OSError, ValueError) as error:
         raise _refused(error) from error
 

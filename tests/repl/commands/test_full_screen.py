@@ -1,13 +1,17 @@
 """Commands that take over the terminal, detected by their words and run on a real one."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from agent_cli.repl.commands.full_screen import needs_terminal
+from tests.e2e.program import processes_with
 from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
 from tests.repl.test_repl import sent
+from tests.waiting import wait_until
 
 CTRL_C, CTRL_Z = "\x03", "\x1a"
 INSTALLED_SHELLS = [
@@ -132,6 +136,28 @@ def test_ctrl_z_suspends_the_full_screen_program_and_agent_cli() -> None:
         terminal.until_prompt()
         terminal.send("exit\r")
         terminal.until(lambda: terminal.last_row == "shell>")
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_program_on_the_terminal_ends_when_agent_cli_is_killed_or_the_window_closed(
+    is_killed: bool,
+) -> None:
+    """Even if it ignores hang-ups, and is not the shell that runs the line."""
+    mark = f"{Path.cwd().name}-mark"
+    with NewTerminal(
+        "/bin/bash", "--norc", "-i", PATH=f"{installed('vim')}:/usr/bin:/bin", PS1="shell> "
+    ) as terminal:
+        terminal.until("shell>")
+        terminal.send(f"{sys.executable} {SCRIPTED} repl\r")
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send(f'!sh -c \'trap "" HUP; echo u""p; sleep 600; : {mark}\'; vim\r')
+        terminal.until(lambda: terminal.text.endswith("\nup"))
+        if is_killed:
+            [program] = processes_with(f"{SCRIPTED} repl")
+            os.kill(int(program.split(":")[0]), signal.SIGKILL)
+            terminal.until(lambda: not processes_with(mark))
+    wait_until(lambda: not processes_with(mark), "it ends")
 
 
 def installed(name: str) -> Path:

@@ -1,0 +1,121 @@
+"""Keep one program that has the terminal, so that it does not outlive the process that started it.
+
+    python -c ... PARENT_PID COMMAND [ARGUMENT...]
+
+It stays in the caller's session and process group, unlike other commands: so the terminal's keys
+and job control reach it as without a keeper. When the caller ends, however it is killed, on
+SIGTERM, or when the terminal is closed, the program and what it started are hung up, and killed if
+that does not end them. Those that have left the session live on, as the server of a terminal
+multiplexer should; and so does everything that the program leaves when it has ended by itself.
+
+Started by `launching.on_terminal`. Imports little: see `launcher`.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import NoReturn
+
+from agent_cli.system.keeper import adopt_orphans, child_signals, die_with_parent, drain
+from agent_cli.system.orphans import descendants, status
+
+_IS_LINUX = sys.platform == "linux"
+_ENDING = frozenset({signal.SIGTERM, signal.SIGHUP})
+_HUNG_UP = 128 + signal.SIGHUP
+_GRACE_S = 0.5
+_KILL_LIMIT_S = 1.0
+_POLL_MS = 200
+_LOOK_EVERY_S = 0.01
+
+
+def main() -> NoReturn:
+    """Run the command in `sys.argv`, and exit with its code as a shell counts it."""
+    sys.exit(keep(int(sys.argv[1]), sys.argv[2:]))
+
+
+def keep(parent: int, command: Sequence[str]) -> int:
+    """Run *command* until it ends, or *parent* does; return its exit code."""
+    signals = child_signals()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # The terminal's are for the command. Not ignored: it would inherit that.
+        signal.signal(number, lambda _number, _frame: None)
+    adopt_orphans()
+    keeper = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _become(command, keeper)
+    poll = select.poll()
+    poll.register(signals, select.POLLIN)
+    limit_ms = _watch_parent(parent, poll)
+    while True:
+        received = drain(signals)  # first: a child that ends after this gives a new signal
+        code = status(child)
+        is_over = os.getppid() != parent or not _ENDING.isdisjoint(received)
+        if is_over or code == _HUNG_UP:
+            _hang_up(child, has_ended=code is not None)
+            return _HUNG_UP if code is None else code
+        if code is not None:
+            return code
+        poll.poll(limit_ms)
+
+
+def _become(command: Sequence[str], keeper: int) -> NoReturn:
+    try:
+        die_with_parent(keeper)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+            signal.signal(number, signal.SIG_DFL)
+        os.execvp(command[0], [*command])
+    except OSError as error:
+        os.write(2, f"cannot start {command[0]}: {error.strerror}\n".encode(errors="replace"))
+    finally:
+        os._exit(127)
+
+
+def _watch_parent(parent: int, poll: select.poll) -> int | None:
+    """Let *poll* return when *parent* ends; return the time after which to look, in ms."""
+    try:
+        # Not PR_SET_PDEATHSIG: it comes when the thread that started us ends.
+        poll.register(os.pidfd_open(parent), select.POLLIN)
+    except (AttributeError, OSError):  # an old kernel, or not Linux
+        return _POLL_MS
+    return None
+
+
+def _hang_up(child: int, *, has_ended: bool) -> None:
+    """End *child* and what it started in this session."""
+    kill_at_s = time.monotonic() + _GRACE_S
+    _signal(child, signal.SIGHUP, signal.SIGCONT)
+    while True:
+        if _IS_LINUX or not has_ended:
+            has_ended = status(child) is not None  # and reap those that became ours
+        if has_ended and not _started(child):
+            return
+        if time.monotonic() > kill_at_s + _KILL_LIMIT_S:
+            return  # processes started by sudo cannot be killed
+        if time.monotonic() > kill_at_s:
+            _signal(child, signal.SIGKILL)
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _signal(child: int, *numbers: signal.Signals) -> None:
+    for pid in (child, *_started(child)):
+        for number in numbers:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+
+
+def _started(child: int) -> list[int]:
+    """Return the living processes in our session that *child* has started."""
+    session = os.getsid(0)
+    return [pid for pid in descendants() if pid != child and _session_of(pid) == session]
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
