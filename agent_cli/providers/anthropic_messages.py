@@ -6,7 +6,6 @@ It parses the API's stream and knows when a reply is complete. A thread imports 
 
 import asyncio
 import json
-import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.accepted_history import without_thinking
 from agent_cli.providers.connection import Connection, known_credential
 from agent_cli.providers.failures import (
     BrokenReply,
@@ -26,14 +24,13 @@ from agent_cli.providers.failures import (
     broken_off,
     not_the_api,
     refused,
-    rejects_thinking,
 )
 from agent_cli.providers.gulps import Gulps
 from agent_cli.providers.platforms import ANTHROPIC
 from agent_cli.providers.progress import ProgressLimit
+from agent_cli.providers.refused_parts import RefusedParts
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.providers.wire import parameters
 from agent_cli.system.importing import load
 from agent_cli.system.logger import logger
 
@@ -41,12 +38,6 @@ if TYPE_CHECKING:
     from agent_cli.providers.sse import ServerSentEvent
     from agent_cli.providers.transport import Client, OpenReply
 
-# Optional fields: if a server's 400 names one, the call is repeated without it.
-OPTIONAL_FIELDS = {
-    "thinking": "thinking",
-    "output_config": "output_config",
-    "temperature": "extra_body",
-}
 _LOAD_LIMIT_S = 120
 NO_STREAMS = ("text/html", "application/json")
 
@@ -67,7 +58,7 @@ class AnthropicMessages:
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._client: Future[Client] | None = None
-        self._unwanted: set[str] = set()
+        self._refused = RefusedParts(self._connection)
 
     def preload(self) -> None:
         """Begin to load the client in a thread; the first request waits until it is loaded.
@@ -128,40 +119,21 @@ class AnthropicMessages:
     async def _attempt(
         self, client: "Client", request: ModelRequest
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Make the call; repeat it without each optional field that a compatible server rejects.
-
-        Also repeat it without the thinking of earlier replies if a server rejects that.
-        """
-        sent = self._parameters(request)
+        """Make the call; repeat it without the parts that the server refuses."""
+        sent = self._refused.parameters(request)
+        tries = 0
         while True:
-            for name in self._unwanted:
-                sent.pop(name, None)
             try:
                 async with aclosing(_call(client, sent, request, self._connection)) as events:
                     async for event in events:
                         yield event
                 return
             except CallFailed as failed:
-                bare = without_thinking(request.messages)
-                if rejects_thinking(failed) and bare != request.messages:
-                    _log.warning("history sent without its thinking", reason=failed.reason)
-                    request = replace(request, messages=bare)
-                    sent = self._parameters(request)
-                elif unwanted := self._refused_field(failed, sent):
-                    self._unwanted.add(unwanted)
-                else:
+                again = self._refused.retry(request, sent, failed, tries=tries)
+                if again is None:
                     raise
-
-    def _parameters(self, request: ModelRequest) -> dict[str, Json]:
-        where = self._connection
-        return parameters(request, compat=where.compat, platform=where.platform)
-
-    def _refused_field(self, failed: CallFailed, sent: dict[str, Json]) -> str | None:
-        if not self._connection.compat or failed.error.status != 400:
-            return None
-        fields = OPTIONAL_FIELDS.items()
-        named = (key for name, key in fields if re.search(rf"\b{name}\b", str(failed)))
-        return next((key for key in named if key in sent), None)
+            request, tries = again, tries + 1
+            sent = self._refused.parameters(request)
 
 
 async def _call(
@@ -254,7 +226,7 @@ def _payload(event: "ServerSentEvent", opened: "OpenReply") -> Mapping[str, Json
 def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
     try:
         parsed: Json = json.loads(data)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         parsed = None
     match parsed:
         case {"error": {"type": str() as kind, "message": str() as message}}:

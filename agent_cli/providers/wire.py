@@ -92,7 +92,7 @@ def _with_markers(messages: Sequence[Block], *, automatic: bool) -> list[Block]:
     then the whole history would be paid for again.
     """
     marked = list(messages)
-    if not automatic and messages[-1]["role"] == "user":
+    if not automatic and messages and messages[-1]["role"] == "user":
         marked[-1] = _marked(messages[-1])
     replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     if replies and replies[-1] > 0:

@@ -143,7 +143,7 @@ def _body(parameters: Mapping[str, Any]) -> bytes:
 def _error_object(response: httpx2.Response) -> Mapping[str, Json]:
     try:
         parsed: Json = json.loads(response.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     error = parsed.get("error") if isinstance(parsed, dict) else None
     return error if isinstance(error, dict) else {}

@@ -1,0 +1,134 @@
+"""Parts of a request that the server refused: it would refuse every later request with them.
+
+A refusal costs nothing, so the call is repeated without the part.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from agent_cli.contracts.provider import ModelRequest
+from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.providers.accepted_history import without_thinking
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.failures import CallFailed, rejects_thinking
+from agent_cli.providers.wire import parameters
+from agent_cli.system.logger import logger
+
+# Optional fields: a compatible server names the one it does not know.
+OPTIONAL_FIELDS: Final = {
+    "thinking": "thinking",
+    "output_config": "output_config",
+    "temperature": "extra_body",
+}
+LEFT_OUT: Final = "[An image was left out here: the API refused it.]"
+# "Could not process image", "messages.4.content.0.image.source.base64.data: ... exceed ..."
+_IMAGE: Final = re.compile(r"(?:\bmessages\.(\d+)\b.*)?\bimages?\b", re.DOTALL | re.IGNORECASE)
+_NAMED_MAX: Final = 5
+
+_log = logger(__name__)
+
+
+class RefusedParts:
+    """The parts that one server refused so far."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._fields: set[str] = set()
+        self._images: set[str] = set()
+
+    def parameters(self, request: ModelRequest) -> dict[str, Json]:
+        """Return the arguments for *request*, as `wire.parameters`, without the refused parts."""
+        where = self._connection
+        sent = parameters(request, compat=where.compat, platform=where.platform)
+        for name in self._fields:
+            sent.pop(name, None)
+        if self._images:
+            sent["messages"] = [self._without_images(each) for each in _messages(sent)]
+        return sent
+
+    def retry(
+        self, request: ModelRequest, sent: dict[str, Json], failed: CallFailed, *, tries: int
+    ) -> ModelRequest | None:
+        """Return the request to send instead of *request*; None if nothing can be left out.
+
+        Args:
+            sent: The parameters that the server refused.
+            failed: The refusal.
+            tries: The number of earlier calls of this method for the request.
+        """
+        if failed.error.status != 400:
+            return None
+        bare = without_thinking(request.messages)
+        if rejects_thinking(failed) and bare != request.messages:
+            _log.warning("history sent without its thinking", reason=failed.reason)
+            return replace(request, messages=bare)
+        if images := self._blamed(failed, _messages(sent), tries):
+            _log.warning("images left out", reason=failed.reason, count=len(images))
+            self._images.update(images)
+            return request
+        if field := self._unknown_field(failed, sent):
+            self._fields.add(field)
+            return request
+        return None
+
+    def _unknown_field(self, failed: CallFailed, sent: dict[str, Json]) -> str | None:
+        if not self._connection.compat:
+            return None
+        fields = OPTIONAL_FIELDS.items()
+        named = (key for name, key in fields if re.search(rf"\b{name}\b", str(failed)))
+        return next((key for key in named if key in sent), None)
+
+    def _blamed(self, failed: CallFailed, messages: Sequence[Block], tries: int) -> set[str]:
+        """Return the images that the refusal is about: of the message it names, else the newest.
+
+        If that does not help, all of them.
+        """
+        refusal = _IMAGE.search(str(failed))
+        if refusal is None:
+            return set()
+        found = [set(_images(message)) for message in messages]
+        named = int(refusal[1]) if refusal[1] else len(found)
+        if tries < _NAMED_MAX and named < len(found) and found[named]:
+            return found[named]
+        with_images = [each for each in found if each]
+        return set().union(*(with_images if tries else with_images[-1:]))
+
+    def _without_images(self, message: Block) -> Block:
+        content = message["content"]
+        assert isinstance(content, list)
+        return {**message, "content": [self._accepted(each) for each in content]}
+
+    def _accepted(self, block: Json) -> Json:
+        if not isinstance(block, dict):
+            return block
+        if block.get("type") == "image" and _data(block) in self._images:
+            marker = {key: block[key] for key in ("cache_control",) if key in block}
+            return text_block(LEFT_OUT) | marker
+        content = block.get("content")
+        if isinstance(content, list):
+            return {**block, "content": [self._accepted(each) for each in content]}
+        return block
+
+
+def _messages(sent: dict[str, Json]) -> list[Block]:
+    messages = sent["messages"]
+    assert isinstance(messages, list)
+    return [each for each in messages if isinstance(each, dict)]
+
+
+def _images(block: Json) -> Iterator[str]:
+    """Yield the data of the images in a message, or in a block of one."""
+    if not isinstance(block, dict):
+        return
+    if block.get("type") == "image":
+        yield _data(block)
+    content = block.get("content")
+    for each in content if isinstance(content, list) else ():
+        yield from _images(each)
+
+
+def _data(image: Block) -> str:
+    source = image.get("source")
+    return str(source.get("data")) if isinstance(source, dict) else ""

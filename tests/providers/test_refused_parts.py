@@ -1,0 +1,71 @@
+"""Calls repeated without the images that the API refused; its refusal costs nothing."""
+
+from base64 import b64encode
+
+import pytest
+
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    LlmMessage,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.timeline import Block, image_block, text_block
+from agent_cli.providers.refused_parts import LEFT_OUT
+from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply
+from tests.providers.asking import asker, request
+
+CALL: Block = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
+HISTORY = (
+    UserMessage.of("look", [image_block(b"old", "image/png")]),
+    AssistantMessage((text_block("a cat"), CALL), "tool_use"),
+    ToolResultMessage("t1", "read", (image_block(b"new", "image/png"),)),
+)
+UNNAMED = error(400, "invalid_request_error", "Could not process image")
+
+
+def images(got: ReceivedRequest) -> list[str]:
+    """Return which images the request holds; "-" for one that was left out."""
+    body = str(got.body["messages"])
+    names = {b64encode(name.encode()).decode(): name for name in ("old", "new")}
+    found = {body.index(data): name for data, name in names.items() if data in body}
+    found |= {at: "-" for at in range(len(body)) if body.startswith(LEFT_OUT, at)}
+    return [found[at] for at in sorted(found)]
+
+
+def named(index: int) -> str:
+    return f"messages.{index}.content.0.image.source.base64.data: exceed max size: 2000 pixels"
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [("Could not process image", ["old", "-"]), (named(2), ["old", "-"]), (named(0), ["-", "new"])],
+)
+async def test_image_that_the_api_refuses_does_not_end_the_session(
+    said: str, kept: list[str]
+) -> None:
+    """A damaged screenshot, or a large one among many, made every later request fail."""
+    refusal = error(400, "invalid_request_error", said)
+    later: tuple[LlmMessage, ...] = (AssistantMessage((text_block("ok"),)), UserMessage.of("more"))
+    async with FakeMessagesApi(refusal, reply("ok"), reply("ok")) as api, asker(api) as it:
+        first = await it.ask(request(*HISTORY))
+        second = await it.ask(request(*HISTORY, *later))
+
+    assert (first.text, second.text, it.waits_s) == ("ok", "ok", [])
+    assert [images(each) for each in api.requests] == [["old", "new"], kept, kept]
+
+
+async def test_all_images_are_left_out_if_it_was_not_the_newest() -> None:
+    async with FakeMessagesApi(UNNAMED, UNNAMED, reply("ok")) as api, asker(api) as it:
+        asked = await it.ask(request(*HISTORY))
+
+    assert asked.text == "ok"
+    assert images(api.requests[-1]) == ["-", "-"]
+
+
+async def test_refusal_is_reported_if_no_image_is_left() -> None:
+    async with FakeMessagesApi(UNNAMED, UNNAMED, UNNAMED) as api, asker(api) as it:
+        asked = await it.ask(request(*HISTORY))
+
+    assert "Could not process image" in str(asked.error)
+    assert len(api.requests) == 3
