@@ -3,6 +3,7 @@
 A refusal costs nothing, so the call is repeated without the part.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,6 +26,8 @@ OPTIONAL_FIELDS: Final = {
 LEFT_OUT: Final = "[An image was left out here: the API refused it.]"
 # "Could not process image", "messages.4.content.0.image.source.base64.data: ... exceed ..."
 _IMAGE: Final = re.compile(r"(?:\bmessages\.(\d+)\b.*)?\bimages?\b", re.DOTALL | re.IGNORECASE)
+# "tools.31.custom.input_schema: JSON schema is invalid. ..."
+_TOOL: Final = re.compile(r"\btools\.(\d+)\.")
 _NAMED_MAX: Final = 5
 
 _log = logger(__name__)
@@ -37,6 +40,7 @@ class RefusedParts:
         self._connection = connection
         self._fields: set[str] = set()
         self._images: set[str] = set()
+        self._tools: set[str] = set()
 
     def parameters(self, request: ModelRequest) -> dict[str, Json]:
         """Return the arguments for *request*, as `wire.parameters`, without the refused parts."""
@@ -46,6 +50,8 @@ class RefusedParts:
             sent.pop(name, None)
         if self._images:
             sent["messages"] = [self._without_images(each) for each in _messages(sent)]
+        if self._tools and "tools" in sent:
+            sent["tools"] = [each for each in _tools(sent) if _definition(each) not in self._tools]
         return sent
 
     def retry(
@@ -64,6 +70,10 @@ class RefusedParts:
         if rejects_thinking(failed) and bare != request.messages:
             _log.warning("history sent without its thinking", reason=failed.reason)
             return replace(request, messages=bare)
+        if tool := _refused_tool(failed, sent):
+            _log.warning("tool left out", reason=failed.reason, tool=tool["name"])
+            self._tools.add(_definition(tool))
+            return request
         if images := self._blamed(failed, _messages(sent), tries):
             _log.warning("images left out", reason=failed.reason, count=len(images))
             self._images.update(images)
@@ -116,6 +126,22 @@ def _messages(sent: dict[str, Json]) -> list[Block]:
     messages = sent["messages"]
     assert isinstance(messages, list)
     return [each for each in messages if isinstance(each, dict)]
+
+
+def _tools(sent: dict[str, Json]) -> list[Block]:
+    tools = sent.get("tools")
+    return [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
+
+
+def _refused_tool(failed: CallFailed, sent: dict[str, Json]) -> Block | None:
+    """Return the tool whose definition the refusal is about; our own are never left out."""
+    refusal, tools = _TOOL.search(str(failed)), _tools(sent)
+    named = tools[int(refusal[1]) :][:1] if refusal else []
+    return next((tool for tool in named if str(tool["name"]).startswith("mcp__")), None)
+
+
+def _definition(tool: Block) -> str:
+    return json.dumps([tool["name"], tool["description"], tool["input_schema"]])
 
 
 def _images(block: Json) -> Iterator[str]:

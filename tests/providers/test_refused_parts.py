@@ -1,4 +1,4 @@
-"""Calls repeated without the images that the API refused; its refusal costs nothing."""
+"""Calls repeated without the images or tools that the API refused; its refusal costs nothing."""
 
 from base64 import b64encode
 
@@ -11,6 +11,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import Block, image_block, text_block
+from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.refused_parts import LEFT_OUT
 from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply
 from tests.providers.asking import asker, request
@@ -69,3 +70,25 @@ async def test_refusal_is_reported_if_no_image_is_left() -> None:
 
     assert "Could not process image" in str(asked.error)
     assert len(api.requests) == 3
+
+
+async def test_tool_that_the_api_refuses_does_not_end_the_session() -> None:
+    """A server's schema by a rule that the API does not document."""
+    odd, good = (ToolSpec(name, "", {"type": "object"}) for name in ("mcp__s__odd", "good"))
+    mended = ToolSpec("mcp__s__odd", "", {"type": "object", "properties": {}})
+    refusal = error(400, "invalid_request_error", "tools.1.custom.input_schema: is invalid")
+    async with FakeMessagesApi(refusal, *[reply("ok")] * 3) as api, asker(api) as it:
+        for tools in ((good, odd), (good, odd), (good, mended)):
+            assert (await it.ask(request(tools=tools))).text == "ok"
+
+    sent = [[tool["name"] for tool in got.body["tools"]] for got in api.requests]
+    assert sent == [["good", odd.name], ["good"], ["good"], ["good", odd.name]]
+
+
+async def test_own_tool_is_never_left_out() -> None:
+    """A gateway that knows no cache markers would leave the agent without any tool."""
+    refusal = error(400, "invalid_request_error", "tools.0.cache_control: not permitted")
+    async with FakeMessagesApi(refusal) as api, asker(api) as it:
+        asked = await it.ask(request(tools=(ToolSpec("read", "", {"type": "object"}),)))
+
+    assert "tools.0.cache_control" in str(asked.error)
