@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -141,8 +142,12 @@ def snapshots(startup: StartupContext) -> Snapshots:
             CommandRules,
             judge,
         )
+        from agent_cli.policies.shell.repository import names_no_program  # noqa: PLC0415
 
-        return judge(command, CommandRules(), here).read_only
+        # What it reads does not matter here, only whether it changes something.
+        is_safe = startup.trusted or names_no_program(here.root)
+        place = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
+        return judge(command, CommandRules(), place).read_only
 
     def is_foreign(tool: str) -> bool:
         return tool.startswith("mcp__")
