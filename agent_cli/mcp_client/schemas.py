@@ -90,11 +90,13 @@ def _check_valid(schema: Mapping[str, Json], draft: type[Validator]) -> None:
 
 def _in_current_draft(schema: dict[str, Json]) -> dict[str, Json]:
     """Return *schema*, rewritten only if needed: a changed definition has to be approved again."""
-    if Draft202012Validator(Draft202012Validator.META_SCHEMA).is_valid(schema):
-        return schema
-    rewritten = in_current_draft(schema)
-    _check_valid(rewritten, Draft202012Validator)
-    return rewritten
+    try:
+        _check_valid(schema, Draft202012Validator)
+    except UnusableSchema:
+        rewritten = in_current_draft(schema)
+        _check_valid(rewritten, Draft202012Validator)
+        return rewritten
+    return schema
 
 
 def _check_depth(schema: Mapping[str, Json]) -> None:

@@ -103,7 +103,7 @@ class RefusedParts:
         if tries < _NAMED_MAX and named < len(found) and found[named]:
             return found[named]
         with_images = [each for each in found if each]
-        return set().union(*(with_images if tries else with_images[-1:]))
+        return {image for each in (with_images if tries else with_images[-1:]) for image in each}
 
     def _without_images(self, message: Block) -> Block:
         content = message["content"]
