@@ -15,7 +15,7 @@ from agent_cli.core.batch_end import report_results
 from agent_cli.core.batches import InOrder, side_by_side
 from agent_cli.core.hook_values import queued
 from agent_cli.core.phase import Phase
-from agent_cli.core.preflight import CheckedCall, check_all, in_waves
+from agent_cli.core.preflight import CheckedCall, check_all, in_waves, recheck
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 
@@ -73,10 +73,10 @@ class Executor:
         try:
             # Files before a place: one that waits for its files takes no place from the others.
             async with self._paths.turn(item.reads, item.writes), places:
-                if item.tool is None or await self._is_skipped(item):
-                    result = item.refusal or SKIPPED
+                if item.tool and await self._is_skipped(item):
+                    result = SKIPPED
                 else:
-                    result = await call.run(item.tool, item.params)
+                    result = await call.run(await recheck(self._turn, item))
         except BaseException:
             call.finish_stopped()
             raise

@@ -1,7 +1,7 @@
 """Check calls before they run: tool, input and permission; group those that may run in parallel."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from agent_cli.contracts.errors import ToolError
@@ -21,6 +21,7 @@ _CHANGED_LATE = (
     "Not run: its input was to be changed after the user had approved it. Call again, so that the"
     " user sees the changed input."
 )
+_MOVED = "Not run: it would touch other files now than when it was checked. Call again."
 _log = logger(__name__)
 
 
@@ -94,14 +95,15 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
         return refuse(call, bounded(f"The tool {call.name!r} {gone}; there are: {known}."))
     try:
         params = _params(tool, call)
-        reads, writes = _paths(tool, params)
+        _paths(tool, params)  # if this fails, nobody needs to be asked
         verdict = await _policy(turn, call, tool, params)
         if not isinstance(verdict, Deny) and verdict.input not in (None, call.input):
             if call.decision == "approved":
                 return refuse(call, _CHANGED_LATE)
             call = turn.conversation.change_input(call.tool_call_id, verdict.input)
             params = _params(tool, call)
-            reads, writes = _paths(tool, params)
+        # Only now: the policy may have opened a path outside to the tool.
+        reads, writes = _paths(tool, params)
     except ToolError as error:
         return refuse(call, bounded(str(error)))
     joined = await _with_own(tool, params, verdict)
@@ -114,6 +116,23 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
             return CheckedCall(call, tool, params, reads, writes)
         case _:
             assert_never(joined)
+
+
+async def recheck(turn: Turn, item: CheckedCall) -> CheckedCall:
+    """Return *item*, checked again if it would touch other files now.
+
+    While it waited, an earlier call may have put a symlink in its way. A person's approval does not
+    cover the new files.
+    """
+    if item.tool is None:
+        return item
+    try:
+        if _paths(item.tool, item.params) == (item.reads, item.writes):
+            return item
+    except ToolError as error:
+        return refuse(item.call, bounded(str(error)))
+    again = await check(turn, replace(item.call, decision=None))
+    return refuse(item.call, _MOVED) if isinstance(again, Ask) else again
 
 
 def _params(tool: Tool, call: ToolOutput) -> object:

@@ -24,6 +24,7 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
 from agent_cli.core.deadline import Bounded, Overran
 from agent_cli.core.hook_values import settled
+from agent_cli.core.preflight import CheckedCall
 from agent_cli.core.reasons import bounded
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
@@ -48,9 +49,11 @@ class ToolCallRun:
         self.is_running = False
         turn.emit(ToolExecutionStart(call.tool_call_id, call.name, call.input))
 
-    async def run(self, tool: Tool, params: object) -> ToolResult:
-        """Return the tool's result as the model will read it; raises only CancelledError."""
-        result = self._returned = await self._within_limit(tool, params)
+    async def run(self, item: CheckedCall) -> ToolResult:
+        """Return the result, or the refusal, as the model reads it; raises only CancelledError."""
+        if item.tool is None:
+            return item.refusal or SKIPPED
+        result = self._returned = await self._within_limit(item.tool, item.params)
         if self._turn.config.finish_result:
             finishing = self._turn.config.finish_result(ToolCall.of(self._call), result)
             result = await settled(finishing)

@@ -12,7 +12,16 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionEnd, ToolExecutionUpdate
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput, text_block
-from agent_cli.contracts.tooling import Execute, Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import (
+    Allow,
+    Ask,
+    Deny,
+    Execute,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Verdict,
+)
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
 from agent_cli.core.loop_config import LoopConfig
@@ -234,6 +243,50 @@ async def test_read_sees_earlier_writes_to_its_paths_and_no_later_ones() -> None
 
     check_run(events)
     assert steps[:3] == [["t0", "t5"], ["t0", "t1", "t5"], ["t0", "t1", "t2", "t3", "t5"]]
+
+
+_MOVED = "Not run: it would touch other files now than when it was checked. Call again."
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answer"),
+    [(Allow(), "written"), (Deny("never there"), "never there"), (Ask("there?"), _MOVED)],
+)
+@pytest.mark.parametrize("asks_before", [False, True])
+async def test_call_whose_files_changed_before_its_turn_is_checked_again(
+    verdict: Verdict, answer: str, *, asks_before: bool
+) -> None:
+    """Threat 3: an earlier call of the batch may replace a folder by a symlink.
+
+    A person approved what the call would have done before.
+    """
+    leads_to = ["/here"]
+
+    async def link(_context: ToolContext) -> str:
+        leads_to[0] = "/there"
+        return "linked"
+
+    def authorize(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        if call.name == "write" and leads_to == ["/there"]:
+            return verdict
+        return Ask("sure?") if asks_before else Allow()
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("link", {}, "t1"), tool_use("write", {}, "t2")),
+        says("ok"),
+        tools=[
+            tool("link", does(link), writes=lambda _params: ["/"]),
+            tool("write", returns("written"), writes=lambda _params: tuple(leads_to)),
+        ],
+        options=LoopConfig(authorize_tool=authorize, approval="batch"),
+    )
+
+    result = await agent.prompt("go")
+    for question in agent.conversation.questions():
+        result = await agent.approve(question.tool_call_id)
+
+    assert texts(result.messages) == {"t1": "linked", "t2": answer}
+    assert result.stop_reason == "end_turn"
 
 
 async def test_tool_whose_path_function_fails_gives_an_error_result() -> None:

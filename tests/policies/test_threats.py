@@ -11,7 +11,8 @@ from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Tool, ToolCo
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Report
-from tests.fakes import calls, does, returns, says, scripted_agent, tool, tool_use
+from agent_cli_tools import Workspace, builtin_tools
+from tests.fakes import calls, does, returns, says, scripted_agent, texts, tool, tool_use
 from tests.policies.shell.corpus import DANGEROUS
 from tests.policies.shell.workspaces import make_workspace
 from tests.policies.test_permissions import (
@@ -141,6 +142,42 @@ async def test_injection_in_a_file_changes_no_rule_and_runs_nothing(tmp_path: Pa
     assert ran == []
     assert list(permissions.rules()) == before
     assert injection in str(model.sent())
+
+
+async def test_symlink_made_by_an_earlier_call_evades_no_rule_and_no_question(
+    tmp_path: Path,
+) -> None:
+    """Threat 3: a call is decided by the file it reaches when its turn comes."""
+    (tmp_path / "locked").mkdir()
+    (tmp_path / ".vscode").mkdir()
+
+    async def link(_context: ToolContext) -> str:
+        (tmp_path / "a").symlink_to("locked")
+        (tmp_path / "b").symlink_to(".vscode")
+        return "linked"
+
+    with Workspace(tmp_path) as workspace:
+        # Like a command, it may use any file of the workspace.
+        command = replace(tool("link", does(link)), reads=lambda _params: workspace.dirs)
+        agent, _, _ = scripted_agent(
+            calls(
+                tool_use("link", {}, "t1"),
+                tool_use("write", {"path": "a/new", "content": "x"}, "t2"),
+                tool_use("write", {"path": "b/tasks.json", "content": "x"}, "t3"),
+            ),
+            says("done"),
+            tools=[command, *builtin_tools(workspace, None, permissions="allow")],
+            options=LoopConfig(
+                authorize_tool=policy(tmp_path, mode="yolo", deny=["edit(locked/**)"])
+            ),
+        )
+
+        found = texts((await agent.prompt("go")).messages)
+
+    assert found["t1"] == "linked"
+    assert found["t2"].startswith("The rule edit(locked/**) denies this call.")
+    assert found["t3"].startswith("Not run: it would touch other files now")
+    assert [*(tmp_path / "a").iterdir(), *(tmp_path / "b").iterdir()] == []
 
 
 def test_allow_rules_never_permit_denied_calls(tmp_path: Path) -> None:
