@@ -179,9 +179,12 @@ def touches_path(rule: Rule, path: str, root: Path) -> bool:
 def called_paths(call: ToolCall, writes: Sequence[str], root: Path) -> tuple[str, ...]:
     """Return all paths of a call: its `path`, as written and without a mention's @, and the paths
     it *writes*; symlinks by name and by target.
+
+    For the system a path ends at a NUL character.
     """
-    given = call.arguments.get("path")
-    written = [given, given.removeprefix("@")] if isinstance(given, str) and given else []
+    path = call.arguments.get("path")
+    given = path.partition("\0")[0] if isinstance(path, str) else ""
+    written = [given, given.removeprefix("@")] if given else []
     # Not Path.expanduser: it fails for a file whose name starts with "~".
     expanded = map(os.path.expanduser, (*written, *writes))
     named = [os.path.normpath(root / each) for each in expanded]

@@ -96,6 +96,15 @@ def test_deny_rule_overrides_everything_in_every_mode(mode: Mode) -> None:
     assert decide(permissions, READ, path=".env") is Deny
 
 
+def test_path_with_a_nul_character_is_decided_without_a_question() -> None:
+    """Threat 1: only the tool can say why it refuses it; a program would read it up to there."""
+    permissions = policy(deny=["read(hidden)"])
+
+    assert decide(permissions, READ, path="a\0b") is Allow
+    assert decide(permissions, READ, path="hidden\0b") is Deny
+    assert decide(permissions, READ, path="\0") is Allow
+
+
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
 def test_ask_rule_overrides_allow_rule_and_mode(mode: Mode) -> None:
     """C19: deny, then ask, then allow, then the mode."""
