@@ -73,8 +73,8 @@ class BackgroundAgent:
         self.kill()
 
     def kill(self) -> None:
-        """Cancel the task."""
-        if self._task:
+        """Cancel the task, once: a second time would interrupt its cleanup."""
+        if self._task and not self._task.cancelling():
             self._task.cancel()
 
     def _note(self, line: str) -> None:

@@ -65,7 +65,8 @@ class JobHost:
 
     async def __aexit__(self, *_failure: object) -> None:
         for task in [*self._tasks]:
-            task.cancel()
+            if not task.cancelling():  # an agent that was just stopped finishes its cleanup
+                task.cancel()
         await self._group.__aexit__(None, None, None)
         for job in self._jobs.running if self._end_with_run else ():
             self._announce.warn(

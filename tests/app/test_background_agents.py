@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
-from agent_cli.agents.children import NO_JOBS
-from agent_cli.app.background_agent import REPLY_CHARS_MAX
+from agent_cli.agents.children import NO_JOBS, Tell
+from agent_cli.app.background_agent import REPLY_CHARS_MAX, BackgroundAgent
 from agent_cli.contracts.dialogs import Approved
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli_tools import Workspace
+from agent_cli_tools.output import OutputBuffer
 from tests.app.test_agents import TASK, Person, Program, Script, program, started
 from tests.messages_api import Gate, Reply, error, reply, tool_use
 from tests.waiting import until
@@ -220,3 +224,30 @@ async def test_resumed_prompt_counts_what_earlier_background_agents_cost_meanwhi
         result = await run.app.agent.approve(call.tool_call_id)
 
     assert (result.stop_reason, len(script.bodies("go"))) == ("max_cost", 3)
+
+
+async def test_stopping_an_agent_twice_does_not_interrupt_its_cleanup(tmp_path: Path) -> None:
+    """The time limit stops it twice; its cleanup says where the worktree with its changes is."""
+    is_working, may_end, cleaned = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def work(_tell: Tell) -> ToolResult:
+        try:
+            is_working.set()
+            await may_end.wait()
+        finally:
+            await may_end.wait()
+            cleaned.append("all")
+        return ToolResult.of("never")
+
+    agent = BackgroundAgent(OutputBuffer(Workspace(tmp_path).open_spill))
+    task = asyncio.ensure_future(agent.run(work))
+    agent.follow(task)
+    await is_working.wait()
+    for stop in (agent.terminate, agent.kill):
+        stop()
+        await asyncio.sleep(0)
+    may_end.set()
+    await asyncio.wait([task])
+
+    assert cleaned == ["all"]
+    assert task.cancelled()
