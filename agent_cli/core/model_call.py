@@ -30,6 +30,7 @@ from agent_cli.contracts.messages import (
     CustomMessage,
     LlmMessage,
     Message,
+    is_cut_off,
 )
 from agent_cli.contracts.provider import (
     ModelRequest,
@@ -40,11 +41,12 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     StreamFn,
 )
-from agent_cli.contracts.timeline import Json, text_of
+from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, text_of
 from agent_cli.contracts.tooling import Tool, ToolSpec, require_unique_names
 from agent_cli.core.hook_values import settled
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.phase import Phase
+from agent_cli.core.projection import is_refused
 from agent_cli.core.stream_processor import StreamProcessor
 from agent_cli.core.turn import Turn
 
@@ -71,23 +73,36 @@ async def ask(turn: Turn) -> str:
     turn.emit(UsageChanged(reply.usage, turn.conversation.usage))
     if message.stop_reason == "context_window":
         raise ContextOverflow("the conversation no longer fits into the model's window")
-    if early_end := _early_end(reply):
+    if early_end := _early_end(reply, turn.conversation.prompts[-1]):
         turn.emit(Notice("warning", early_end))
     return reply.stop_reason
 
 
-def _early_end(reply: Reply) -> str:
-    """Return why *reply* ended early and what to do now; "" for any other reply."""
+def _early_end(reply: Reply, prompt: Prompt) -> str:
+    """Return why *reply* to *prompt* ended early and what to do now; "" for any other reply."""
     if reply.stop_reason == "refusal":
+        answer, gone = "go on", "its last reply was left out of the history"
+        if is_refused(prompt):
+            answer, gone = "answer", "the exchange was taken out of the history"
         return (
-            f"the model refused to answer{_refused_because(reply.stop_details)}; the exchange was"
-            " taken out of the history: rephrase the prompt, or use another model"
+            f"the model refused to {answer}{_refused_because(reply.stop_details)}; {gone}:"
+            " rephrase the prompt, or use another model"
         )
     if reply.stop_reason != "max_tokens":
         return ""
-    if any(block["type"] == "tool_use" for block in reply.content):
-        return "the reply was cut off at max_tokens; the model is told so and goes on"
-    return 'the reply was cut off at max_tokens: say "go on", or raise max_tokens'
+    if not any(block["type"] == "tool_use" for block in reply.content):
+        return 'the reply was cut off at max_tokens: say "go on", or raise max_tokens'
+    if _was_cut_off_before(prompt):
+        return (
+            "the reply was cut off at max_tokens again: ask for smaller steps, or raise max_tokens"
+        )
+    return "the reply was cut off at max_tokens; the model is told so and goes on"
+
+
+def _was_cut_off_before(prompt: Prompt) -> bool:
+    """Return whether the reply before the last one was cut off as well, which ends the run."""
+    replies = [output for output in prompt.output if isinstance(output, ReplyOutput)]
+    return len(replies) > 1 and is_cut_off(replies[-2].stop_reason)
 
 
 def _refused_because(details: Json) -> str:

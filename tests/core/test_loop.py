@@ -24,6 +24,7 @@ from agent_cli.contracts.events import (
     Event,
     MessageEnd,
     MessageUpdate,
+    Notice,
     Retry,
     StateChanged,
     ToolCallsAnnounced,
@@ -630,7 +631,10 @@ async def test_two_truncated_replies_in_a_row_end_the_run() -> None:
     result = await agent.prompt("go")
 
     assert (result.stop_reason, len(model.requests)) == ("max_tokens", 2)
-    assert "app.notice" in [event.type for event in events]
+    assert [event.text for event in events if isinstance(event, Notice)] == [
+        "the reply was cut off at max_tokens; the model is told so and goes on",
+        "the reply was cut off at max_tokens again: ask for smaller steps, or raise max_tokens",
+    ]
     await agent.prompt("again")
 
 

@@ -31,7 +31,17 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import ask
 from agent_cli.core.phase import ChatStateMachine, Phase
 from agent_cli.core.turn import Turn
-from tests.fakes import MODEL, ScriptedModel, Step, calls, says, tool_use
+from tests.fakes import (
+    MODEL,
+    ScriptedModel,
+    Step,
+    calls,
+    returns,
+    says,
+    scripted_agent,
+    tool,
+    tool_use,
+)
 
 
 def prepared(*script: Step) -> tuple[Turn, list[Event], ScriptedModel]:
@@ -104,6 +114,26 @@ async def test_refusal_notice_shows_the_reason_given_by_the_api(details: Json, r
 
     [notice] = [each.text for each in told if isinstance(each, Notice)]
     assert notice.startswith(f"the model refused to answer{reason}; the exchange was taken out")
+
+
+async def test_refusal_after_other_replies_does_not_claim_to_remove_the_exchange() -> None:
+    """G2: what was done for the prompt stays in the history, and so does the prompt."""
+    agent, _, events = scripted_agent(
+        calls(tool_use("look")),
+        says("x", stop_reason="refusal"),
+        tools=[tool("look", returns("a tree"))],
+    )
+
+    await agent.prompt("go")
+
+    [notice] = [each.text for each in events if isinstance(each, Notice)]
+    assert notice == (
+        "the model refused to go on; its last reply was left out of the history:"
+        " rephrase the prompt, or use another model"
+    )
+    first = agent.conversation.context()[0]
+    assert isinstance(first, UserMessage)
+    assert first.text == "go"
 
 
 async def test_truncated_reply_with_a_call_does_not_suggest_go_on() -> None:
