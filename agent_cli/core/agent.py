@@ -151,21 +151,21 @@ class Agent(AgentQueues):
         return await self._run(())
 
     async def continue_(self) -> RunResult:
-        """Continue without a new message: retry after a failure, or deliver the queued messages.
+        """Continue without a new message: deliver queued messages, or retry after a failure.
 
         Raises:
             AgentBusy: A run is going on.
             NothingToContinue: The conversation ends with an answer and nothing is queued.
         """
         self.require_idle()
-        try:
-            reopen(self.conversation, self._config)
-        except NothingToContinue:
-            queued = self._steering.take() or self._follow_ups.take()
-            if not queued:
-                raise
-            return await self._run(queued)
-        return await self._run(())
+        self.conversation.require_ready_for(None)
+        if not (queued := self._steering.take()):
+            try:
+                reopen(self.conversation, self._config)
+            except NothingToContinue:
+                if not (queued := self._follow_ups.take()):
+                    raise
+        return await self._run(queued)
 
     async def approve(self, tool_call_id: str, *, edited: Json = None) -> RunResult:
         """Let a waiting call run as shown or with *edited* input; approving again does nothing."""

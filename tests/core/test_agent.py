@@ -762,6 +762,21 @@ async def test_continue_resumes_from_tool_results() -> None:
     assert users(model.requests[-1].messages) == ["go"]
 
 
+async def test_continue_delivers_steering_before_it_asks_the_model_again() -> None:
+    """C8: a message queued when a limit ended the run may be meant to stop the work."""
+    agent, model, events = scripted_agent(
+        calls(tool_use("look")), says("ok"), tools=[LOOK], options=LoopConfig(max_rounds=1)
+    )
+    await agent.prompt("go")
+    agent.steer(UserMessage.of("no, stop"))
+    events.clear()
+
+    await agent.continue_()
+
+    assert users(model.requests[1].messages) == ["go", "no, stop"]
+    check_run(events)
+
+
 async def test_continue_delivers_queued_messages_or_fails_without_any() -> None:
     """S0-63, S3-07, C8: an answer alone cannot be continued; the error is typed."""
     agent, model, _ = scripted_agent(*[says(text) for text in ("ok", "steered", "then", "last")])
