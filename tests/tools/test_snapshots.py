@@ -26,6 +26,8 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.conversation import Conversation
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, contents
+from agent_cli_tools.snapshots.journal import Journal
+from agent_cli_tools.snapshots.spans import Change
 from agent_cli_tools.stoppable import Claim
 from tests.tools.calling import Tools
 from tests.waiting import until
@@ -131,6 +133,21 @@ async def test_changes_during_a_disk_failure_are_undone_after_a_restart(
     assert (taken.run_id, {path.name for path in taken.deleted}) == (run, wanted)
     assert taken.commands == ["touch made"]
     assert session.files() == {"made": ""}
+
+
+def test_name_that_is_not_utf8_does_not_keep_later_changes_out_of_the_record(
+    tmp_path: Path,
+) -> None:
+    """After a restart, /undo would say that no file was changed."""
+    changes = [Change(Path(name), None, "digest") for name in ("/x/caf\udce9", "/x/later")]
+    journal = Journal(tmp_path)
+
+    for change in changes:
+        journal.add("run", change)
+
+    restarted = Journal(tmp_path)
+    restarted.read()
+    assert restarted.run("run").changes == changes
 
 
 async def test_undo_that_could_not_be_recorded_is_recorded_later(session: Session) -> None:

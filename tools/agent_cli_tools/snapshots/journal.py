@@ -8,6 +8,7 @@ Only its owner can read it. A line cut off by a crash is skipped.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import time
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from agent_cli.system.paths import private_dir
 from agent_cli_tools.snapshots.contents import ContentStore
@@ -98,7 +99,7 @@ class Journal:
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             while self._unsaved:
-                text = self._unsaved[0].model_dump_json(exclude_defaults=True).encode()
+                text = _text(self._unsaved[0])
                 left = memoryview(b"\n" * _is_cut_off(descriptor) + text + b"\n")
                 while left:  # a disk that fills up writes a part first
                     left = left[os.write(descriptor, left) :]
@@ -178,6 +179,11 @@ def forget_old(folder: Path, *, but: str) -> None:
                 shutil.rmtree(journal.parent, ignore_errors=True)
 
 
+def _text(line: _Line) -> bytes:
+    # Not with pydantic: it refuses the escapes that a path needs if it is not UTF-8.
+    return json.dumps(line.model_dump(exclude_defaults=True), default=str).encode()
+
+
 def _lines(path: Path) -> Iterator[_Line]:
     try:
         lines = path.read_bytes().splitlines()
@@ -185,8 +191,8 @@ def _lines(path: Path) -> Iterator[_Line]:
         return
     for line in lines:
         try:
-            yield _Line.model_validate_json(line)
-        except ValidationError:
+            yield _Line.model_validate(json.loads(line))
+        except ValueError:
             continue  # cut off by a crash; its record is lost
 
 
