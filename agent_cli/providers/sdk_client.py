@@ -24,6 +24,7 @@ from agent_cli.providers.transport import (
     OpenReply,
     broken_reply,
     connection_failure,
+    encodable,
     http_client,
 )
 from agent_cli.system.shapes import is_array
@@ -95,7 +96,7 @@ async def open_reply(
     try:
         # Not the SDK's own stream: it skips events without an `event:` line and builds objects
         # with fields that the server never sent.
-        async with create(**parameters, stream=True) as response:
+        async with create(**encodable(parameters), stream=True) as response:
             request_id = _request_id(response.headers)
             content_type = response.headers.get("content-type", "")
             yield OpenReply(response.iter_bytes(), content_type, request_id, connection.redact)

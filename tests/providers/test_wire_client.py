@@ -83,6 +83,22 @@ async def test_both_clients_send_the_same_request(
     assert that_matter(ours.headers) == that_matter(theirs.headers)
 
 
+async def test_both_clients_send_a_lone_surrogate_as_the_replacement_character() -> None:
+    """S0-25: one name of a file that is not UTF-8 must not make every further request fail."""
+    wanted = request(UserMessage.of("caf\udce9.txt, \ud83d\ude00"), system=("in /caf\udce9",))
+    sent = parameters(wanted, compat=False)
+    async with FakeMessagesApi(reply("a"), reply("b")) as api:
+        connection = Connection(base_url=api.base_url, api_key="own")
+        bodies = [
+            json.loads((await sent_by(client, sent, api)).raw)
+            for client in (SdkClient(connection), WireClient(connection, "own"))
+        ]
+
+    assert bodies[0] == bodies[1]
+    assert bodies[0]["system"][0]["text"] == "in /caf\ufffd"
+    assert bodies[0]["messages"][0]["content"][0]["text"] == "caf\ufffd.txt, \U0001f600"
+
+
 async def test_both_clients_use_the_api_key_of_a_request_once() -> None:
     """S0-25: the next request uses the connection's key again."""
     sent = parameters(request(), compat=False)
