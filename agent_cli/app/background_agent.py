@@ -47,7 +47,7 @@ class BackgroundAgent:
         except Exception as error:
             _log.error("background agent failed", exc_info=True)
             answer, self.outcome = f"{type(error).__name__}: {error}", "failed"
-        self._output.add(f"\n{answer}\n".encode())
+        self._output.add(f"\n{answer}\n".encode(errors="replace"))
         left_out = len(answer) - REPLY_CHARS_MAX
         cut = f"\n[{left_out:,} more characters are in its output]" if left_out > 0 else ""
         self.reply = answer[:REPLY_CHARS_MAX] + cut
@@ -80,4 +80,4 @@ class BackgroundAgent:
     def _note(self, line: str) -> None:
         if line != self._last:
             self._last = line
-            self._output.add(f"{line}\n".encode())
+            self._output.add(f"{line}\n".encode(errors="replace"))

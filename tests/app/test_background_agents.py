@@ -251,3 +251,18 @@ async def test_stopping_an_agent_twice_does_not_interrupt_its_cleanup(tmp_path: 
 
     assert cleaned == ["all"]
     assert task.cancelled()
+
+
+async def test_reply_of_a_background_agent_may_name_a_file_that_is_not_utf8(tmp_path: Path) -> None:
+    """An error in this task would end all other jobs as well."""
+
+    async def work(tell: Tell) -> ToolResult:
+        tell("read caf\udce9")
+        return ToolResult.of("In caf\udce9.")
+
+    output = OutputBuffer(Workspace(tmp_path).open_spill)
+    agent = BackgroundAgent(output)
+    await agent.run(work)
+
+    assert (agent.outcome, agent.reply) == ("done", "In caf\udce9.")
+    assert output.text() == "read caf?\n\nIn caf?.\n"
