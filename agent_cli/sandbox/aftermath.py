@@ -7,7 +7,7 @@ are not deleted but moved to a folder of this program, which the tool result nam
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from agent_cli.sandbox.git_folders import named_folder, pointed_at
 from agent_cli.system.aside import move_aside
 from agent_cli.system.regular_files import start_of
 
+_ACTING_NAMES = ("config", "hooks", "config.worktree")
 _CONFIG_BYTES_MAX = 1_000_000
 
 
@@ -34,21 +35,25 @@ class Acting:
     others: frozenset[Path]
 
 
-def clean_up(before: Acting, after: Acting, aside: Path) -> Iterator[str]:
+def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path]) -> Iterator[str]:
     """Move new acting files to *aside*; yield a sentence about each path.
 
-    A repository keeps the part of its configuration that cannot start a program.
+    A repository keeps the part of its configuration that cannot start a program. What lies outside
+    *writable*, where the command could write, is not its work: there only a new name for it is
+    moved.
     """
-    pointed = {
-        folder / name
-        for pointer in after.pointers - before.pointers
-        for folder in pointed_at(pointer)
-        for name in ("config", "hooks", "config.worktree")
-    }
+    pointed, leading_out = set[Path](), set[Path]()
+    for pointer in after.pointers - before.pointers:
+        for folder in pointed_at(pointer):
+            named = [folder / name for name in _ACTING_NAMES]
+            if any(map(folder.is_relative_to, writable)):
+                pointed.update(named)
+            elif any(map(os.path.lexists, named)):
+                leading_out.add(pointer)
     new = {*(after.git - before.git), *(pointed - before.git)}
     for path in sorted(new):
         yield from _reported(path, aside, _offending)
-    for path in sorted(after.others - before.others):
+    for path in sorted({*(after.others - before.others), *leading_out}):
         yield from _reported(path, aside, lambda each: [each])
 
 
@@ -58,7 +63,11 @@ def moved_sentence(path: Path | str, to: Path | str) -> str:
 
 
 def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) -> Iterator[str]:
-    for each in offending(path):
+    try:
+        found = offending(path)
+    except OSError:  # for example of a folder that may not be listed
+        found = [path]
+    for each in found:
         text = _config(each) if each.name == "config" and not each.is_symlink() else None
         kept = harmless(text) if text else None
         try:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.sandbox import Policy
+from agent_cli.sandbox.aftermath import clean_up
 from agent_cli.sandbox.git_config import harmless
 from agent_cli.system.aside import forget_old, move_aside
 from tests.sandbox.world import git, world
@@ -139,6 +141,51 @@ def test_editor_settings_in_subfolders_are_read_only_and_new_ones_moved_away() -
 )
 def test_only_harmless_git_configuration_is_kept(text: str, kept: str | None) -> None:
     assert harmless(text) == (text if kept is None else kept)
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_pointer_to_a_folder_outside_is_moved_away_and_that_folder_left_alone(
+    tmp_path: Path, *, is_link: bool
+) -> None:
+    """Threat 11: a command may name any folder, for example ~/.ssh, which has a `config` too."""
+    outside, pointer = tmp_path / "home" / ".ssh", tmp_path / "ws" / "x" / ".git"
+    for folder in (outside, pointer.parent):
+        folder.mkdir(parents=True)
+    (outside / "config").write_text(EVIL)
+    policy = _policy(tmp_path)
+    rules, before = policy.survey()
+    if is_link:
+        pointer.symlink_to(outside)
+    else:
+        pointer.write_text(f"gitdir: {outside}\n")
+
+    [sentence] = clean_up(before, policy.acting(), tmp_path / "aside", rules.writable)
+
+    assert sentence.startswith(f"{pointer} makes other programs run commands, so it was moved")
+    assert not os.path.lexists(pointer)
+    assert (outside / "config").read_text() == EVIL
+
+
+def test_pointer_with_a_nul_character_is_read_as_git_reads_it(tmp_path: Path) -> None:
+    """Threat 11: an error would leave everything in place that the command made."""
+    inner, pointer = tmp_path / "ws" / "inner", tmp_path / "ws" / "x" / ".git"
+    policy = _policy(tmp_path)
+    for folder in (inner, pointer.parent):
+        folder.mkdir(parents=True)
+    rules, before = policy.survey()
+    (inner / "config").write_text(EVIL)
+    pointer.write_bytes(b"gitdir: ../inner\0rest\n")
+
+    [sentence] = clean_up(before, policy.acting(), tmp_path / "aside", rules.writable)
+
+    assert sentence.startswith(f"{inner / 'config'} makes other programs run commands")
+    assert (inner / "config").read_text() == "[core]\n"
+
+
+def _policy(base: Path) -> Policy:
+    home, workspace = base / "home", base / "ws"
+    workspace.mkdir(exist_ok=True)
+    return Policy([workspace], home=home, own=(), is_secret=lambda _path: False)
 
 
 def test_files_moved_aside_keep_their_name_and_content(tmp_path: Path) -> None:
