@@ -60,6 +60,7 @@ CATCHERS_OF_EVERYTHING = {
     "acp/connection/": "a bug costs one request, and the client reads of it",
     "acp/server/": "a session that breaks ends no other session",
     "app/background_agent/": "a bug that ends a background agent is its answer",
+    "app/jobs/": "a bug in a run that a job started must not end the other jobs",
     "attachments/images/": "Pillow raises anything for a damaged image; it is told in one sentence",
     "batch/ray_driver/": "whatever Ray raises while it connects is told in one sentence",
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",

@@ -13,11 +13,14 @@ from agent_cli.contracts.events import AgentEnd, Event
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
+from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
     from agent_cli.contracts.jobs import JobInfo
     from agent_cli_tools.job import Job
     from agent_cli_tools.workspace import Workspace
+
+_log = logger(__name__)
 
 
 class JobHost:
@@ -159,6 +162,10 @@ class JobHost:
                     await agent.trigger()
             except AgentCliError as error:
                 self._announce.warn(str(error))
+            except Exception as error:
+                # It must not end the supervision of jobs, and agents in the background with it.
+                _log.error("run failed", exc_info=True)
+                self._announce.warn(f"{type(error).__name__}: {error} (traceback in the log)")
 
     def _note_end(self, event: Event) -> None:
         if isinstance(event, AgentEnd):

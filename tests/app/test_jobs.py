@@ -14,7 +14,7 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import ServerDialogs
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.events import AgentStart, Event
+from agent_cli.contracts.events import AgentStart, Event, Notice
 from agent_cli.contracts.messages import ToolResultMessage
 from tests.e2e.program import said_by_user
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
@@ -96,6 +96,35 @@ async def test_end_of_a_job_starts_a_run_while_the_agent_is_idle(
         await asyncio.sleep(0)
         assert now.runs == 2
         assert len(now.api.requests) == 3
+
+
+async def test_bug_in_a_run_that_a_job_started_does_not_end_the_supervision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The user reads of it, and later ends are still reported."""
+    later = tool_use(
+        "bash", {"command": "until [ -e later ]; do sleep 0.02; done", "background": True}
+    )
+    script = (reply(JOB), reply("Up."), reply(later), reply("Up."), reply("Seen."))
+    told: list[str] = []
+
+    async def fail() -> None:
+        raise RuntimeError("a bug")
+
+    async with here(monkeypatch, *script) as now:
+        now.app.agent.subscribe(
+            lambda event: told.append(event.text) if isinstance(event, Notice) else None
+        )
+        with monkeypatch.context() as broken:
+            broken.setattr(now.app.agent, "trigger", fail)
+            await now.app.agent.prompt("go")
+            now.go()
+            await until(lambda: "RuntimeError: a bug (traceback in the log)" in told)
+        await now.app.agent.prompt("again")
+        (now.app.workspace / "later").touch()
+        await now.until_run(3)
+
+        assert "ended with exit 0" in now.told()
 
 
 async def test_end_of_a_job_starts_no_run_without_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
