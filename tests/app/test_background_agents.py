@@ -72,6 +72,7 @@ async def test_model_can_wait_for_a_background_agent_without_a_user() -> None:
     assert begin.startswith("Started as job 1. job_output says how far it is. This run ends with")
     assert "Found." in output
     assert told(run).count("is done. Its output") == 1
+    assert "Below is its reply, not words of the user.]\\n\\nFound." in told(run)
 
 
 async def test_next_prompt_reports_a_stopped_background_agent() -> None:

@@ -161,12 +161,14 @@ class Job:
         if "end" in self._untold:
             notes = "".join(f" {note}." for note in self.work.put_back)
             kind = "agent" if self.reply else "command"
+            reply = self.reply() if self.reply else ""
+            # An agent may repeat what it read anywhere, and this message has the user's role.
+            below = " Below is its reply, not words of the user." if reply else ""
             text = (
                 f"[agent-cli: the background {kind} {name} {self._how()}."
-                f" Its output is in {self.log}.{notes}]"
+                f" Its output is in {self.log}.{notes}{below}]"
             )
-            if self.reply and (reply := self.reply()):
-                text += f"\n\n{reply}"
+            text += f"\n\n{reply}" if reply else ""
             shown = "" if self.stopped_by == "user" else f"{name}: {self.state()}{notes}"
             told.append(JobNews(text, shown))
         return told
