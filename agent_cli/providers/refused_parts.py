@@ -5,15 +5,16 @@ A refusal costs nothing, so the call is repeated without the part.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.provider import ModelRequest
-from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.accepted_history import without_thinking
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed, rejects_thinking
+from agent_cli.providers.sent_images import images, with_notes
 from agent_cli.providers.wire import parameters
 from agent_cli.system.logger import logger
 
@@ -49,7 +50,7 @@ class RefusedParts:
         for name in self._fields:
             sent.pop(name, None)
         if self._images:
-            sent["messages"] = [self._without_images(each) for each in _messages(sent)]
+            sent["messages"] = [with_notes(each, self._note) for each in _messages(sent)]
         if self._tools and "tools" in sent:
             sent["tools"] = [each for each in _tools(sent) if _definition(each) not in self._tools]
         return sent
@@ -74,9 +75,9 @@ class RefusedParts:
             _log.warning("tool left out", reason=failed.reason, tool=tool["name"])
             self._tools.add(_definition(tool))
             return request
-        if images := self._blamed(failed, _messages(sent), tries):
-            _log.warning("images left out", reason=failed.reason, count=len(images))
-            self._images.update(images)
+        if blamed := self._blamed(failed, _messages(sent), tries):
+            _log.warning("images left out", reason=failed.reason, count=len(blamed))
+            self._images.update(blamed)
             return request
         if field := self._unknown_field(failed, sent):
             self._fields.add(field)
@@ -98,28 +99,15 @@ class RefusedParts:
         refusal = _IMAGE.search(str(failed))
         if refusal is None:
             return set()
-        found = [set(_images(message)) for message in messages]
+        found = [set(images(message)) for message in messages]
         named = int(refusal[1]) if refusal[1] else len(found)
         if tries < _NAMED_MAX and named < len(found) and found[named]:
             return found[named]
         with_images = [each for each in found if each]
         return {image for each in (with_images if tries else with_images[-1:]) for image in each}
 
-    def _without_images(self, message: Block) -> Block:
-        content = message["content"]
-        assert isinstance(content, list)
-        return {**message, "content": [self._accepted(each) for each in content]}
-
-    def _accepted(self, block: Json) -> Json:
-        if not isinstance(block, dict):
-            return block
-        if block.get("type") == "image" and _data(block) in self._images:
-            marker = {key: block[key] for key in ("cache_control",) if key in block}
-            return text_block(LEFT_OUT) | marker
-        content = block.get("content")
-        if isinstance(content, list):
-            return {**block, "content": [self._accepted(each) for each in content]}
-        return block
+    def _note(self, image: str) -> str:
+        return LEFT_OUT if image in self._images else ""
 
 
 def _messages(sent: dict[str, Json]) -> list[Block]:
@@ -142,19 +130,3 @@ def _refused_tool(failed: CallFailed, sent: dict[str, Json]) -> Block | None:
 
 def _definition(tool: Block) -> str:
     return json.dumps([tool["name"], tool["description"], tool["input_schema"]])
-
-
-def _images(block: Json) -> Iterator[str]:
-    """Yield the data of the images in a message, or in a block of one."""
-    if not isinstance(block, dict):
-        return
-    if block.get("type") == "image":
-        yield _data(block)
-    content = block.get("content")
-    for each in content if isinstance(content, list) else ():
-        yield from _images(each)
-
-
-def _data(image: Block) -> str:
-    source = image.get("source")
-    return str(source.get("data")) if isinstance(source, dict) else ""

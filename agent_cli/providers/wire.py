@@ -13,6 +13,7 @@ from agent_cli.core.api_messages import to_api
 from agent_cli.providers.accepted_history import accepted
 from agent_cli.providers.models import with_known_facts
 from agent_cli.providers.platforms import ANTHROPIC, Platform
+from agent_cli.providers.sent_images import without_large_among_many
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
 
 TASK_BUDGET_BETA: Final = "task-budgets-2026-03-13"
@@ -35,6 +36,8 @@ def parameters(
         ModelError: The model does not support the request.
     """
     messages = to_api(accepted(request.messages, compat=compat))
+    if not compat:
+        messages = without_large_among_many(messages)
     automatic = platform.has_automatic_caching
     thinking = thinking_parameters(request, compat=compat)
     sent: dict[str, Json] = {

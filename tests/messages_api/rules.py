@@ -5,6 +5,7 @@ Each check is a generator of refusals over the parsed body; the first one is the
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 
 from tests.messages_api.prompt_cache import blocks_of, segments_of
@@ -15,6 +16,8 @@ from tests.messages_api.tool_rules import tool_pairs, tools
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_MESSAGES = 100_000
 MAX_IMAGE_CHARS = 10 * 1024 * 1024
+MANY_IMAGES = 20
+MANY_IMAGES_SIDE = 2_000
 IMAGE_TYPES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 EFFORTS = {"low", "medium", "high", "xhigh", "max"}
 FIELDS = {
@@ -219,6 +222,7 @@ def _cache_markers(body: Payload) -> Refusals:
 
 
 def _images(body: Payload) -> Refusals:
+    yield from _large_among_many(body)
     for index, message in enumerate(body["messages"]):
         for block in blocks_of(message):
             inner = block.get("content")
@@ -231,3 +235,21 @@ def _images(body: Payload) -> Refusals:
                     yield bad("R39", f"{where}.media_type: one of {sorted(IMAGE_TYPES)}")
                 if len(source.get("data", "")) > MAX_IMAGE_CHARS:
                     yield bad("R39", f"{where}.data: image exceeds 10 MB maximum")
+
+
+def _large_among_many(body: Payload) -> Refusals:
+    """R41, for PNG files."""
+    found: list[Payload] = []
+    for message in body["messages"]:
+        for block in blocks_of(message):
+            inner = block.get("content")
+            found += [block, *(inner if isinstance(inner, list) else [])]
+    given = [each["source"].get("data", "") for each in found if each.get("type") == "image"]
+    for data in given if len(given) > MANY_IMAGES else ():
+        head = b64decode(data[:32]) if data.startswith("iVBORw0KGgo") else b""
+        if max(int.from_bytes(head[16:20]), int.from_bytes(head[20:24])) > MANY_IMAGES_SIDE:
+            yield bad(
+                "R41",
+                "messages: At least one of the image dimensions exceed max allowed size for "
+                f"many-image requests: {MANY_IMAGES_SIDE} pixels",
+            )
