@@ -125,12 +125,12 @@ class JobHost:
         from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with the first job
 
         output = OutputBuffer(self._workspace.open_spill)
-        self._jobs.require_room(output)
-        agent = BackgroundAgent(output)
-        agent.follow(self._start(agent.run(work)))
-        job = self._jobs.start(
-            assignment.tool_call_id, assignment.who, agent, output, reply=lambda: agent.reply
-        )
+        with self._jobs.room(output):
+            agent = BackgroundAgent(output)
+            agent.follow(self._start(agent.run(work)))
+            job = self._jobs.start(
+                assignment.tool_call_id, assignment.who, agent, output, reply=lambda: agent.reply
+            )
         return started_agent(job, ends_with_run=self._end_with_run)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -139,6 +139,17 @@ async def test_number_of_running_jobs_is_limited(tmp_path: Path) -> None:
         assert [job.id for job in tools.workspace.jobs.running] == [2]
 
 
+async def test_jobs_started_at_the_same_time_stay_within_the_limit(tmp_path: Path) -> None:
+    async with limited(tmp_path, Jobs(jobs_max=2)) as tools:
+        calls = [tools("bash", command="sleep 300", background=True) for _ in range(4)]
+        results = await asyncio.gather(*calls)
+
+        assert [result.is_error for result in results].count(False) == 2
+        assert len(tools.workspace.jobs.running) == 2
+        refused = next(result.text for result in results if result.is_error)
+        assert refused.startswith("as many jobs run as jobs.max allows: 2 just starting.")
+
+
 @pytest.mark.parametrize("ignores", ["", "trap '' TERM; "])
 async def test_job_is_ended_at_its_time_limit(ignores: str, tmp_path: Path) -> None:
     """A job that ignores the request to end is killed."""

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
 from agent_cli.contracts.errors import ToolError
@@ -74,20 +74,24 @@ class CommandRun:
             await self._jobs.stop(job, by="model")
             return ToolResult.of(f"Job {job.id} and all it started has ended.")
         pattern = await self._pattern()
-        if self._wanted.in_background:
-            self._jobs.require_room(self._output)
         try:
-            return await self._once(pattern)
+            with self._room():
+                return await self._once(pattern)
         except _NotBegun:
             # A path to hide or to protect has vanished, such as another program's socket.
             self._output = self._new_output()
         try:
-            return await self._once(pattern)
+            with self._room():
+                return await self._once(pattern)
         except _NotBegun as error:
             raise ToolError(
                 f"The command did not run, because the sandbox could not be made: {error}."
                 " Call again; tell the user if that does not help."
             ) from error
+
+    def _room(self) -> AbstractContextManager[None]:
+        """Return the place of a new job, if the command is to become one."""
+        return self._jobs.room(self._output) if self._wanted.in_background else nullcontext()
 
     async def _once(self, pattern: LinePattern | None) -> ToolResult:
         """Run the command in a sandbox for what is there now, and return its result.

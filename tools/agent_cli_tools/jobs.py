@@ -39,6 +39,7 @@ class Jobs:
         self._timeout_s = timeout_s
         self._jobs: list[Job] = []
         self._next_id = 1
+        self._starting = 0
         self._foreground: list[asyncio.Event] = []
         self._looking = asyncio.Lock()
         self._started = asyncio.Event()
@@ -60,13 +61,15 @@ class Jobs:
     def objection(self) -> str:
         """Return why no further job can be started now, or ""."""
         running = self.running
-        if len(running) < self._jobs_max:
+        if len(running) + self._starting < self._jobs_max:
             return ""
-        listed = "; ".join(f"{job.id} `{job.shown}`" for job in running)
-        return f"as many jobs run as jobs.max allows: {listed}"
+        listed = [f"{job.id} `{job.shown}`" for job in running]
+        listed += [f"{self._starting} just starting"] if self._starting else []
+        return f"as many jobs run as jobs.max allows: {'; '.join(listed)}"
 
-    def require_room(self, output: "OutputBuffer") -> None:
-        """Prepare for one more job with *output*.
+    @contextmanager
+    def room(self, output: "OutputBuffer") -> Generator[None]:
+        """Prepare for one more job with *output*, and keep its place while the body starts it.
 
         Raises:
             ToolError: There are too many already, or no file can be made for its output.
@@ -75,6 +78,11 @@ class Jobs:
             raise ToolError(f"{fault}. End one with `kill %ID`, alone, or wait for one to end.")
         if not output.keep_file():
             raise ToolError("No log file could be made: is the disk full? Free some space.")
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
 
     def start(
         self,
