@@ -8,6 +8,8 @@ import os
 import re
 from pathlib import Path
 
+from agent_cli.system.regular_files import start_of
+
 _CONFIG_BYTES_MAX = 64 * 1024
 _INDEX_BYTES_MAX = 64 * 1024 * 1024
 # The mode of a submodule: `git status` enters it, and reads its configuration.
@@ -62,15 +64,13 @@ def _has_no_hooks(hooks: Path) -> bool:
 def _has_no_submodules(index: Path) -> bool:
     if not index.exists():
         return True
-    if index.stat().st_size > _INDEX_BYTES_MAX:
-        return False
-    return _SUBMODULE not in index.read_bytes()
+    content = start_of(index, _INDEX_BYTES_MAX + 1)
+    return len(content) <= _INDEX_BYTES_MAX and _SUBMODULE not in content
 
 
 def _is_harmless(config: Path) -> bool:
     """Return whether every key is known to be harmless; a file we cannot parse is not."""
-    with config.open("rb") as stream:
-        written = stream.read(_CONFIG_BYTES_MAX + 1)
+    written = start_of(config, _CONFIG_BYTES_MAX + 1)
     try:
         text = written.decode("ascii")
     except UnicodeDecodeError:

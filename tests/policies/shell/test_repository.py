@@ -1,5 +1,6 @@
 """Repositories that name programs for git to run, detected without git, which would run them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,16 @@ def test_hooks_submodules_and_further_configuration_may_name_a_program(root: Pat
 
     index = root / ".git/index"
     index.write_bytes(index.read_bytes() + b"\x00\x00\xe0\x00")
+
+    assert not names_no_program(root)
+
+
+@pytest.mark.parametrize("name", ["index", "config"])
+def test_pipe_in_a_git_folder_is_not_waited_for(root: Path, name: str) -> None:
+    """A command may put one there, and the program asks before each call."""
+    add(root, "")
+    (root / ".git" / name).unlink()
+    os.mkfifo(root / ".git" / name)
 
     assert not names_no_program(root)
 
