@@ -49,8 +49,9 @@ def git_folders(root: Path) -> GitFolders:
 
 def of_repository(folder: Path) -> GitFolders:
     """Return *folder*, the `.git` of an ordinary repository, and the protected paths in it."""
-    if not (folder / "HEAD").is_file():
-        return GitFolders(protected=(folder,))
+    if not _has_head(folder):
+        # It may get one later, also from `git init`, which keeps an existing configuration.
+        return GitFolders(protected=(folder, folder / "hooks", folder / "config"))
     modules = list(islice(_modules(folder / "modules"), _SUBMODULES_MAX))
     trees = islice(_folders_in(folder / "worktrees"), _WORKTREES_MAX)
     protected = [each / name for each in (folder, *modules) for name in ("hooks", "config")]
@@ -86,10 +87,15 @@ def named_folder(base: Path, name: str) -> Path:
 def _modules(folder: Path) -> Iterator[Path]:
     """Yield the git folders of submodules, nested ones too; their names may have slashes."""
     for path in _folders_in(folder):
-        is_module = (path / "HEAD").is_file()
+        is_module = _has_head(path)
         if is_module:
             yield path
         yield from _modules(path / "modules" if is_module else path)
+
+
+def _has_head(folder: Path) -> bool:
+    # Git takes a link to a branch without commits, too.
+    return os.path.lexists(folder / "HEAD")
 
 
 def _folders_in(folder: Path) -> list[Path]:

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path, PurePath
 
 from agent_cli.sandbox.aftermath import Acting
@@ -25,7 +24,8 @@ _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-"
 _NESTED_SETTINGS_MAX = 60
 # A rule may match a whole disk; beyond this limit the report says that secrets may be unknown.
 _OUTSIDE_DIRECTORIES_MAX = 5_000
-# Each takes three mounts, a worktree or submodule one; those near the root come first.
+# Each takes three mounts, a worktree or submodule one; those near the root come first. The others
+# are watched: a command could make repositories near the root, to free a deeper one.
 _NESTED_REPOSITORIES_MAX = 60
 
 
@@ -142,8 +142,9 @@ class Policy:
         """Return the rules for the current state of the disk, and the acting files."""
         with self._lock:
             inside = self._look()
-            git = self._git(inside)
-            return self._rules(inside, git), _acting(inside, git)
+            git = [*self._own_git(), *_nested(inside, slice(_NESTED_REPOSITORIES_MAX))]
+            more = [*_nested(inside, slice(_NESTED_REPOSITORIES_MAX, None))]
+            return self._rules(inside, git, more), _acting(inside, [*git, *more])
 
     def is_complete(self) -> bool:
         """Search the disk; return whether all secrets with a known name or a rule were found."""
@@ -161,7 +162,7 @@ class Policy:
         """Search the disk; return the files that make programs act."""
         with self._lock:
             inside = [index.contents() for index in self._inside]
-            return _acting(inside, self._git(inside))
+            return _acting(inside, [*self._own_git(), *_nested(inside, slice(None))])
 
     def _look(self) -> list[Contents]:
         inside = [index.contents() for index in self._inside]
@@ -176,7 +177,9 @@ class Policy:
         )
         return inside
 
-    def _rules(self, inside: Sequence[Contents], git: Sequence[GitFolders]) -> Rules:
+    def _rules(
+        self, inside: Sequence[Contents], git: Sequence[GitFolders], more: Sequence[GitFolders]
+    ) -> Rules:
         writable = [*self.roots, *(path for folders in git for path in folders.writable)]
         protected = unique((*self._protected(git), *_settings(inside)))
         absent = [path for folders in git for path in folders.watched]
@@ -186,6 +189,7 @@ class Policy:
         missing += [path for path in absent if not os.path.lexists(path)]
         # A symlink cannot be mounted on, but its target can.
         watched = [path for path in (*there, *absent) if path.is_symlink()]
+        watched += [path for folders in more for path in (*folders.protected, *folders.watched)]
         hidden = self._hidden(writable, self._secret_files.known())
         locked = fewer(outermost(self._locked_files.known()), keep=writable)
         return Rules(
@@ -201,8 +205,8 @@ class Policy:
             network=self.network,
         )
 
-    def _git(self, inside: Sequence[Contents]) -> list[GitFolders]:
-        return [*(git_folders(root) for root in self.roots), *_nested(inside)]
+    def _own_git(self) -> Iterator[GitFolders]:
+        return map(git_folders, self.roots)
 
     def owns(self, path: Path) -> bool:
         """Return whether *path* is in the workspace or a directory the user added."""
@@ -265,12 +269,12 @@ def _settings(inside: Sequence[Contents]) -> Iterator[Path]:
         yield from contents.settings[:_NESTED_SETTINGS_MAX]
 
 
-def _nested(inside: Sequence[Contents]) -> Iterator[GitFolders]:
-    """Yield the git folders of the repositories inside the roots."""
-    folders = (folder for contents in inside for folder in contents.git_folders)
-    yield from map(of_repository, islice(folders, _NESTED_REPOSITORIES_MAX))
-    files = (file for contents in inside for file in contents.git_files)
-    yield GitFolders(protected=tuple(islice(files, _NESTED_REPOSITORIES_MAX)))
+def _nested(inside: Sequence[Contents], part: slice) -> Iterator[GitFolders]:
+    """Yield the git folders of *part* of the repositories inside the roots."""
+    folders = [folder for contents in inside for folder in contents.git_folders]
+    yield from map(of_repository, folders[part])
+    files = [file for contents in inside for file in contents.git_files]
+    yield GitFolders(protected=tuple(files[part]))
 
 
 def _entries(directory: Path) -> list[Path]:

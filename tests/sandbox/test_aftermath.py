@@ -61,15 +61,34 @@ def test_repository_made_by_a_command_cannot_make_git_run_programs(command: str)
     [
         "(seq 300000 | sed 's/^/# /'; echo '[core]'; echo 'fsmonitor = x') > $c",
         "mkfifo $c",
+        "printf '[core]\nfsmonitor = x\n' > $c; ln -sf refs/heads/new new/.git/HEAD",
+        "printf '[core]\nfsmonitor = x\n' > $c; rm new/.git/HEAD",
+        "printf '[core]\nfsmonitor = x\n' > $c; mkdir -p {1..61}/.git",
     ],
 )
-def test_new_git_configuration_that_cannot_be_judged_is_moved_away(config: str) -> None:
-    """Threat 11: comments longer than what is read, or a pipe that a later command fills."""
+def test_new_git_configuration_that_hides_from_the_check_is_moved_away(config: str) -> None:
+    """Threat 11: too long, a pipe that is filled later, an unusual HEAD, among many others."""
     with world("bwrap") as place:
-        place.output(f"git init -q new; c=new/.git/config; rm $c; {config}")
+        made = "mkdir a; git init -q a/new; ln -s a/new new"
+        place.output(f"{made}; c=new/.git/config; rm $c; {config}")
 
-        assert not (place.root / "new" / ".git" / "config").exists()
+        left = place.root / "a" / "new" / ".git" / "config"
+        assert not left.exists() or left.read_text() == "[core]\n"
         assert len(place.put_back) == 1
+
+
+def test_git_configuration_deep_among_many_repositories_stays() -> None:
+    """Threat 11: only the first ones are mounted, and a command may make others before them."""
+    with world("bwrap") as place:
+        (place.root / "a").mkdir()
+        git(place.root / "a", "init", "-q", "own")
+        config = place.root / "a" / "own" / ".git" / "config"
+        before = config.read_text()
+
+        place.output("mkdir -p {1..61}/.git")
+        place.output("printf '[core]\nfsmonitor = x\n' >> a/own/.git/config")
+
+        assert config.read_text() == before
 
 
 def test_pipes_named_like_files_that_are_read_delay_no_later_command() -> None:
