@@ -15,6 +15,7 @@ from agent_cli.attachments.files import NamedFile, attach, named_files, place, r
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, text_of, typed_in
+from agent_cli.system.paths import exists
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -107,7 +108,7 @@ class Attachments:
             paths[-1]
             for paths in named.values()
             if _FILE.fullmatch(paths[-1])
-            and not any(_exists(place(path, self._folder)) for path in paths)
+            and not any(exists(place(path, self._folder)) for path in paths)
         ]
 
     async def attached(self, message: UserMessage, *, typed: str | None = None) -> UserMessage:
@@ -186,10 +187,3 @@ def _fitted_block(image: "Image") -> Block:
     from agent_cli.attachments.images import fitted  # noqa: PLC0415 - with an image
 
     return fitted(image).block
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # the name is too long, or holds a NUL
-        return False

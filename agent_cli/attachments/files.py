@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted
+from agent_cli.system.paths import is_dir
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -105,11 +106,7 @@ def _kind(path: Path) -> int:
 
 
 def _folder(name: str, path: Path) -> Attached:
-    # Not `Path.is_dir`, which raises for a link that cannot be followed.
-    entries = sorted(
-        f"{each.name}/" if os.path.isdir(each) else each.name  # noqa: PTH112
-        for each in path.iterdir()
-    )
+    entries = sorted(f"{each.name}/" if is_dir(each) else each.name for each in path.iterdir())
     shown = [one_line(reveal(each), _NAME_CHARS_MAX) for each in entries[:_ENTRIES_MAX]]
     if left_out := len(entries) - len(shown):
         shown.append(f"[{counted(left_out, 'more entry', 'more entries')}]")

@@ -56,7 +56,7 @@ def project_instructions(
 
 def workspace_root(directory: Path) -> Path:
     """Return the root of the repository that holds *directory*, or *directory* without one."""
-    return next((p for p in (directory, *directory.parents) if (p / ".git").exists()), directory)
+    return next((p for p in (directory, *directory.parents) if paths.exists(p / ".git")), directory)
 
 
 class _Instructions:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from agent_cli.system.paths import exists, is_dir, is_file
 from agent_cli.system.regular_files import start_of
 
 _POINTER = "gitdir:"
@@ -40,9 +41,9 @@ def git_folders(root: Path) -> GitFolders:
         entry = directory / ".git"
         if entry.is_symlink():
             return _of_symlink(entry, directory)
-        if entry.is_dir():
+        if is_dir(entry):
             return of_repository(entry)
-        if entry.is_file():
+        if is_file(entry):
             return _of_pointer(entry, directory)
     return GitFolders()
 
@@ -57,7 +58,7 @@ def of_repository(folder: Path) -> GitFolders:
     protected = [each / name for each in (folder, *modules) for name in ("hooks", "config")]
     # Git reads configuration from these too, also in worktrees elsewhere.
     more = [each / name for each in (folder, *modules, *trees) for name in _MORE_CONFIGURATION]
-    is_there = {path: path.exists() for path in more}
+    is_there = {path: exists(path) for path in more}
     protected += [path for path in more if is_there[path]]
     missing = tuple(path for path in more if not is_there[path])
     return GitFolders((folder,), tuple(protected), missing)
@@ -100,7 +101,7 @@ def _has_head(folder: Path) -> bool:
 
 def _folders_in(folder: Path) -> list[Path]:
     try:
-        return sorted(path for path in folder.iterdir() if path.is_dir())
+        return sorted(path for path in folder.iterdir() if is_dir(path))
     except OSError:
         return []
 
@@ -108,7 +109,7 @@ def _folders_in(folder: Path) -> list[Path]:
 def _of_symlink(entry: Path, directory: Path) -> GitFolders:
     """Return the folders behind a link; a link out of *directory* makes nothing writable."""
     [folder] = pointed_at(entry)
-    if not folder.is_relative_to(directory) or not folder.is_dir():
+    if not folder.is_relative_to(directory) or not is_dir(folder):
         return GitFolders()
     found = of_repository(folder)
     return GitFolders(found.writable, found.protected, (*found.watched, entry))
@@ -129,7 +130,7 @@ def _of_pointer(entry: Path, directory: Path) -> GitFolders:
         own = tuple(
             path
             for name in ("commondir", "gitdir", "config.worktree")
-            if (path := folder / name).exists()
+            if exists(path := folder / name)
         )
         return GitFolders(found.writable, (*found.protected, *own, entry), found.watched)
     if _worktree_of(folder) == directory:

@@ -18,6 +18,7 @@ from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.sandbox.sockets import socket_covers
+from agent_cli.system.paths import exists
 
 _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-")
 
@@ -197,7 +198,7 @@ class Policy:
             read_only=unique(
                 real
                 for path in (*there, *locked)
-                if _is_there(real := _real(path)) and real not in hidden
+                if exists(real := _real(path)) and real not in hidden
             ),
             missing=unique(missing),
             watched=unique(watched),
@@ -224,7 +225,7 @@ class Policy:
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
         wanted = [*self._of_home, *self._own, *self._denied, *of_system, *socket_covers()]
-        found = unique(path for path in (*wanted, *secrets) if _is_there(path))
+        found = unique(path for path in (*wanted, *secrets) if exists(path))
         # A workspace inside such a directory must stay visible.
         usable = [path for path in found if not holds(path, writable)]
         return fewer(outermost(usable), keep=(*writable, self.home))
@@ -282,11 +283,6 @@ def _entries(directory: Path) -> list[Path]:
         return sorted(directory.iterdir())
     except OSError:
         return []
-
-
-def _is_there(path: Path) -> bool:
-    # Path.exists raises an error for a path in another user's private directory.
-    return os.path.exists(path)  # noqa: PTH110
 
 
 def _real(path: Path | str) -> Path:

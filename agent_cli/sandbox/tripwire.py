@@ -120,4 +120,4 @@ def _remove(path: Path) -> None:
 
 
 def _is_directory(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+    return not path.is_symlink() and path.is_dir()

@@ -99,6 +99,16 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def exists(path: Path) -> bool:
+    """Return whether *path* exists; False if that cannot be found out, as in `is_file`."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def is_dir(path: Path) -> bool:
+    """Return whether *path* is a directory; False if that cannot be found out, as in `is_file`."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
 def is_file(path: Path) -> bool:
     """Return whether *path* is a regular file; False if that cannot be found out.
 

@@ -70,7 +70,9 @@ def _repository(here: Path) -> Path | None:
     """Return the repository around *here*, or *here*; None if that contains the user's home."""
     home = Path.home().resolve()
     around = [each for each in (here, *here.parents) if not home.is_relative_to(each)]
-    return next((each for each in around if (each / ".git").exists()), next(iter(around), None))
+    # Not `Path.exists`, which raises for a link to a name that is too long.
+    roots = (each for each in around if os.path.exists(each / ".git"))  # noqa: PTH110
+    return next(roots, next(iter(around), None))
 
 
 def search_path(folders: str, *, outside: Path | None) -> str:

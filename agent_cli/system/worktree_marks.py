@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from agent_cli.system.paths import exists
 from agent_cli.system.worktrees import Worktree, git_folder_of, worktree_folder
 
 _FILE: Final = "agent-cli.at-work"
@@ -70,7 +71,7 @@ def _common_git_folder(folder: Path) -> Path | None:
 
 def _git_folders(folder: Path) -> Iterator[Path]:
     for above in (folder, *folder.parents):
-        if (above / ".git").exists():
+        if exists(above / ".git"):
             yield above / ".git"
 
 

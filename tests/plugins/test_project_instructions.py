@@ -265,3 +265,11 @@ async def test_link_that_cannot_be_followed_hides_no_other_instructions(
 
     assert "be brief" in text
     assert warnings == []
+
+
+@pytest.mark.parametrize("target", ["a" * 300, ".git"])
+def test_git_link_that_cannot_be_followed_marks_no_root(target: str, root: Path) -> None:
+    """Without a repository, the directory itself is the root."""
+    (root / "src" / ".git").symlink_to(target)
+
+    assert workspace_root(root / "src") == root / "src"

@@ -406,3 +406,23 @@ def test_temporary_places_are_private_and_removed(tmp_path: Path) -> None:
 
     assert modes == ["0o700", "0o0"]
     assert not places.temporary.parent.exists()
+
+
+@pytest.mark.parametrize("target", ["a" * 300, ".git"])
+def test_git_link_that_cannot_be_followed_makes_nothing_writable(root: Path, target: str) -> None:
+    """Computing the rules used to raise an OSError, so that no command ran."""
+    (root / ".git").symlink_to(target)
+
+    assert git_folders(root) == GitFolders()
+
+
+def test_link_that_cannot_be_followed_unprotects_no_submodule(root: Path) -> None:
+    """A command could add such a link to the git folder, and then write the submodules' hooks."""
+    module = root / ".git" / "modules" / "m"
+    module.mkdir(parents=True)
+    for folder in (root / ".git", module):
+        (folder / "HEAD").touch()
+    (root / ".git" / "modules" / "link").symlink_to("a" * 300)
+    (root / ".git" / "commondir").symlink_to("a" * 300)
+
+    assert {module / "hooks", module / "config"} <= set(git_folders(root).protected)

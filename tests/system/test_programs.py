@@ -48,3 +48,16 @@ def test_programs_in_the_home_folder_stay_on_the_path(
     shield_path(tmp_path)
 
     assert os.environ["PATH"] == f"{tmp_path}/bin:{SYSTEM}"
+
+
+@pytest.mark.parametrize("target", ["a" * 300, ".git"])
+def test_git_link_that_cannot_be_followed_is_no_repository(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link to a name that is too long used to end the program with a bare OSError."""
+    (tmp_path / ".git").symlink_to(target)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{SYSTEM}")
+
+    shield_path(tmp_path)
+
+    assert os.environ["PATH"] == SYSTEM
