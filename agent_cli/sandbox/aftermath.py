@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.sandbox.git_config import harmless
-from agent_cli.sandbox.git_folders import named_folder, pointed_at
+from agent_cli.sandbox.git_folders import named_folder, pointed_at, shared_folders
 from agent_cli.system.aside import move_aside
 from agent_cli.system.regular_files import start_of
 
@@ -44,7 +44,9 @@ def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path
     """
     pointed, leading_out = set[Path](), set[Path]()
     for pointer in after.pointers - before.pointers:
-        for folder in pointed_at(pointer):
+        found = pointed_at(pointer)
+        # A forged worktree has its configuration in a folder that looks like none of git's.
+        for folder in {*found, *(shared for each in found for shared in shared_folders(each))}:
             named = [folder / name for name in _ACTING_NAMES]
             if any(map(folder.is_relative_to, writable)):
                 pointed.update(named)
@@ -95,7 +97,7 @@ def _offending(path: Path) -> list[Path]:
             text = _config(path)
             return [] if text is not None and harmless(text) == text else [path]
         case "commondir" if path.parent.parent.name == "worktrees":
-            leads_to = named_folder(path.parent, _read(path).strip())
+            leads_to = named_folder(path.parent, _read(path).rstrip("\r\n"))
             return [path] if leads_to != named_folder(path.parents[2], "") else []
         case "commondir" | "config.worktree":
             return [path]

@@ -79,6 +79,12 @@ def pointed_at(entry: Path) -> tuple[Path, ...]:
     return tuple(named_folder(entry.parent, each) for each in names)
 
 
+def shared_folders(folder: Path) -> tuple[Path, ...]:
+    """Return the real folders that git and libgit2 use for the configuration of *folder*."""
+    name = _read(folder / "commondir")
+    return tuple(named_folder(folder, each) for each in (name.rstrip("\r\n"), name.strip()))
+
+
 def named_folder(base: Path, name: str) -> Path:
     """Return the real folder of *name*, read from a file of git and relative to *base*."""
     # Git reads it as a C string.

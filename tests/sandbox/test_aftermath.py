@@ -77,6 +77,20 @@ def test_new_git_configuration_that_hides_from_the_check_is_moved_away(config: s
         assert len(place.put_back) == 1
 
 
+@pytest.mark.parametrize(("folder", "name"), [("g", "../.."), ("g/worktrees/.. ", "../.. ")])
+def test_git_configuration_of_a_forged_worktree_is_moved_away(folder: str, name: str) -> None:
+    """Threat 11: without HEAD, its folder looks like no repository; only git strips no blanks."""
+    with world("bwrap") as place:
+        place.output(
+            f"mkdir -p w g/worktrees/x; git init -q --bare '{folder}'; rm '{folder}/HEAD';"
+            f" printf '[core]\nfsmonitor = x\n' > '{folder}/config'; cd g/worktrees/x;"
+            f" echo '{name}' > commondir; echo ref: refs/heads/m > HEAD; cd ../../..;"
+            " echo gitdir: ../g/worktrees/x > w/.git"
+        )
+
+        assert (place.root / folder / "config").read_text() == "[core]\n"
+
+
 def test_git_configuration_deep_among_many_repositories_stays() -> None:
     """Threat 11: only the first ones are mounted, and a command may make others before them."""
     with world("bwrap") as place:
