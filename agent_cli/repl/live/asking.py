@@ -185,6 +185,11 @@ class Asking:
         if self._answer and not self._answer.done():
             self._answer.set_exception(error)
 
+    def drop_answer(self) -> None:
+        """Discard a half-typed answer: neither the model nor the history may get it."""
+        if self.question and self.question.owns_text:
+            self._buffer.reset()  # also what undo and the arrow keys would bring back
+
     def close(self) -> None:
         """End this question and all further ones: the session ends."""
         self._has_closed = True
@@ -224,12 +229,19 @@ class Asking:
         else:
             question.open, question.draft = True, self._take_draft()
 
+    @property
+    def _is_answered(self) -> bool:
+        answer = self._answer
+        return bool(answer and answer.done() and not (answer.cancelled() or answer.exception()))
+
     def _look_again(self, question: OpenQuestion) -> None:
         question.waiting = False
         if question is self.question:
             self._open_when_ripe()
 
     def _close(self) -> None:
+        if not self._is_answered:
+            self.drop_answer()
         question, self.question, self._answer = self.question, None, None
         if question and question.open:
             whole = _joined(self._buffer.text, question.draft)

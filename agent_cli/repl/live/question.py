@@ -39,6 +39,11 @@ class OpenQuestion:
         """Whether there is a list that has no mark yet, so that Enter does not answer."""
         return self.choices is not None and not self.choices.is_marked
 
+    @property
+    def owns_text(self) -> bool:
+        """Whether text in the input is an answer to it, perhaps a password, and no prompt."""
+        return self.open and not self.only_keys and self.choices is None
+
     def shown(self) -> None:
         """Note that it is on the screen; only the first call counts."""
         if self._silent_since_s is None:

@@ -117,6 +117,7 @@ class LiveScreen:
             pass  # the terminal was closed, which ends the session like Ctrl-D does
         finally:
             question = self.asking.question
+            self.asking.drop_answer()
             typed = self.draft.take()
             self.draft.keep(question.draft if question and question.open else typed)
             self.picker.close()

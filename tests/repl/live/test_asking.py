@@ -132,8 +132,13 @@ async def test_text_typed_at_a_question_for_a_single_key_is_kept_for_the_prompt(
         await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])
 
 
-async def test_cancelled_question_restores_the_prompt_with_the_typed_text(tmp_path: Path) -> None:
-    """Its server died, or its call was stopped; the next question may be asked."""
+async def test_half_typed_answer_to_a_cancelled_question_is_not_left_in_the_prompt(
+    tmp_path: Path,
+) -> None:
+    """It may be a password, and the next Enter used to send it to the model.
+
+    The server died, or its call was stopped; the next question may be asked.
+    """
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])
@@ -142,9 +147,35 @@ async def test_cancelled_question_restores_the_prompt_with_the_typed_text(tmp_pa
         it.type("answ")
         await it.until(lambda: it.rows == ["one? answ"])
         asking.cancel()
-        await it.until(lambda: it.rows == ["you> answ", "     draft"])
+        await it.until(lambda: it.rows == ["you> draft"])
+        it.type("\x1f\x1b[A\x1b[B")  # undo, Up and Down do not bring it back either
+        it.type("s")
+        await it.until(lambda: it.rows == ["you> drafts"])
         second = asyncio.ensure_future(it.screen.asking.choose_next("two? ", "y"))
         await opened(it, "two?")
         it.type("y\r")
 
         assert await second == "y"
+
+
+async def test_half_typed_answer_is_not_kept_in_the_history_when_the_session_ends(
+    tmp_path: Path,
+) -> None:
+    """Not even if the user looked at the history in between; the draft is kept."""
+    async with live(tmp_path) as it:
+        it.type("earlier\r")
+        await it.until(lambda: len(it.person.got) == 1)
+        it.type("draft")
+        await it.until(lambda: it.rows[-1] == "you> draft")
+        asking = asyncio.ensure_future(it.screen.asking.choose_next("code? ", ""))
+        await it.until(lambda: it.rows[-1] == "code?")
+        it.type("secret")
+        await it.until(lambda: it.rows[-1] == "code? secret")
+        it.type("\x1b[A")
+        await it.until(lambda: it.rows[-1] != "code? secret")
+    await asyncio.wait([asking])
+    assert isinstance(asking.exception(), EOFError)
+
+    kept = (tmp_path / "history").read_text()
+    assert "draft" in kept
+    assert "secret" not in kept
