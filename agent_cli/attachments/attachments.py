@@ -141,7 +141,10 @@ class Attachments:
         if "@" not in typed:  # no thread if no file is named
             return
         chars_left = _TOTAL_CHARS_MAX
-        for file in await asyncio.to_thread(named_files, typed, self._folder):
+        files, left_out = await asyncio.to_thread(named_files, typed, self._folder)
+        if left_out:
+            self._tell(left_out)
+        for file in files:
             if chars_left <= 0:
                 self._tell(f"@{one_line(file.name)} not attached: the other files are long enough")
                 continue

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +20,7 @@ FILE_CHARS_MAX: Final = 50_000
 # A text with more names than this was pasted.
 FILES_MAX: Final = 10
 _TEXT_CHARS_MAX: Final = 10_000
+_NAMES_CHECKED_MAX: Final = 10_000
 _ENTRIES_MAX: Final = 200
 _NAME_CHARS_MAX: Final = 200
 
@@ -42,23 +44,32 @@ class NamedFile(NamedTuple):
     path: Path
 
 
-def named_files(text: str, folder: Path) -> list[NamedFile]:
+def named_files(text: str, folder: Path) -> tuple[list[NamedFile], str]:
     """Return the existing files and folders named in *text*, each once.
 
     An image that may be read is a mark by now. Relative paths start at *folder*. A text that is
-    long or has many names was pasted: none counts.
+    long or has many names was pasted: none counts, and a sentence for the user says so.
     """
-    if len(text) > _TEXT_CHARS_MAX:
-        return []
-    found: dict[int, NamedFile] = {}
-    for reference in references(text):
-        if reference.start in found:
-            continue
+    found = _existing(text, folder)
+    if len(text) <= _TEXT_CHARS_MAX:
+        files = list(dict.fromkeys(found))
+        if len(files) <= FILES_MAX:
+            return files, ""
+        why = f"names {len(files):,}, and at most {FILES_MAX} can be; name fewer"
+    elif any(found):
+        why = f"has more than {_TEXT_CHARS_MAX:,} characters; name them in a shorter one"
+    else:
+        return [], ""
+    return [], f"files named with @ are not attached: the prompt {why}"
+
+
+def _existing(text: str, folder: Path) -> Iterator[NamedFile]:
+    start = -1
+    for reference in islice(references(text), _NAMES_CHECKED_MAX):
         path = place(reference.path, folder)
-        if _kind(path):
-            found[reference.start] = NamedFile(reference.path, path)
-    files = list(dict.fromkeys(found.values()))
-    return files if len(files) <= FILES_MAX else []
+        if reference.start != start and _kind(path):
+            start = reference.start
+            yield NamedFile(reference.path, path)
 
 
 def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:

@@ -147,14 +147,19 @@ async def test_file_names_in_piped_data_are_not_attached() -> None:
 
 
 async def test_long_pasted_text_attaches_no_files() -> None:
-    """It has more names, or more text, than a user types."""
+    """It has more names, or more text, than a user types; the user is told."""
     for number in range(FILES_MAX + 1):
         Path(f"{number}.md").touch()
 
     many = await sent(" ".join(f"@{number}.md" for number in range(FILES_MAX + 1)))
     long = await sent("@1.md " + "x" * 20_000)
+    nameless = await sent("@nothing " + "x" * 20_000)
 
-    assert (many[1], long[1]) == ([], [])
+    assert [len(texts) for texts, _ in (many, long, nameless)] == [1, 1, 1]
+    why = "files named with @ are not attached: the prompt"
+    assert many[1] == [f"{why} names {FILES_MAX + 1}, and at most {FILES_MAX} can be; name fewer"]
+    assert long[1] == [f"{why} has more than 10,000 characters; name them in a shorter one"]
+    assert nameless[1] == []
 
 
 async def test_file_attached_in_full_counts_as_read() -> None:
