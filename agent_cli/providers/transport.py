@@ -154,12 +154,7 @@ def connection_failure(
         error = error.exceptions[0]
     if isinstance(error, ModelError):
         return CallFailed(error, retryable=False)
-    if isinstance(error, httpx2.UnsupportedProtocol | OverflowError):
-        fault = (
-            "has a port above 65535"
-            if isinstance(error, OverflowError)
-            else "does not begin with http:// or https://"
-        )
+    if fault := _fault_of_address(error):
         sentence = f"the base URL {base_url!r} {fault}; check {variable}"
         return CallFailed(ModelError(sentence), retryable=False)
     is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
@@ -177,6 +172,19 @@ def connection_failure(
         return broken_off(f"no TLS connection to {base_url} ({fault})", is_sent=is_sent)
     said = _of_system(why) or str(why) or type(why).__name__
     return broken_off(f"cannot reach {base_url} ({said})", is_sent=is_sent)
+
+
+def _fault_of_address(error: BaseException | None) -> str:
+    """Return the fault of the base URL that *error* shows, or ""."""
+    match error:
+        case OverflowError():
+            return "has a port above 65535"
+        case httpx2.UnsupportedProtocol():
+            return "does not begin with http:// or https://"
+        case httpx2.InvalidURL():
+            return "is not a valid address"  # the error may quote part of a password
+        case _:
+            return ""
 
 
 def _reason(error: BaseException | None) -> BaseException | None:
