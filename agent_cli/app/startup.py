@@ -105,15 +105,23 @@ def _plain_http(environment: Environment) -> tuple[str, ...]:
     }
     if not addresses:
         return ()
-    from urllib.parse import urlsplit  # noqa: PLC0415 - rare
-
-    hosts = {name: urlsplit(url).hostname for name, url in addresses.items()}
+    hosts = {name: _host_of(url) for name, url in addresses.items()}
     return tuple(
         f"{name}: http://{host} is not encrypted: the key and the conversation can be read on"
         " the way; use https"
         for name, host in hosts.items()
-        if host not in ("localhost", "127.0.0.1", "::1")
+        if host not in ("localhost", "127.0.0.1", "::1", None)
     )
+
+
+def _host_of(url: str) -> str | None:
+    """Return the host of *url*; None without one: the first request reports that."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - rare
+
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 def _read(workspace: Path, arguments: Arguments, *, trusted: bool) -> StartupContext:

@@ -238,6 +238,7 @@ def test_start_in_a_deleted_directory_is_an_error_with_a_remedy(
         ("http://localhost:8080", False),
         ("http://127.0.0.1:1", False),
         ("http://[::1]:1", False),
+        ("http://[::1", False),  # the first request reports it
     ],
 )
 def test_unencrypted_base_url_gives_a_warning_except_on_loopback(
