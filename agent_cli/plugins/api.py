@@ -26,6 +26,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import Maybe
+from agent_cli.system.shapes import is_mapping, is_sequence
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -153,3 +154,54 @@ class Plugin:
     secrets: tuple[str, ...] = ()
     watch: Watch | None = None
     agents: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check the types, for authors without a type checker.
+
+        Raises:
+            TypeError: A field has another type; the message names it.
+        """
+        for name, fits in _FITS.items():
+            _require(getattr(self, name), fits, f"its `{name}`")
+        for tool in self.tools:
+            _require(tool, _is_tool, "one of its `tools`")
+        for secret in self.secrets:
+            _require(secret, _is_text, "one of its `secrets`")
+
+
+def check_additions(ctx: PluginContext) -> None:
+    """Check the types of what a plugin added to *ctx*; raises TypeError."""
+    for tool in ctx.tools:
+        _require(tool, _is_tool, "a tool it added")
+    for text in (*ctx.context, *ctx.messages):
+        _require(text, _is_text, "a text it added")
+
+
+def _require(value: object, fits: Callable[[object], bool], what: str) -> None:
+    if not fits(value):
+        raise TypeError(f"{what} cannot be of type {type(value).__name__}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_tool(value: object) -> bool:
+    return isinstance(value, Tool)
+
+
+def _is_function(value: object) -> bool:
+    return value is None or callable(value)
+
+
+_FITS: Mapping[str, Callable[[object], bool]] = {
+    "name": _is_text,
+    "version": _is_text,
+    "prepare": _is_function,
+    "tools": is_sequence,
+    "state": lambda value: value is None or isinstance(value, PluginState),
+    "services": is_mapping,
+    "secrets": is_sequence,
+    "watch": _is_function,
+    "agents": lambda value: isinstance(value, Path | None),
+}

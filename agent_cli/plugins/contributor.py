@@ -16,7 +16,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.hook_values import settled
 from agent_cli.core.turn import Turn
-from agent_cli.plugins.api import Plugin, PluginContext, Watch
+from agent_cli.plugins.api import Plugin, PluginContext, Watch, check_additions
 from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.plugins.states import PluginStates
 from agent_cli.system.logger import logger
@@ -84,7 +84,10 @@ class Plugins:
 
     def load(self) -> None:
         """Import the installed plugins synchronously, for callers that only need `report`."""
-        self._take(self._find())
+        try:
+            self._take(self._find())
+        except Exception as error:
+            self._warn_not_found(error)
 
     async def wait_loaded(self, limit_s: float) -> bool:
         """Wait at most *limit_s* for the installed plugins; return whether they are loaded."""
@@ -132,14 +135,17 @@ class Plugins:
         try:
             self._take(await in_background(self._find))
         except Exception as error:
-            _log.info("plugins not found", exc_info=True)
-            self._warn(f"no installed plugin is used: {type(error).__name__}: {error}")
+            self._warn_not_found(error)
         finally:
             self._loaded.set()
         for plugin in self._active():
             if plugin.watch:
                 watching = self._run_beside(plugin.name, plugin.watch, agent)
                 self._tasks.append(self._group.create_task(watching))
+
+    def _warn_not_found(self, error: Exception) -> None:
+        _log.info("plugins not found", exc_info=True)
+        self._warn(f"no installed plugin is used: {type(error).__name__}: {error}")
 
     def _take(self, found: DiscoveredPlugins) -> None:
         for problem in found.problems:
@@ -181,6 +187,7 @@ class Plugins:
         try:
             if plugin.prepare:
                 await settled(plugin.prepare(ctx))
+            check_additions(ctx)
         except AgentCliError:
             raise
         except Exception as error:

@@ -62,7 +62,6 @@ def _plugin(entry: EntryPoint, workspace: Path) -> Plugin:
     if entry.group == PLUGINS_GROUP:
         if not isinstance(offered, Plugin):
             raise TypeError(f"it offers {type(offered).__name__}, not a Plugin")
-        _check_agents(offered.agents)
         return offered
     is_one = not isinstance(offered, Sequence)
     several = [offered] if is_one else cast("Sequence[object]", offered)
@@ -70,11 +69,6 @@ def _plugin(entry: EntryPoint, workspace: Path) -> Plugin:
     if len(tools) < len(several):
         raise TypeError(f"it offers {type(offered).__name__}, not tools")
     return Plugin(name=entry.name, version=_version(entry), tools=tools)
-
-
-def _check_agents(agents: object) -> None:
-    if not isinstance(agents, Path | None):
-        raise TypeError(f"its `agents` is {type(agents).__name__}, not a Path")
 
 
 def _version(entry: EntryPoint) -> str:

@@ -90,9 +90,10 @@ class PluginStates(MutableMapping[str, Json]):
             else:
                 value = kind.check(_migrated(kind, found)).model_dump(mode="json")
                 self._record(kind.plugin, kind.version, value)
-        except PluginError as error:
+        except Exception as error:  # a plugin's own validator may raise anything
             self._record(kind.plugin, kind.version, None)
-            tell(Notice("warning", f"{error}; what was kept of version {found.version} is reset"))
+            told = error if isinstance(error, PluginError) else f"plugin {kind.plugin!r}: {error}"
+            tell(Notice("warning", f"{told}; what was kept of version {found.version} is reset"))
 
 
 def _recorded(conversation: Conversation) -> dict[str, _Recorded]:

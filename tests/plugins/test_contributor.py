@@ -283,6 +283,32 @@ async def test_failing_plugin_is_left_out_with_one_warning() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("add", "told"),
+    [
+        (lambda ctx: ctx.add_context(None), "a text it added cannot be of type NoneType"),
+        (lambda ctx: ctx.add_message(7), "a text it added cannot be of type int"),
+        (
+            lambda ctx: ctx.add_tool(print),
+            "a tool it added cannot be of type builtin_function_or_method",
+        ),
+    ],
+    ids=["context", "message", "tool"],
+)
+async def test_plugin_that_adds_something_of_another_type_is_left_out(
+    add: Callable[[object], None], told: str
+) -> None:
+    """It raised after `prepare`, outside the run; a number as a message was sent to the model."""
+    run = Contributing([Plugin(name="bad", prepare=add)], says("one"))
+    await run.prompt("hi")
+
+    assert "7" not in str(run.model.sent())
+    [warning] = run.warnings
+    assert warning.startswith(
+        f"plugin 'bad' failed and is left out of this reply: TypeError: {told}"
+    )
+
+
 async def test_plugin_can_end_the_run_with_an_error_message() -> None:
     """Our own errors are passed on, as those of any contributor."""
 
@@ -370,6 +396,20 @@ async def test_failed_plugin_discovery_is_a_warning() -> None:
 
     [warning] = run.warnings
     assert warning.startswith("no installed plugin is used: UnicodeDecodeError: ")
+
+
+def test_failed_plugin_discovery_leaves_the_report_usable() -> None:
+    """`doctor` loads them without a run."""
+
+    def find() -> DiscoveredPlugins:
+        raise OSError("damaged metadata")
+
+    warnings: list[str] = []
+    plugins = Plugins([Plugin(name="a")], find=find, warn=warnings.append)
+    plugins.load()
+
+    assert plugins.report() == (("a", "on"),)
+    assert warnings == ["no installed plugin is used: OSError: damaged metadata"]
 
 
 async def test_failed_plugin_watch_is_a_warning_and_others_end_with_the_program() -> None:

@@ -82,6 +82,9 @@ OFFERS = {
     "needs_more": "def offered(workspace, other): ...",
     "mixed": "offered = [1]",
     "agents": "import agent_cli; offered = agent_cli.Plugin(name='p', agents='agents')",
+    "tools": "import agent_cli; offered = agent_cli.Plugin(name='p', tools=None)",
+    "no_tool": "import agent_cli; offered = agent_cli.Plugin(name='p', tools=[print])",
+    "secret": "import agent_cli; offered = agent_cli.Plugin(name='p', secrets='TOKEN')",
 }
 
 

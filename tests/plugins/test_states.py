@@ -1,7 +1,7 @@
 """Plugins' state: typed, validated, kept in the conversation's own record."""
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from agent_cli.contracts.errors import PluginError
 from agent_cli.contracts.events import Event
@@ -205,6 +205,27 @@ def test_unreadable_plugin_state_is_reset_with_one_notice(
     [notice] = notices_in(events)
     assert why in notice
     assert notice.endswith("; what was kept of version 1 is reset")
+
+
+class Fussy(BaseModel):
+    limit: int = 0
+
+    @field_validator("limit")
+    @classmethod
+    def _known(cls, _value: int) -> int:
+        raise LookupError("no such limit")
+
+
+def test_state_that_makes_a_validator_of_its_plugin_fail_is_reset() -> None:
+    """Every prompt of the resumed conversation would end with that exception."""
+    conversation = older({"limit": 9})
+    events: list[Event] = []
+    kind = PluginState("notes", Fussy)
+
+    assert kind.read(PluginStates(conversation, {"notes": kind}, events.append)) == Fussy()
+
+    [notice] = notices_in(events)
+    assert notice == "plugin 'notes': no such limit; what was kept of version 1 is reset"
 
 
 def test_state_of_a_missing_plugin_is_kept() -> None:
