@@ -9,6 +9,7 @@ from agent_cli.acp.content import fenced, shown_blocks, text
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult
+from agent_cli.system.paths import expanded
 from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.planned_change import planned_change, written_by
 from agent_cli.terminal.sanitize import reveal
@@ -106,10 +107,7 @@ class CallView:
         return []
 
     def _absolute(self, path: str) -> Path:
-        try:
-            return self._workspace / Path(path.removeprefix("@")).expanduser()
-        except RuntimeError:  # no such user
-            return self._workspace / path
+        return self._workspace / expanded(path.removeprefix("@"))
 
 
 def progress(call_id: str, partial: ToolResult) -> dict[str, Json]:

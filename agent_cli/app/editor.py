@@ -110,7 +110,7 @@ class EditorProgram:
         from agent_cli.app.app import App  # noqa: PLC0415
 
         for folder in (opening.workspace, *opening.directories):
-            if not folder.is_dir():
+            if not paths.is_dir(folder):
                 raise UsageError(f"{folder} is not a directory")
         for id in filter(None, (opening.resume, opening.fork)):
             _require_session(id)
@@ -138,7 +138,7 @@ def _require_session(id: str) -> None:
 
 
 def _is_saved(id: str) -> bool:
-    return "/" not in id and (paths.sessions_dir() / f"{id}.jsonl").is_file()
+    return "/" not in id and paths.is_file(paths.sessions_dir() / f"{id}.jsonl")
 
 
 def _server(given: McpServer, mcp: "McpSettings") -> "ServerConfig":

@@ -21,6 +21,7 @@ from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system import paths
 from agent_cli.system.logger import logger, shared_processors
 from agent_cli.system.redaction import Redactor
+from agent_cli.terminal.sanitize import reveal
 
 FILE_BYTES_MAX = 10 * 1024 * 1024
 FILES = 3
@@ -98,8 +99,9 @@ def configure(
             level = min(level, logging.INFO)
         try:
             handler = _handler(sink, redactor, file_bytes_max)
-        except OSError as error:
-            sinks.notices.append(f"no log is written to {_path(sink)}: {error.strerror}")
+        except (OSError, RuntimeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "there is no such user"
+            sinks.notices.append(f"no log is written to {sink.path or paths.log_file()}: {why}")
             continue
         handler.setLevel(level)
         levels.append(level)
@@ -240,19 +242,17 @@ def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any
     ]
     stack = str(record.get("exception", "")).strip().rpartition("\n")[2]
     told = " ".join(filter(None, [str(record.get("event", "")), *pairs]))
-    return f"{record.get('level', 'info')}: {told}" + (f" ({stack})" if stack else "")
+    # An exception may quote text from outside, which must not repaint the terminal.
+    return reveal(f"{record.get('level', 'info')}: {told}" + (f" ({stack})" if stack else ""))
 
 
 class _Stderr(logging.Handler):
     """Writes to the current `sys.stderr`, which a live screen shows above the prompt."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        try:
+        with suppress(OSError):  # the terminal is gone: no one can be informed
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
-        except OSError:
-            # The terminal is gone: no one can be informed.
-            return
 
 
 class _PrivateFile(RotatingFileHandler):

@@ -32,7 +32,7 @@ def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | Serv
         if isinstance(server, ServerConfig) and server.name in switched:
             server = _switched(server, on=switched[server.name])
         if isinstance(server, ServerConfig) and server.transport == "stdio":
-            yield replace(server, cwd=str(startup.workspace / Path(server.cwd).expanduser()))
+            yield replace(server, cwd=str(startup.workspace / paths.expanded(server.cwd)))
         else:
             yield server
 
@@ -132,7 +132,7 @@ def _files(startup: StartupContext) -> Iterator[Path]:
     named = set(_named(startup))
     trusted = acting_files(startup.workspace) if startup.trusted else ()
     for given in startup.loaded.settings.mcp.config:
-        path = startup.workspace / Path(given).expanduser()
+        path = startup.workspace / paths.expanded(given)
         if path in named and not path.exists():
             raise SettingsError(f"--mcp-config: {path} does not exist")
         inside = path.resolve().is_relative_to(startup.workspace.resolve())
@@ -162,7 +162,7 @@ def servers_of_agent(
             call_timeout_s=mcp.call_timeout_s,
         )
         if isinstance(server, ServerConfig) and server.transport == "stdio":
-            server = replace(server, cwd=str(folder / Path(server.cwd).expanduser()))
+            server = replace(server, cwd=str(folder / paths.expanded(server.cwd)))
         yield server
 
 
@@ -171,4 +171,4 @@ def _named(startup: StartupContext) -> Iterator[Path]:
     for option in startup.arguments.overrides:
         if option.key == "mcp.config" and isinstance(option.value, tuple):
             for given in option.value:
-                yield startup.workspace / Path(str(given)).expanduser()
+                yield startup.workspace / paths.expanded(str(given))

@@ -13,6 +13,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
+from agent_cli.system import paths
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.confirmation import confirmed
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
@@ -189,7 +190,7 @@ def _ask(workspace: Path) -> bool:
 
 
 def _added(given: Path) -> Path:
-    if not given.is_dir():
+    if not paths.is_dir(given):
         raise UsageError(f"--add-dir: {given} is not a directory")
     return given.resolve()
 
@@ -202,7 +203,7 @@ def _here() -> Path:
 
 
 def _directory(given: str) -> Path:
-    path = Path(given).expanduser().resolve()
-    if not path.is_dir():
+    path = paths.expanded(given).resolve()
+    if not paths.is_dir(path):
         raise SettingsError(f"working_directory {given!r} is not a directory")
     return path

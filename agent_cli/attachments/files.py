@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted
-from agent_cli.system.paths import is_dir
+from agent_cli.system.paths import expanded, is_dir
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -101,10 +101,7 @@ def refused(file: NamedFile, refusal: Callable[[Path], str]) -> str:
 
 def place(path: str, folder: Path) -> Path:
     """Return the path for *path*, a name in a prompt."""
-    try:
-        return folder / Path(path).expanduser()
-    except RuntimeError:  # no such user
-        return folder / path
+    return folder / expanded(path)
 
 
 def _kind(path: Path) -> int:

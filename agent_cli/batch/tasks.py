@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agent_cli.contracts.errors import UsageError
 from agent_cli.prompt_files.prompt_text import read_prompt, read_text
 from agent_cli.system.git import GitError
+from agent_cli.system.paths import expanded
 from agent_cli.system.worktrees import commit_of, repository_of
 
 # Also the name of a folder, even on file systems that ignore case.
@@ -115,7 +116,7 @@ class _Reader:
             raise UsageError(f"id {given.id!r} is used twice: give each task its own id")
         self._ids.add(given.id.casefold())
         prompt = self._prompt(given)
-        cwd = self._base / Path(given.cwd).expanduser()
+        cwd = self._base / expanded(given.cwd)
         if not cwd.is_dir():
             raise UsageError(f"cwd {cwd} is not a folder")
         checkout = None if given.ref is None else self._checkout(cwd.resolve(), given.ref)
@@ -138,7 +139,7 @@ class _Reader:
             raise UsageError("give the task either prompt or prompt_file")
         text = given.prompt
         if text is None:
-            path = self._base / Path(str(given.prompt_file)).expanduser()
+            path = self._base / expanded(str(given.prompt_file))
             try:
                 text = read_prompt(path)
             except UsageError as error:

@@ -25,7 +25,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import run_loop
-from agent_cli.system.paths import shown
+from agent_cli.system.paths import expanded, shown
 from agent_cli.system.shapes import is_sequence
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled
@@ -116,7 +116,7 @@ def _as_option(override: Override) -> Iterator[str]:
     else:
         for each in override.value:
             here = override.key == "mcp.config"
-            yield f"{override.flag}={Path(each).expanduser().absolute() if here else each}"
+            yield f"{override.flag}={expanded(each).absolute() if here else each}"
 
 
 def _tell_notices(startup: StartupContext) -> None:

@@ -10,6 +10,7 @@ from agent_cli.cli.conversations import decide, open_repl, play_demo, print_answ
 from agent_cli.cli.protocols import mcp, serve_editor
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.paths import is_dir
 
 
 def _doctor(arguments: Arguments) -> int:
@@ -50,7 +51,7 @@ def _trust(arguments: Arguments) -> int:
     from agent_cli.trust.store import TrustStore, shown_name, what_would_act  # noqa: PLC0415
 
     workspace = Path(*arguments.operands).resolve()
-    if not workspace.is_dir():
+    if not is_dir(workspace):
         raise UsageError(f"{workspace} is not a directory")
     if arguments.revoke:
         known = TrustStore.of_user().revoke(workspace)

@@ -24,6 +24,7 @@ from agent_cli.mcp_client.config import (
     TransportName,
 )
 from agent_cli.mcp_client.variables import Expansion
+from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_array, is_object
 
 _SHORTEST_TIMEOUT_MS = 1000
@@ -262,7 +263,7 @@ def read_key(path: Path) -> str:
         SettingsError: The file cannot be read.
     """
     try:
-        return path.expanduser().read_text(encoding="ascii")
+        return expanded(path).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"the client's key {path} cannot be read: {error}") from error
 

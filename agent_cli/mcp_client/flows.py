@@ -6,7 +6,6 @@ the user at the company's identity provider.
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
-from pathlib import Path
 from urllib.parse import parse_qsl
 
 import httpx2
@@ -22,6 +21,7 @@ from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.reasons import SignInUnavailable
 from agent_cli.mcp_client.token_storage import Storage
+from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_object
 
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -217,7 +217,7 @@ def _object(response: httpx2.Response) -> dict[str, object]:
 
 def _text_of(file: str, setting: str) -> str:
     try:
-        text = Path(file).expanduser().read_text(encoding="ascii").strip()
+        text = expanded(file).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SignInUnavailable(f"{setting}: {file} cannot be read ({error})") from error
     if not text:

@@ -62,7 +62,7 @@ def load_settings(
     layers.take(override_entries(overrides))
     notices = (*environment.notices, *layers.notices)
     settings = layers.settings()
-    project = Path(settings.working_directory or workspace).expanduser()
+    project = paths.expanded(settings.working_directory or workspace)
     rules = (*_user_rules(project), *_added_rules(layers))
     hooks = (*_added_hooks(layers), *_claude_hooks(settings, workspace, trusted=trusted))
     return Loaded(settings, layers.origins, notices, rules, hooks)

@@ -18,6 +18,14 @@ def shown(path: Path | str) -> str:
     return f"~{text[len(home) :]}" if inside else text
 
 
+def expanded(path: Path | str) -> Path:
+    """Return *path* with a home directory for its `~`; a `~name` of no user stays as it is."""
+    try:
+        return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises for no user
+    except ValueError:  # a NUL in it
+        return Path(path)
+
+
 def config_dir() -> Path:
     """Return the folder of the user's settings, .env and permissions."""
     return PlatformDirs(_APP, appauthor=False).user_config_path

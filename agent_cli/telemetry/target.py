@@ -38,7 +38,7 @@ class Signal:
         address = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         try:
             socket.create_connection(address, timeout=_CONNECT_LIMIT_S).close()
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # UnicodeError: the host cannot be a name
             return f"nobody answers there ({error}); start the collector, or correct the address"
         return ""
 

@@ -267,6 +267,28 @@ def test_log_file_that_cannot_be_opened_gives_a_notice(
     assert capfd.readouterr().err == "info: seen\n"
 
 
+def test_log_file_of_an_unknown_user_gives_a_notice(start: Configure) -> None:
+    """A mistyped `~name` must not prevent work."""
+    sinks = start(LogSink("file", path="~no-such-user/a.log"))
+
+    assert sinks.notices == ["no log is written to ~no-such-user/a.log: there is no such user"]
+
+
+def test_console_shows_control_characters_of_an_exception_instead_of_obeying_them(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An exception may quote a file name or an answer of a server."""
+    start(LogSink("console"))
+
+    try:
+        raise ValueError("bad \x1b]0;title\x07")
+    except ValueError:
+        logger("agent_cli.x").exception("failed")
+
+    assert "\x1b" not in (said := capfd.readouterr().err)
+    assert "(ValueError: bad " in said
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_full_disk_is_reported_once_by_the_log(
     start: Configure, capfd: pytest.CaptureFixture[str]

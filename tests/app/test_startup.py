@@ -250,3 +250,25 @@ def test_unencrypted_base_url_gives_a_warning_except_on_loopback(
     notices = start(Arguments(), may_ask=False).notices
 
     assert any("is not encrypted" in notice for notice in notices) is warned
+
+
+def test_tilde_of_no_user_is_reported_in_one_sentence() -> None:
+    """Settings and server entries are typed by hand."""
+    paths.private_dir(paths.config_dir())
+    paths.user_settings_file().write_text('working_directory = "~no-such-user/x"')
+    with pytest.raises(SettingsError, match="'~no-such-user/x' is not a directory"):
+        start(Arguments(), may_ask=False)
+
+    paths.user_settings_file().unlink()
+    Path(".mcp.json").write_text(
+        '{"mcpServers": {"one": {"command": "true", "cwd": "~no-such-user"}}}'
+    )
+    [server] = configured_servers(start(Arguments(trust=True), may_ask=False))
+
+    assert isinstance(server, ServerConfig)
+    assert server.cwd == str(Path("~no-such-user").absolute())
+
+
+def test_directory_name_that_is_too_long_is_reported_in_one_sentence() -> None:
+    with pytest.raises(UsageError, match=r"^--add-dir: a+ is not a directory$"):
+        start(Arguments(add_dirs=(Path("a" * 300),)), may_ask=False)

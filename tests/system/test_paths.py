@@ -62,3 +62,9 @@ def test_link_that_cannot_be_followed_is_no_file(tmp_path: Path) -> None:
 
     names = ("file", "link", "too long", "loop", ".", "nothing")
     assert [name for name in names if paths.is_file(tmp_path / name)] == ["file", "link"]
+
+
+@pytest.mark.parametrize("path", ["~no-such-user/x", "~a\0b", "plain"])
+def test_tilde_of_no_user_stays_as_it_is(path: str) -> None:
+    """The name of a file may begin with one; what needs the file reports that it is missing."""
+    assert paths.expanded(path) == Path(path)

@@ -1,5 +1,7 @@
 """The endpoint of telemetry: the standard variables, the setting, the default."""
 
+import socket
+
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
@@ -84,3 +86,14 @@ def test_telemetry_endpoint_is_shown_without_its_password() -> None:
 
     assert signal.shown == "https://[::1]:4318/v1/traces"
     assert "secret" not in repr(signal.headers and signal).replace(signal.url, "")
+
+
+def test_telemetry_host_that_cannot_be_a_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket raises UnicodeError for it, not OSError."""
+
+    def connect(address: tuple[str, int], **_limit: float) -> None:
+        address[0].encode("idna")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+
+    assert Signal("http://a..b:4318").problem().startswith("nobody answers there (")
