@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -69,10 +69,11 @@ def inside_worktree(arguments: Arguments) -> Generator[SessionPlace]:
         raise UsageError(f"--worktree: {_sentence(error)}") from error
     inside = session.tree.path / here.resolve().relative_to(repository.resolve())
     os.chdir(inside if inside.is_dir() else session.tree.path)
+    inside = Path.cwd()
     try:
         yield SessionPlace(_with_absolute_paths(arguments, here), here)
     finally:
-        _close(session, Path.cwd(), here)
+        _close(session, inside, here)
 
 
 def _opened(repository: Path, name: str, here: Path) -> _Session:
@@ -125,7 +126,8 @@ def _is_last(session: _Session) -> bool:
 
 def _close(session: _Session, inside: Path, here: Path) -> None:
     """Leave the worktree; report how to merge it, or remove it if it is unchanged."""
-    os.chdir(here)
+    with suppress(OSError):  # it may have been deleted; all paths below are absolute
+        os.chdir(here)
     tree, branch = session.tree, session.branch
     with session.lock:
         if branch and _is_last(session) and is_untouched(tree):
@@ -133,18 +135,26 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
             TrustStore.of_user().revoke(inside)
             print(f"worktree {tree.path} removed: nothing changed in it", file=sys.stderr)
             return
+    if not tree.path.exists():
+        left = f"; its commits are on the branch {branch}" if branch else ""
+        print(f"worktree {tree.path} was removed during the session{left}", file=sys.stderr)
+        return
     try:
         work, branch = work_in(tree), branch_of(tree.path)
     except GitError as error:
         print(f"worktree kept: {tree.path} ({error})", file=sys.stderr)
         return
     git = f"git -C {shlex.quote(str(tree.repository))}"
-    delete = f" && {git} branch -D {branch}" if branch else ""
+    name = shlex.quote(branch)  # the model may have chosen it
+    delete = f" && {git} branch -D {name}" if branch.startswith(_BRANCHES) else ""
     print(f"worktree kept: {tree.path} ({_told(work)})", file=sys.stderr)
     if work.files:
         place = f"git -C {shlex.quote(str(tree.path))}"
         print(f"  commit:    {place} add --all && {place} commit", file=sys.stderr)
-    print(f"  merge it:  {git} merge {branch or commit_of(tree.path, 'HEAD')}", file=sys.stderr)
+    print(
+        f"  merge it:  {git} merge {name if branch else commit_of(tree.path, 'HEAD')}",
+        file=sys.stderr,
+    )
     print(
         f"  remove it: {git} worktree remove --force {shlex.quote(str(tree.path))}{delete}",
         file=sys.stderr,

@@ -1,11 +1,12 @@
 """`--worktree`: a session in a git worktree of its own, and the state it leaves."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.cli.worktree import inside_worktree
 from agent_cli.trust.store import TrustStore
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
@@ -169,3 +170,33 @@ def test_worktree_that_another_session_uses_is_not_removed(repository: Path) -> 
             first.send("/exit\r")
             assert first.exit_code() == 0
             assert "worktree kept" in first.text
+
+
+def test_end_of_a_session_is_reported_after_its_directory_was_deleted(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A clean-up, or another program, may delete any directory while the session runs."""
+    path = repository.parent / ".agent-cli-worktrees" / "project" / "fix"
+    with inside_worktree(Arguments(worktree="fix")):
+        shutil.rmtree(Path.cwd())
+    changed = capsys.readouterr().err
+    with inside_worktree(Arguments(worktree="fix")):
+        git("worktree", "remove", "--force", str(path), folder=repository)
+    gone = capsys.readouterr().err
+
+    assert changed.startswith(f"worktree kept: {path} (0 commits, 1 file not committed)\n")
+    assert gone == f"worktree {path} was removed during the session\n"
+    assert Path.cwd() == repository / "sub"
+
+
+def test_branch_chosen_by_the_model_is_quoted_and_never_deleted(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands are meant to be copied; the branch may be one of the user's."""
+    with inside_worktree(Arguments(worktree="fix")):
+        git("checkout", "-q", "-b", "mine;touch${IFS}x")
+        git("commit", "-q", "--allow-empty", "-m", "more")
+
+    said = capsys.readouterr().err
+    assert " merge 'mine;touch${IFS}x'\n" in said
+    assert "branch -D" not in said
