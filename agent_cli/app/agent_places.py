@@ -2,8 +2,11 @@
 
 import asyncio
 import secrets
+import shlex
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +22,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.git import GitError
+from agent_cli.system.paths import is_dir
 from agent_cli.system.worktree_marks import WorktreeMark
 from agent_cli.system.worktrees import (
     Worktree,
@@ -31,6 +35,7 @@ from agent_cli.system.worktrees import (
     repository_of,
     worktree_folder,
 )
+from agent_cli.terminal.background import in_background
 from agent_cli_tools.workspace import Workspace
 
 _IN_WORKTREE: Final = (
@@ -53,6 +58,7 @@ class AgentPlace:
         worktree: None in the session's workspace.
         mark: Tells other programs that its worktree is in use.
         is_owned: Whether the worktree belongs to this agent, not to its parent.
+        ending: The work that collects its changes, or removes it.
     """
 
     session: WorkingPlace
@@ -64,6 +70,7 @@ class AgentPlace:
     worktree: Worktree | None = None
     is_owned: bool = False
     mark: WorktreeMark | None = None
+    ending: asyncio.Future[str] | None = None
 
     @classmethod
     def of_session(cls, place: WorkingPlace) -> "AgentPlace":
@@ -93,7 +100,8 @@ class AgentPlace:
         below = self.workspace.root.relative_to(repository.resolve())
         extra = self.session.directories.all[1:]
         startup = self.startup._replace(
-            workspace=made.path / below, arguments=self.startup.arguments._replace(add_dirs=extra)
+            workspace=_folder_in(made, below),
+            arguments=self.startup.arguments._replace(add_dirs=extra),
         )
         workspace = self.workspace.for_another_agent(startup.workspace)
         sandbox = parts.sandbox(startup, self.session.warn)
@@ -140,13 +148,14 @@ class AgentPlace:
         """Remove an unchanged worktree; for a changed one return how to merge it, else ""."""
         if self.worktree is None or not self.is_owned:
             return ""
-        self.is_owned = False
-        self.sandbox.close()
+        if self.ending is None:
+            self.sandbox.close()
+            self.ending = in_background(partial(self._ended, self.worktree))
         try:
-            return await asyncio.to_thread(self._ended, self.worktree)
+            # An agent stopped meanwhile has its changes named by `leave`.
+            return await asyncio.shield(self.ending)
         finally:
-            if self.mark:
-                self.mark.release()
+            self.is_owned = not self.ending.done()
 
     async def leave(self) -> None:
         """Close the place, unless it is closed, and tell the user how to merge changes."""
@@ -158,11 +167,18 @@ class AgentPlace:
         return stricter(self.own_mode, mode) if mode else self.own_mode
 
     def _ended(self, worktree: Worktree) -> str:
+        try:
+            return self._left_behind(worktree)
+        finally:
+            if self.mark:
+                self.mark.release()
+
+    def _left_behind(self, worktree: Worktree) -> str:
         if is_untouched(worktree):
             remove_worktree(worktree)
             return "[agent-cli: its git worktree was removed, because nothing was changed there]"
         path = worktree.path
-        remove = f"`git worktree remove --force {path}` removes it"
+        remove = f"`git worktree remove --force {shlex.quote(str(path))}` removes it"
         try:
             patch = changes_in(worktree)
             file, log = self.workspace.open_spill()
@@ -170,10 +186,23 @@ class AgentPlace:
                 log.write(patch)
         except (GitError, OSError) as error:
             return f"[agent-cli: its changes are in the git worktree {path} ({error}); {remove}]"
+        merge = f"`git apply --3way {shlex.quote(str(file))}`, run in {worktree.repository},"
         return (
             f"[agent-cli: its changes are in the git worktree {path}, not in the workspace."
-            f" `git apply --3way {file}`, run in {worktree.repository}, merges them; {remove}.]"
+            f" {merge} merges them; {remove}.]"
         )
+
+
+def _folder_in(tree: Worktree, below: Path) -> Path:
+    """Return the folder *below* the top of *tree*; the top if there can be none.
+
+    Git keeps no empty folders and nothing uncommitted, so the commit may not have that folder.
+    """
+    folder = tree.path / below
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    is_inside = folder.resolve().is_relative_to(tree.path.resolve())
+    return folder if is_inside and is_dir(folder) else tree.path
 
 
 async def _made(workspace: Path) -> tuple[Worktree, WorktreeMark | None]:

@@ -5,18 +5,25 @@ import json
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from agent_cli.app import agent_places
+from agent_cli.app.agent_places import AgentPlace
 from agent_cli.contracts.dialogs import Approved, Decision
 from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.system.worktree_marks import WorktreeMark
-from agent_cli.system.worktrees import add_worktree, worktree_folder
+from agent_cli.system.worktrees import Worktree, add_worktree, is_untouched, worktree_folder
+from agent_cli_tools.workspace import Workspace
 from tests.app.test_agents import Person, Program, Script, program, started
 from tests.app.test_background_agents import begun, told
 from tests.app.test_hooked_agents import heard, idle_after
+from tests.fakes import LIMIT_S
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, Reply, reply, tool_use
 from tests.system.test_worktrees import git
@@ -92,6 +99,59 @@ async def test_unchanged_worktrees_of_agents_are_removed(repository: Path) -> No
 
     assert all("its git worktree was removed" in each for each in run.answers(result))
     assert trees(repository) == [str(repository)]
+
+
+async def test_isolated_agent_works_in_a_folder_that_was_never_committed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit has no such folder, so there was none to run a command in."""
+    (repository / "new" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(repository / "new" / "deep")
+    script = Script(
+        go=[isolated("change it"), reply("Done.")],
+        change_it=[reply(tool_use("bash", {"command": "pwd; echo x > a.txt"})), reply("Changed.")],
+    )
+    async with program(script) as run:
+        result = await run.prompt()
+        [answer] = run.answers(result)
+        merge(answer, repository)
+
+    assert f"{trees(repository)[1]}/new/deep" in json.dumps(script.bodies("change it")[1])
+    assert (repository / "new" / "deep" / "a.txt").read_text() == "x\n"
+
+
+async def test_changes_are_named_if_the_agent_is_stopped_while_they_are_collected(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Collecting takes seconds in a large repository; nobody else would name the worktree."""
+    tree = add_worktree(repository, worktree_folder(repository, "one"), "HEAD")
+    (tree.path / "b.txt").write_text("new\n")
+    begins, goes_on = threading.Event(), threading.Event()
+
+    def slow(worktree: Worktree) -> bool:
+        begins.set()
+        assert goes_on.wait(LIMIT_S)
+        return is_untouched(worktree)
+
+    monkeypatch.setattr(agent_places, "is_untouched", slow)
+    warnings: list[str] = []
+    parts: Any = SimpleNamespace(warn=warnings.append, close=list)
+    place = AgentPlace(
+        parts, parts, Workspace(repository), parts, parts, worktree=tree, is_owned=True
+    )
+
+    async with asyncio.TaskGroup() as group:
+        closing = group.create_task(place.close())
+        await asyncio.to_thread(begins.wait, LIMIT_S)
+        closing.cancel()
+        leaving = group.create_task(place.leave())
+        goes_on.set()
+
+    assert closing.cancelled()
+    assert leaving.done()
+    [warning] = warnings
+    assert warning.startswith(f"[agent-cli: its changes are in the git worktree {tree.path}")
+    assert await place.close() == ""
 
 
 async def test_isolated_agent_outside_a_repository_fails_with_a_remedy() -> None:
