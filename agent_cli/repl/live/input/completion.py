@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from contextlib import suppress
 from typing import TypeAlias
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
@@ -29,9 +29,19 @@ Source: TypeAlias = Callable[[str], Iterable[Completion]]
 
 def offer_completions(menu: Menu, app: Application) -> None:
     """Connect *menu* to the completions of a session."""
-    renew = partial(asyncio.get_running_loop().call_soon_threadsafe, menu.show_again)
-    completions = Completions(sources_of(app, renew))
+    completions = Completions(sources_of(app, renewal(menu.show_again)))
     menu.use(ThreadedCompleter(completions), completions.only)
+
+
+def renewal(show_again: Callable[[], object]) -> Callable[[], None]:
+    """Return a function that any thread may call to run *show_again* in the running event loop."""
+    loop = asyncio.get_running_loop()
+
+    def renew() -> None:
+        with suppress(RuntimeError):  # the session ended while the thread was listing
+            loop.call_soon_threadsafe(show_again)
+
+    return renew
 
 
 def sources_of(app: Application, on_change: Callable[[], object]) -> Sequence[Source]:

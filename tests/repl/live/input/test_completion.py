@@ -1,12 +1,19 @@
 """The completions at the cursor."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.commands.spec import Command
-from agent_cli.repl.live.input.completion import Completions, argument_choices, command_choices
+from agent_cli.repl.live.input.completion import (
+    Completions,
+    argument_choices,
+    command_choices,
+    renewal,
+)
 from tests.repl.scripted_app import Application
 
 
@@ -58,3 +65,18 @@ def test_command_that_takes_a_directory_completes_directory_names() -> None:
 
     assert [each.text for each in choices("/add-dir lib")] == ["library/"]
     assert [*choices("/diff lib")] == []
+
+
+def test_list_that_is_ready_after_the_end_of_the_session_is_ignored() -> None:
+    """A thread that listed a large repository used to print a traceback over the shell's prompt."""
+    shown: list[str] = []
+
+    async def session() -> Callable[[], None]:
+        renew = renewal(lambda: shown.append("again"))
+        await asyncio.to_thread(renew)
+        return renew
+
+    renew = asyncio.run(session())
+    renew()
+
+    assert shown == ["again"]
