@@ -267,3 +267,16 @@ async def test_reply_of_a_background_agent_may_name_a_file_that_is_not_utf8(tmp_
 
     assert (agent.outcome, agent.reply) == ("done", "In caf\udce9.")
     assert output.text() == "read caf?\n\nIn caf?.\n"
+
+
+async def test_reply_that_is_not_valid_unicode_ends_only_its_agent(tmp_path: Path) -> None:
+    """An exception there ended the task group of the jobs, and the program with it."""
+    agent = BackgroundAgent(OutputBuffer(Workspace(tmp_path).open_spill))
+
+    async def work(tell: Tell) -> ToolResult:
+        tell("read \ud83d")
+        return ToolResult.of("half \ud83d")
+
+    await agent.run(work)
+
+    assert (agent.outcome, agent.reply) == ("done", "half \ud83d")
