@@ -67,6 +67,10 @@ class Environment(Mapping[str, str]):
                 return "environment" if layer == "process" else f"{layer}'s .env"
         return "not set"
 
+    def is_hidden(self, name: str) -> bool:
+        """Return whether a `.env` has the variable, and the process an empty one, which wins."""
+        return not self.get(name) and any(variables.get(name) for _, variables in self._layers)
+
     def missing(self, *names: str) -> tuple[str, ...]:
         """Return those of *names* that are unset or empty."""
         return tuple(name for name in names if not self.get(name))
@@ -105,6 +109,10 @@ def check_credentials(environment: Environment) -> None:
     if len(environment.missing(*_CREDENTIALS)) < len(_CREDENTIALS) or _has_profile(environment):
         return
     file = paths.shown(paths.user_env_file())
+    if hidden := next(filter(environment.is_hidden, _CREDENTIALS), None):
+        raise NoCredentials(
+            f"{hidden} is set to nothing, which hides the one in your .env; run: unset {hidden}"
+        )
     raise NoCredentials(
         f"ANTHROPIC_API_KEY is not set; get a key at {KEYS_URL}, then export it, or write"
         f" ANTHROPIC_API_KEY=... into {file}; `agent-cli demo` needs none"

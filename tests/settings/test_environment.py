@@ -126,6 +126,13 @@ def test_missing_api_key_error_says_where_to_get_and_set_one() -> None:
     )
 
 
+def test_empty_variable_that_hides_the_key_of_the_env_file_is_named() -> None:
+    environment = Environment({"ANTHROPIC_API_KEY": ""}, {"ANTHROPIC_API_KEY": "k"})
+
+    with pytest.raises(SettingsError, match=r"hides the one in your \.env; run: unset ANTHROPIC_A"):
+        check_credentials(environment)
+
+
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"])
 def test_each_credential_variable_of_the_sdk_is_accepted(name: str) -> None:
     """S1-26: a token or a profile is as good as a key."""
