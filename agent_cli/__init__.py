@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.events import TurnEnd as TurnEnd
     from agent_cli.contracts.events import TurnStart as TurnStart
     from agent_cli.contracts.events import UsageChanged as UsageChanged
+    from agent_cli.contracts.image_files import image_block as image_block
     from agent_cli.contracts.messages import AssistantMessage as AssistantMessage
     from agent_cli.contracts.messages import CustomKind as CustomKind
     from agent_cli.contracts.messages import CustomMessage as CustomMessage
@@ -84,7 +85,6 @@ if TYPE_CHECKING:
     from agent_cli.contracts.timeline import Block as Block
     from agent_cli.contracts.timeline import Json as Json
     from agent_cli.contracts.timeline import Usage as Usage
-    from agent_cli.contracts.timeline import image_block as image_block
     from agent_cli.contracts.timeline import text_block as text_block
     from agent_cli.contracts.tooling import Allow as Allow
     from agent_cli.contracts.tooling import Approval as Approval
@@ -144,7 +144,8 @@ _PUBLIC = {
         "Retrying StreamEvent StreamFn TextDelta ThinkingDelta ThinkingLevel ToolCallDelta "
         "ToolCallStart"
     ),
-    "agent_cli.contracts.timeline": "Block Json Usage image_block text_block",
+    "agent_cli.contracts.image_files": "image_block",
+    "agent_cli.contracts.timeline": "Block Json Usage text_block",
     "agent_cli.contracts.tooling": (
         "Allow Approval Ask Deny Tool ToolContext ToolResult ToolSpec Verdict check_input"
     ),

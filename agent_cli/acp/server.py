@@ -225,14 +225,14 @@ class AcpServer:
         """Run one session's application until it is closed; its failure ends no other session."""
         try:
             async with app:
-                await app.keep_session()
-                if opened.cancelled():  # the client cancelled its request
-                    return
                 id = app.agent.conversation.id
                 session = OpenSession(app, EditorClient(self._connection, id, self._client))
                 self._sessions[id] = session
-                opened.set_result(session)
                 try:
+                    await app.keep_session()
+                    if opened.cancelled():  # the client cancelled its request
+                        return
+                    opened.set_result(session)
                     await _until_closed(session)
                 finally:
                     del self._sessions[id]

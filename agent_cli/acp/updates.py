@@ -11,7 +11,14 @@ from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
-from agent_cli.contracts.timeline import FileOutput, Json, UserOutput, WidgetOutput, typed_in
+from agent_cli.contracts.timeline import (
+    FileOutput,
+    Json,
+    ToolOutput,
+    UserOutput,
+    WidgetOutput,
+    typed_in,
+)
 from agent_cli.core.recorded_calls import new_id
 from agent_cli.terminal.narration import narrate, one_line, side_output
 from agent_cli.terminal.sanitize import Filter, clean
@@ -53,8 +60,13 @@ class Updates:
             case events.ToolCallsAnnounced(calls=calls):
                 for call in calls:
                     self.announce(call)
-            case events.ToolExecutionStart() | events.ToolExecutionUpdate():
-                self._go_on(event)
+            case events.ToolExecutionStart(tool_call_id=id, tool_name=name, args=args):
+                self.announce(events.ToolCall(id, name, args))
+                self.running_call = id
+            case events.PromptOutput(output=ToolOutput() as output) if output.is_running:
+                self._begin(events.ToolCall.of(output))
+            case events.ToolExecutionUpdate(tool_call_id=id, partial_result=partial):
+                self._send({"sessionUpdate": "tool_call_update", **progress(id, partial)})
             case events.ToolExecutionEnd():
                 self._end(event)
             case events.PromptOutput(output=output):
@@ -123,20 +135,13 @@ class Updates:
         if words:
             self._send(message_chunk(kind, text(words), self._message_id))
 
-    def _go_on(self, event: events.ToolExecutionStart | events.ToolExecutionUpdate) -> None:
-        id = event.tool_call_id
-        if isinstance(event, events.ToolExecutionUpdate):
-            shown = progress(id, event.partial_result)
-        else:
-            call = events.ToolCall(id, event.tool_name, event.args)
-            self.announce(call)
-            self.running_call = id
-            announced = self._announced.get(id)
-            changed = announced is None or announced.input != event.args
-            # A user or a hook may have replaced the announced input.
-            shown = self._calls.described(call) if changed else {"toolCallId": id}
-            shown["status"] = "in_progress"
-        self._send({"sessionUpdate": "tool_call_update", **shown})
+    def _begin(self, call: events.ToolCall) -> None:
+        """Show that the tool runs: a call that is refused never does."""
+        announced = self._announced.get(call.id)
+        changed = announced is None or announced.input != call.input
+        # A user or a hook may have replaced the announced input.
+        shown = self._calls.described(call) if changed else {"toolCallId": call.id}
+        self._send({"sessionUpdate": "tool_call_update", **shown, "status": "in_progress"})
 
     def _end(self, event: events.ToolExecutionEnd) -> None:
         id = event.tool_call_id

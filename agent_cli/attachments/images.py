@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.image_files import image_facts, image_type
-from agent_cli.contracts.timeline import Block, image_block
+from agent_cli.contracts.image_files import image_block, image_facts, image_type
+from agent_cli.contracts.timeline import Block
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture

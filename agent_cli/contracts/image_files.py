@@ -3,9 +3,10 @@
 An image that the API refuses makes every later request of the session fail.
 """
 
+import base64
 from typing import Final, NamedTuple
 
-from agent_cli.contracts.timeline import Block, image_block
+from agent_cli.contracts.timeline import Block
 
 # The API's limits for one image: pixels of a side, and bytes before base64 encoding.
 _SIDE_MAX: Final = 8_000
@@ -113,3 +114,10 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
         # A fill byte before the marker is not a segment.
         at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4])
     return 0, 0
+
+
+def image_block(data: bytes, media_type: str) -> Block:
+    """Return an image block of *data*, the bytes of a whole file of type *media_type*."""
+    encoded = base64.b64encode(data).decode()
+    source: Block = {"type": "base64", "media_type": media_type, "data": encoded}
+    return {"type": "image", "source": source}

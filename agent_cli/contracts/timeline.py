@@ -6,7 +6,6 @@ blocks it holds have the shape of the Messages API, because they are kept exactl
 Entries are deeply immutable, also for the code that made them.
 """
 
-import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias
@@ -170,6 +169,11 @@ class ToolOutput(BlockOutput):
         """The arguments it runs with, not validated: the model's, or the edited ones."""
         return self.block.get("input") if self.edited_input is None else self.edited_input
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the tool has begun, and has no result yet."""
+        return self.started_at_ms is not None and isinstance(self.result, Pending)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplyOutput(Output):
@@ -286,13 +290,6 @@ def text_block(text: str) -> Block:
 def typed_in(content: tuple[Block, ...]) -> str:
     """Return the text typed by the user: the last text block, behind its attachments."""
     return text_of(tuple(block for block in content if block["type"] == "text")[-1:])
-
-
-def image_block(data: bytes, media_type: str) -> Block:
-    """Return an image block of *data*, the bytes of a whole file of type *media_type*."""
-    encoded = base64.b64encode(data).decode()
-    source: Block = {"type": "base64", "media_type": media_type, "data": encoded}
-    return {"type": "image", "source": source}
 
 
 def text_of(content: tuple[Block, ...]) -> str:

@@ -64,7 +64,7 @@ def _closing(prompt: Prompt, *, keep_questions: bool) -> Iterator[Event]:
     for index, call in enumerate(prompt.output):
         if not isinstance(call, ToolOutput) or not isinstance(call.result, Pending):
             continue
-        if call.started_at_ms is not None:
+        if call.is_running:
             # Its end was not observed, so ended_at_ms stays empty.
             unknown = replace(call, result=Error((text_block(UNKNOWN_OUTCOME),)))
             yield PromptOutput(prompt.id, index, unknown, replaced=True)

@@ -193,6 +193,8 @@ async def test_rejected_tool_call_does_not_run_and_the_model_reads_why() -> None
         assert response.stop_reason == "end_turn"
         assert not Path("note.txt").exists()
         assert "does not want" in text_of(results_in(api.requests[1].body)[0])
+        states = [u["status"] for u in client.updates if u.get("toolCallId") == "w1"]
+        assert states == ["pending", "failed"]
 
 
 async def test_permission_answer_that_was_not_offered_allows_nothing() -> None:

@@ -26,6 +26,7 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
+from agent_cli.contracts.image_files import image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -34,7 +35,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.provider import Model, ThinkingLevel
-from agent_cli.contracts.timeline import Block, image_block, text_block, text_of
+from agent_cli.contracts.timeline import Block, text_block, text_of
 from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core import recorded_calls
 from agent_cli.core.agent import Agent

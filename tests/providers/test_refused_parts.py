@@ -4,13 +4,14 @@ from base64 import b64encode
 
 import pytest
 
+from agent_cli.contracts.image_files import image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     LlmMessage,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.timeline import Block, image_block, text_block
+from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.refused_parts import LEFT_OUT
 from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply

@@ -1,12 +1,13 @@
 """Images in the history of one request."""
 
+from agent_cli.contracts.image_files import image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     LlmMessage,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.timeline import Block, image_block, text_block
+from agent_cli.contracts.timeline import Block, text_block
 from tests.messages_api import FakeMessagesApi, reply
 from tests.providers.asking import asker, request
 

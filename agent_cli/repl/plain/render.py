@@ -11,7 +11,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.options import STREAMING, Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
-from agent_cli.contracts.timeline import FileOutput, Json, Pending, ToolOutput, WidgetOutput
+from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.refusals import failure
 from agent_cli.terminal.narration import describe_call, narrate, seconds, side_output, words
@@ -63,7 +63,7 @@ class Renderer:
             case events.ToolExecutionStart():
                 call = self._described(event.tool_name, event.args)
                 self._next[event.tool_call_id] = call
-            case events.PromptOutput(output=ToolOutput() as output) if _is_running(output):
+            case events.PromptOutput(output=ToolOutput() as output) if output.is_running:
                 self._start_tool(output)
             case events.PromptOutput(output=FileOutput() | WidgetOutput() as output):
                 self._handed_over.setdefault(output.tool_call_id, []).append(side_output(output))
@@ -118,10 +118,6 @@ class Renderer:
 
     def _described(self, name: str, given: Json) -> str:
         return describe_call(self._tools(), name, given)
-
-
-def _is_running(call: ToolOutput) -> bool:
-    return call.started_at_ms is not None and isinstance(call.result, Pending)
 
 
 def _spoken_answer() -> "SpokenAnswer":
