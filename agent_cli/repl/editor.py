@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,11 @@ from agent_cli.system.launching import on_terminal
 _USUAL: Final = ("editor", "nano", "vi")
 
 
-def edited(text: str, ending: str) -> str:
+def edited(
+    text: str,
+    ending: str,
+    started: Callable[[subprocess.Popen[bytes]], object] = lambda _process: None,
+) -> str:
     """Open *text* in $VISUAL, $EDITOR or a common editor, and return the saved text.
 
     Blocks until the editor ends; it must have the terminal meanwhile.
@@ -22,6 +27,7 @@ def edited(text: str, ending: str) -> str:
     Args:
         text: The initial text.
         ending: The suffix of the file's name, by which editors recognise the format.
+        started: Receives the process of the editor, to end it early.
 
     Raises:
         UsageError: There is no editor, no place for the file, or it failed; discard its text then.
@@ -36,7 +42,9 @@ def edited(text: str, ending: str) -> str:
         except OSError as error:
             raise _no_place(error) from error
         try:
-            code = subprocess.call(on_terminal([*command, str(file)]))
+            with subprocess.Popen(on_terminal([*command, str(file)])) as process:
+                started(process)
+                code = process.wait()
             saved = file.read_bytes()
         except OSError as error:
             raise UsageError(f"{command[0]} cannot be used: {error.strerror}") from error

@@ -50,6 +50,20 @@ def test_command_edited_in_the_editor_runs_as_saved() -> None:
         assert Path("other").exists()
 
 
+def test_termination_ends_an_editor_that_is_open_for_an_approval() -> None:
+    """Leaving used to wait until the user closed the editor; the call does not run."""
+    Path("editor").write_text("#!/bin/sh\ntouch open\nexec sleep 600\n")
+    Path("editor").chmod(0o755)
+    with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send("e\r")
+        terminal.until(lambda: Path("open").exists())
+        os.kill(terminal.child.pid, signal.SIGTERM)
+
+        assert terminal.exit_code() == 143
+        assert not Path("made").exists()
+
+
 @pytest.mark.parametrize(
     ("keys", "told"),
     [

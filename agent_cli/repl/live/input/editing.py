@@ -1,13 +1,19 @@
 """Give the terminal to another program for a while: an editor, or a shell escape."""
 
 import asyncio
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Final
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
 
 from agent_cli.repl.editor import edited
 from agent_cli.repl.live.painter import Painter
+
+# Editors save a copy of unsaved text when they are terminated.
+_END_LIMIT_S: Final = 2
 
 
 @asynccontextmanager
@@ -19,6 +25,19 @@ async def terminal_lent(painter: Painter) -> AsyncGenerator[None]:
 
 
 async def edit_text(painter: Painter, text: str, ending: str) -> str:
-    """Open *text* in the user's editor and return the saved text; see `edited`."""
+    """Open *text* in the user's editor and return the saved text; see `edited`.
+
+    If the session ends meanwhile, the editor is ended: leaving would wait for it.
+    """
+    started: list[subprocess.Popen[bytes]] = []
+    leaving = get_app().future
     async with terminal_lent(painter):
-        return await asyncio.to_thread(edited, text, ending)
+        loop = asyncio.get_running_loop()
+        editing = loop.run_in_executor(None, edited, text, ending, started.append)
+        if leaving:
+            await asyncio.wait((editing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not editing.done() and started:
+            started[0].terminate()
+            await asyncio.wait((editing,), timeout=_END_LIMIT_S)
+            started[0].kill()
+        return await editing
