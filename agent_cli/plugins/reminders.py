@@ -27,6 +27,7 @@ from agent_cli.plugins.states import PluginStates
 _WAITING_MAX: Final = 20
 _TEXT_CHARS_MAX: Final = 2_000
 _AHEAD_S_MAX: Final = 366 * 86_400.0
+_YEARS_MAX: Final = 2
 # After a clock change or a suspend, a reminder must not be later than this.
 LOOK_AGAIN_S: Final = 60.0
 
@@ -99,14 +100,25 @@ class _Reminders:
         state = WAITING.read(context.state)
         if len(state.waiting) == _WAITING_MAX:
             raise ToolError(f"{_WAITING_MAX} reminders wait already; no more can be set.")
-        if params.at is not None:
-            at_ms = round(params.at.timestamp() * 1000)
-        else:
-            at_ms = self._clock() + round((params.after_s or 0) * 1000)
+        at_ms = self._time_of(params)
         state.waiting.append(Reminder(at_ms=at_ms, text=params.text))
         WAITING.write(context.state, state)
         when = datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(timespec="seconds")
         return ToolResult.of(f"Reminder set for {when}.")
+
+    def _time_of(self, params: RemindInput) -> int:
+        """Return the Unix time in ms; a time in the past means now."""
+        now = self._clock()
+        if params.at is None:
+            return now + round((params.after_s or 0) * 1000)
+        years = params.at.year - datetime.fromtimestamp(now / 1000).astimezone().year
+        if years < -_YEARS_MAX:  # Python cannot convert every time of its first and last year
+            return now
+        if years <= _YEARS_MAX:
+            at_ms = round(params.at.timestamp() * 1000)
+            if at_ms <= now + _AHEAD_S_MAX * 1000:
+                return max(at_ms, now)
+        raise ToolError(f"`at` can be at most {_AHEAD_S_MAX / 86_400:.0f} days from now.")
 
     def deliver(self, ctx: PluginContext) -> None:
         """Deliver each due reminder once."""

@@ -5,7 +5,7 @@ A rule is part of its setting's annotation (`settings/schema.py`).
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
@@ -118,7 +118,7 @@ def text(allowed: str = "text") -> SettingRule:
     """Accept text that is not empty."""
 
     def parse(value: object) -> object:
-        if not isinstance(value, str) or not value.strip():
+        if not _is_text(value) or not value.strip():
             raise ValueError
         return value
 
@@ -129,7 +129,7 @@ def texts(*, append: bool = False, user_only: bool = False) -> SettingRule:
     """Accept a list of strings; in a variable, a JSON array or one string."""
 
     def parse(value: object) -> object:
-        if is_sequence(value) and all(isinstance(part, str) for part in value):
+        if is_sequence(value) and all(map(_is_text, value)):
             return tuple(value)
         raise ValueError
 
@@ -140,7 +140,7 @@ def text_map(*, secret: bool = False) -> SettingRule:
     """Accept a table of strings; the spelling of names is kept."""
 
     def parse(value: object) -> object:
-        if is_object(value) and all(isinstance(part, str) for part in value.values()):
+        if is_object(value) and all(map(_is_text, value.values())):
             return MappingProxyType(dict(value))
         raise ValueError
 
@@ -193,6 +193,11 @@ def optional(rule: SettingRule) -> SettingRule:
         return None if value is None else rule.parse(value)
 
     return rule._replace(parse=parse, allowed=f"{rule.allowed}, or left out")
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    # No path, argument or variable can hold NUL: the call that uses it would fail.
+    return isinstance(value, str) and "\0" not in value
 
 
 def _frozen(value: object) -> object:

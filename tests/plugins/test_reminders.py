@@ -238,6 +238,14 @@ async def test_reminder_can_be_set_for_a_time_of_day() -> None:
     assert tool_results(run)[0].startswith("Reminder set for 20")
 
 
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00", "0001-01-01T00:00:00Z", "1969-12-31"])
+async def test_reminder_for_a_time_in_the_past_is_due_now(at: str) -> None:
+    run = with_reminders(Clock(), remind({"at": at, "text": "late"}), says("set"), says("done"))
+    await run.prompt()
+
+    assert tool_results(run)[0].startswith("Reminder set for 20")
+
+
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
@@ -245,6 +253,7 @@ async def test_reminder_can_be_set_for_a_time_of_day() -> None:
         ({"text": "x", "after_s": 1, "at": "2030-01-01T00:00"}, "give either after_s or at"),
         ({"text": "x", "after_s": -1}, "after_s: Input should be greater"),
         ({"text": "", "after_s": 1}, "text: String should have at least"),
+        ({"text": "x", "at": "9999-12-31T23:59:59"}, "`at` can be at most 366 days from now."),
     ],
 )
 async def test_invalid_remind_call_is_an_error_for_the_model(given: Json, fault: str) -> None:

@@ -220,6 +220,14 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
         ("model = ", " is not valid TOML: Invalid value (at end of document)"),
         ('model = ""', ':1: model must be a model id or an alias from [models], not ""'),
         ('mcp.config = "x"', ':1: mcp.config must be a list of strings, not "x"'),
+        (
+            'mcp.config = ["a\\u0000b"]',
+            r":1: mcp.config must be a list of strings, not this value",
+        ),
+        (
+            'status_line.command = "a\\u0000"',
+            r':1: status_line.command must be a command line, or left out, not "a\u0000"',
+        ),
         ("mcp.enabled = 1", ":1: mcp.enabled must be true or false, not 1"),
         ("mcp.servers = 1", ":1: mcp.servers must be a list of tables, not 1"),
         ("[[mcp.servers]]\nurl = 'x'", ":1: every entry of mcp.servers must have a name"),
