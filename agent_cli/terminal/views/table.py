@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table as RichTable
-from rich.text import Text
 
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.views.console import Drawn, cell
 from agent_cli.terminal.views.facts import Fact, Facts
+
+_GAP: Final = 3
+_BROKEN_FROM: Final = 8
+"""The cells of a word of text that may be broken to fit its column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +44,16 @@ class Table:
     styles: Sequence[str] = field(default=())
     """A style for each row, or none at all."""
 
-    def drawn(self) -> RichTable | Text:
-        """Return the table for a terminal; long cells wrap inside their column."""
+    def drawn(self) -> Drawn:
+        """Return the table for a terminal; long cells wrap inside their column.
+
+        On a terminal too narrow for that, each row becomes a list of its cells.
+        """
         if not self.rows:
             return cell(self.empty, "dim")
+        return _Fitted(self._columns(), self._records(), self._cells_min())
+
+    def _columns(self) -> RichTable:
         table = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in self.columns:
             table.add_column(
@@ -58,11 +69,45 @@ class Table:
             table.add_row(*map(cell, row), style=style)
         return table
 
+    def _records(self) -> Group:
+        """Return each row as a list of its cells that hold something."""
+        titles = [column.title for column in self.columns]
+        records: list[Drawn] = []
+        for number, row in enumerate(self.rows):
+            style = self.styles[number] if self.styles else ""
+            facts = [Fact(t, text, style) for t, text in zip(titles, row, strict=True) if text]
+            records += ["", Facts(facts).drawn()]
+        return Group(*records[1:])
+
+    def _cells_min(self) -> int:
+        """Return the width below which numbers, headings or short words would be broken."""
+        widths = [
+            max(_widest_word(column.title), *(_width_min(column, row[at]) for row in self.rows))
+            for at, column in enumerate(self.columns)
+        ]
+        return sum(widths) + _GAP * (len(widths) - 1)
+
     def lines(self) -> Sequence[str]:
         """Return a line for each row, its cells two blanks apart."""
         return ["  ".join(_one_line(each) or "-" for each in row) for row in self.rows] or [
             self.empty
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """A table, or records where there are fewer than *cells_min* cells."""
+
+    table: RichTable
+    records: Group
+    cells_min: int
+
+    def __rich_console__(
+        self,
+        console: Console,
+        options: ConsoleOptions,
+    ) -> RenderResult:
+        yield self.table if self.cells_min <= options.max_width else self.records
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +133,16 @@ class RemarkedTable:
             return self.table.lines()
         rows = zip(self.table.lines(), self.remarks, strict=True)
         return ["  ".join((line, *map(_one_line, remarks))) for line, remarks in rows]
+
+
+def _width_min(column: Column, text: str) -> int:
+    if column.right or column.whole:
+        return max(map(cell_len, text.splitlines()), default=0)
+    return min(_widest_word(text), _BROKEN_FROM)
+
+
+def _widest_word(text: str) -> int:
+    return max(map(cell_len, text.split()), default=0)
 
 
 def _one_line(text: str) -> str:

@@ -87,6 +87,21 @@ def test_long_table_cells_fold_inside_their_column() -> None:
     assert drawn.count("word") == 10
 
 
+def test_table_too_narrow_for_its_numbers_becomes_a_list_for_each_row() -> None:
+    columns = [Column("model"), Column("cache read", right=True), Column("cost", right=True)]
+    table = Table(columns, [("small", "1,000,000", "$0.10"), ("high", "", "$2")])
+
+    assert "small    1,000,000   $0.10" in drawn_text(table, width=40).splitlines()
+    assert [row.rstrip() for row in drawn_text(table, width=22).splitlines()] == [
+        "model       small",
+        "cache read  1,000,000",
+        "cost        $0.10",
+        "",
+        "model  high",
+        "cost   $2",
+    ]
+
+
 @pytest.mark.parametrize(
     "make",
     [
