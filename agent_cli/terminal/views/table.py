@@ -51,9 +51,10 @@ class Table:
         """
         if not self.rows:
             return cell(self.empty, "dim")
-        return _Fitted(self._columns(), self._records(), self._cells_min())
+        return _Fitted(self)
 
-    def _columns(self) -> RichTable:
+    def in_columns(self) -> RichTable:
+        """Return the table itself, for a terminal that is wide enough."""
         table = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in self.columns:
             table.add_column(
@@ -69,7 +70,7 @@ class Table:
             table.add_row(*map(cell, row), style=style)
         return table
 
-    def _records(self) -> Group:
+    def in_records(self) -> Group:
         """Return each row as a list of its cells that hold something."""
         titles = [column.title for column in self.columns]
         records: list[Drawn] = []
@@ -79,7 +80,7 @@ class Table:
             records += ["", Facts(facts).drawn()]
         return Group(*records[1:])
 
-    def _cells_min(self) -> int:
+    def cells_min(self) -> int:
         """Return the width below which numbers, headings or short words would be broken."""
         widths = [
             max(_widest_word(column.title), *(_width_min(column, row[at]) for row in self.rows))
@@ -96,18 +97,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """A table, or records where there are fewer than *cells_min* cells."""
+    """A table in columns, or in records where they do not fit."""
 
-    table: RichTable
-    records: Group
-    cells_min: int
+    table: Table
 
-    def __rich_console__(
-        self,
-        console: Console,
-        options: ConsoleOptions,
-    ) -> RenderResult:
-        yield self.table if self.cells_min <= options.max_width else self.records
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        is_wide = self.table.cells_min() <= options.max_width
+        yield self.table.in_columns() if is_wide else self.table.in_records()
 
 
 @dataclass(frozen=True, slots=True)
