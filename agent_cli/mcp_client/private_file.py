@@ -1,20 +1,15 @@
 """Read and write files that only the user can read; failures name the file."""
 
-import fcntl
 import json
 import os
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.system import paths, private_files
+from agent_cli.system import file_locks, paths, private_files
 from agent_cli.system.shapes import is_object
-
-_LOCK_LIMIT_S: Final = 10.0
-_POLL_S: Final = 0.01
 
 
 @contextmanager
@@ -31,22 +26,13 @@ def locked(path: Path) -> Generator[None]:
     except OSError as error:
         raise SettingsError(f"{lock} cannot be written: {error.strerror}") from error
     try:
-        until_s = time.monotonic() + _LOCK_LIMIT_S
-        while not _has_taken(descriptor):
-            if time.monotonic() > until_s:
-                raise SettingsError(f"{lock} is held by another agent-cli: try again")
-            time.sleep(_POLL_S)  # others hold it while they write one file
+        try:
+            file_locks.wait_for_lock(descriptor, lock)
+        except OSError as error:
+            raise SettingsError(f"{lock} is held by another agent-cli: try again") from error
         yield
     finally:
         os.close(descriptor)
-
-
-def _has_taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def write_private(path: Path, data: bytes) -> None:

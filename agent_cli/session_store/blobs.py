@@ -7,18 +7,17 @@ Sessions share these files. A lock keeps a file from being removed between the m
 or found to be there, and the moment the record that names it is written.
 """
 
-import errno
 import fcntl
 import hashlib
 import os
 import re
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from agent_cli.session_store.codec import JsonObject
+from agent_cli.system.file_locks import wait_for_lock
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.shapes import is_array, is_object, is_sequence
@@ -28,8 +27,6 @@ _KEY = "$blob"
 _NAME = re.compile(r"[0-9a-f]{64}")
 _REFERENCE: Final = re.compile(rb'"\$blob": ?"([0-9a-f]{64})"')
 _LOCK: Final = ".lock"
-_LOCK_LIMIT_S: Final = 10.0
-_POLL_S: Final = 0.01
 
 
 class Blobs:
@@ -72,7 +69,7 @@ class Blobs:
         path = private_dir(self._folder) / _LOCK
         descriptor = os.open(path, flags, 0o600)
         try:
-            _lock(descriptor, kind, path)
+            wait_for_lock(descriptor, path, kind)
             yield
         finally:
             os.close(descriptor)
@@ -134,20 +131,6 @@ def names_in(path: Path) -> frozenset[str]:
     """
     with path.open("rb") as file:
         return frozenset(name.decode() for line in file for name in _REFERENCE.findall(line))
-
-
-def _lock(descriptor: int, kind: int, path: Path) -> None:
-    deadline_s = time.monotonic() + _LOCK_LIMIT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline_s:
-                held = "another agent-cli holds the lock"
-                raise BlockingIOError(errno.EAGAIN, held, str(path)) from None
-            time.sleep(_POLL_S)  # others hold it while they write one record, or remove files
-        else:
-            return
 
 
 def _is_plain(value: object) -> bool:

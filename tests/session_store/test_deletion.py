@@ -23,6 +23,7 @@ from agent_cli.session_store.deletion import delete, remove_unused
 from agent_cli.session_store.export import export
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.verify import verify
+from agent_cli.system import file_locks
 from tests.fakes import LIMIT_S, says
 from tests.session_store.recordings import WORKSPACE
 
@@ -194,16 +195,16 @@ def test_deletion_keeps_a_string_that_another_session_is_about_to_name(
     [name] = blobs_in(store.folder)
     stored = blobs.Blobs(store.folder / "blobs")
     log, _ = LogFile.open(other.path)
-    lock, has_to_wait = blobs._lock, threading.Event()
+    lock, has_to_wait = file_locks.wait_for_lock, threading.Event()
 
-    def tell(descriptor: int, kind: int, path: Path) -> None:
+    def tell(descriptor: int, path: Path, kind: int) -> None:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             has_to_wait.set()
-        lock(descriptor, kind, path)
+        lock(descriptor, path, kind)
 
-    monkeypatch.setattr(blobs, "_lock", tell)
+    monkeypatch.setattr(blobs, "wait_for_lock", tell)
     deleting = threading.Thread(target=lambda: delete(store, [doomed.id], folders_of=none))
     with stored.moved_out([{"kind": "x", "text": LONG[0]}]) as packed:
         deleting.start()
@@ -238,7 +239,7 @@ def test_lock_that_is_never_released_is_reported(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped program may hold it: every wait has a limit, and a session saves again later."""
-    monkeypatch.setattr(blobs, "_LOCK_LIMIT_S", 0.0)
+    monkeypatch.setattr(file_locks, "LIMIT_S", 0.0)
     doomed, told = keep(store, LONG[0]), list[str]()
     writing = SessionStore(store.folder, tell=told.append)
     session = writing.create(conversation := Conversation(), WORKSPACE)
