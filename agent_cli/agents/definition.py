@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, get_args
 
+from agent_cli.contracts.money import USD_MAX
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import front_matter
@@ -16,7 +17,6 @@ from agent_cli.prompt_files.written_servers import FIELD, written_servers
 DESCRIPTION_CHARS_MAX: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _ITEM: Final = re.compile(r"(?:^|\s)-\s")
-_COST_MAX_USD: Final = 1_000_000
 _ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _MODES: Final[Mapping[str, Mode]] = {
@@ -165,9 +165,9 @@ def _cost(text: str, _name: object) -> _Values:
         cost = float(text.removeprefix("$"))
     except ValueError:
         cost = -1
-    if not 0 <= cost <= _COST_MAX_USD:
+    if not 0 <= cost <= USD_MAX:
         raise ValueError(
-            f"its maxCost must be a number of US dollars up to {_COST_MAX_USD:,}, not {text!r}"
+            f"its maxCost must be a number of US dollars up to {USD_MAX:,}, not {text!r}"
         )
     return {"max_cost_usd": cost}
 

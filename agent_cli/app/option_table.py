@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.money import USD_MAX
 from agent_cli.contracts.permission_modes import Mode
 
 CHOOSE_SESSION = ""
@@ -21,7 +22,6 @@ SESSIONS: Final = "@sessions"
 MODELS: Final = "@models"
 ENGINES: Final = ("local", "ray")
 _JOBS_MAX: Final = 1_000
-_BUDGET_MAX_USD: Final = 1_000_000
 
 
 class Takes(Enum):
@@ -74,7 +74,7 @@ def _dollars(text: str) -> float:
         dollars = float(text)
     except ValueError:
         dollars = math.nan
-    if not 0 < dollars <= _BUDGET_MAX_USD:
+    if not 0 < dollars <= USD_MAX:
         raise UsageError(f"--budget must be dollars above 0, not {text!r}")
     return dollars
 

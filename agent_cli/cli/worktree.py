@@ -19,6 +19,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
 from agent_cli.system.git import GitError
+from agent_cli.system.paths import expanded
 from agent_cli.system.worktrees import (
     Work,
     Worktree,
@@ -181,7 +182,7 @@ def _with_absolute_paths(arguments: Arguments, here: Path) -> Arguments:
 def _with_absolute_path(option: Override, here: Path) -> Override:
     if option.key != "mcp.config" or not isinstance(option.value, tuple):
         return option
-    files = (str(here / Path(each).expanduser()) for each in option.value)
+    files = (str(here / expanded(each)) for each in option.value)
     return option._replace(value=tuple(files))
 
 

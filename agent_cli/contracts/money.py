@@ -4,6 +4,9 @@ from typing import Final
 
 _PER_DOLLAR: Final = 1_000_000
 
+USD_MAX: Final = 1_000_000
+"""The highest limit of cost that can be set."""
+
 
 def in_usd(microdollars: int) -> float:
     """Return an amount in US dollars."""

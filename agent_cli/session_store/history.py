@@ -129,7 +129,7 @@ def is_unused(path: Path) -> bool:
         OSError: The file cannot be read.
     """
     with path.open("rb") as file:
-        return bool(file.readline()) and not file.readline() and read_header(path) is not None
+        return bool(file.readline()) and not file.read(1) and read_header(path) is not None
 
 
 def unpacked(records: Iterable[JsonObject], path: Path) -> Iterator[JsonObject]:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from agent_cli.contracts import options
+from agent_cli.contracts.money import USD_MAX
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.settings.agent_schema import AgentSettings
 from agent_cli.settings.hook_schema import HookSettings
@@ -252,7 +253,7 @@ class Settings(NamedTuple):
     )
     output_style: Annotated[str, text("the name of an output style")] = "default"
     max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = options.MAX_ROUNDS
-    max_cost_usd: Annotated[float, number(0, 1_000_000, "USD")] = 0
+    max_cost_usd: Annotated[float, number(0, USD_MAX, "USD")] = 0
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None
     )

@@ -34,6 +34,7 @@ _HIGH = 64  # above the descriptors that a command may want
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _IS_LINUX = sys.platform == "linux"
+_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
@@ -170,7 +171,7 @@ def _spawn(order: Order, output: int, left: int) -> int:
             *((os.POSIX_SPAWN_CLOSE, each) for each in high),
         ],
         setsid=True,
-        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+        setsigdef=_IGNORED,
     )
     for each in high:
         os.close(each)  # the reader of the output waits until all writers have closed it
@@ -206,9 +207,7 @@ def _become(order: Order, keeper: int, output: int, left: int, failed: int) -> N
     try:
         os.setsid()
         die_with_parent(keeper)
-        # Python ignores these two signals, and ignored signals stay ignored across exec.
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
+        restore_signals()
         files = [(number, os.open(path, os.O_RDONLY)) for number, path in order["files"]]
         nothing = os.open(os.devnull, os.O_RDONLY)
         wanted = [(0, nothing), (1, output), (2, output), *files]
@@ -269,6 +268,12 @@ def die_with_parent(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
+
+
+def restore_signals() -> None:
+    """Undo what Python ignores: ignored signals stay ignored across exec."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -20,7 +20,13 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from agent_cli.system.keeper import adopt_orphans, child_signals, die_with_parent, drain
+from agent_cli.system.keeper import (
+    adopt_orphans,
+    child_signals,
+    die_with_parent,
+    drain,
+    restore_signals,
+)
 from agent_cli.system.orphans import descendants, status
 
 _IS_LINUX = sys.platform == "linux"
@@ -66,8 +72,7 @@ def keep(parent: int, command: Sequence[str]) -> int:
 def _become(command: Sequence[str], keeper: int) -> NoReturn:
     try:
         die_with_parent(keeper)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
-            signal.signal(number, signal.SIG_DFL)
+        restore_signals()
         os.execvp(command[0], [*command])
     except OSError as error:
         os.write(2, f"cannot start {command[0]}: {error.strerror}\n".encode(errors="replace"))

@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_cli.system.paths import exists
+
 _SYSTEM = frozenset(map(Path, os.defpath.split(os.pathsep)))
 
 
@@ -70,8 +72,7 @@ def _repository(here: Path) -> Path | None:
     """Return the repository around *here*, or *here*; None if that contains the user's home."""
     home = Path.home().resolve()
     around = [each for each in (here, *here.parents) if not home.is_relative_to(each)]
-    # Not `Path.exists`, which raises for a link to a name that is too long.
-    roots = (each for each in around if os.path.exists(each / ".git"))  # noqa: PTH110
+    roots = (each for each in around if exists(each / ".git"))
     return next(roots, next(iter(around), None))
 
 

@@ -24,6 +24,14 @@ LEAVING_LIMIT_S = 2.0
 ROWS, COLUMNS = 40, 100
 
 
+def editor(script: str) -> str:
+    """Write an editor that runs *script* with the file as its argument; return it for $EDITOR."""
+    path = Path("editor").absolute()
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
 class Terminal:
     """Runs *command* (default: the scripted REPL) in a pty of 100x40; `with` it, so that it ends.
 

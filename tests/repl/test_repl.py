@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import processes_with
-from tests.repl.terminal import NewTerminal, Terminal
+from tests.repl.terminal import NewTerminal, Terminal, editor
 from tests.waiting import is_alive, wait_until
 
 CTRL_C, CTRL_D, CTRL_J, ALT_ENTER = "\x03", "\x04", "\n", "\x1b\r"
@@ -215,9 +215,7 @@ def test_background_process_of_a_shell_command_keeps_running(tmp_path: Path) -> 
 
 def test_ctrl_g_opens_the_draft_in_the_editor() -> None:
     """It comes back as saved, and is not sent."""
-    Path("editor").write_text("#!/bin/sh\nprintf ' and more' >> \"$1\"\n")
-    Path("editor").chmod(0o755)
-    with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
+    with Terminal(EDITOR=editor("printf ' and more' >> \"$1\"")) as terminal:
         terminal.until_loaded()
         terminal.send("a draft")
         terminal.until(lambda: terminal.last_row == "you> a draft")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repl.terminal import Terminal
+from tests.repl.terminal import Terminal, editor
 
 
 def ask(terminal: Terminal, prompt: str) -> None:
@@ -36,9 +36,7 @@ def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
 
 def test_command_edited_in_the_editor_runs_as_saved() -> None:
     """The command shown first does not run; the model reads the one that ran instead."""
-    Path("editor").write_text("#!/bin/sh\nprintf 'touch other' > \"$1\"\n")
-    Path("editor").chmod(0o755)
-    with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
+    with Terminal(EDITOR=editor("printf 'touch other' > \"$1\"")) as terminal:
         ask(terminal, "bash touch made")
         terminal.send("e\r")
         terminal.until("exit code 0")
@@ -52,9 +50,7 @@ def test_command_edited_in_the_editor_runs_as_saved() -> None:
 
 def test_termination_ends_an_editor_that_is_open_for_an_approval() -> None:
     """Leaving used to wait until the user closed the editor; the call does not run."""
-    Path("editor").write_text("#!/bin/sh\ntouch open\nexec sleep 600\n")
-    Path("editor").chmod(0o755)
-    with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
+    with Terminal(EDITOR=editor("touch open\nexec sleep 600")) as terminal:
         ask(terminal, "bash touch made")
         terminal.send("e\r")
         terminal.until(lambda: Path("open").exists())

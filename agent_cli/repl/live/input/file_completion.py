@@ -14,7 +14,7 @@ from agent_cli.repl.live.input.certain import Certain
 from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
 from agent_cli.system.git import git_output
 from agent_cli.system.logger import logger
-from agent_cli.system.paths import is_dir
+from agent_cli.system.paths import expanded, is_dir
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import Reference, reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal
@@ -134,12 +134,12 @@ def directories_at(path: str) -> Iterator[Completion]:
 def _entries(folder: str) -> list[str]:
     """Return the sorted names in *folder*, directories with a slash; none on an error."""
     try:
-        with os.scandir(Path(folder).expanduser()) as found:
+        with os.scandir(expanded(folder)) as found:
             return sorted(
                 f"{each.name}/" if is_dir(Path(each.path)) else each.name
                 for each in islice(found, _ENTRIES_MAX)
             )
-    except (OSError, RuntimeError, ValueError):  # no such folder, no such user, or a NUL
+    except (OSError, ValueError):  # no such folder, or a NUL
         return []
 
 
