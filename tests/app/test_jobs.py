@@ -17,7 +17,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import AgentStart, Event, Notice
 from agent_cli.contracts.messages import ToolResultMessage
 from tests.e2e.program import said_by_user
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Answer
 from tests.repl.test_model_dialogs import asked
 from tests.waiting import until
@@ -255,11 +255,14 @@ async def test_job_approved_after_a_restart_runs_in_the_new_program(
 ) -> None:
     """The job that ran before is reported as lost; the approved one has a new number."""
     words = ("--no-mcp", "--permission-mode", "ask")
-    async with here(monkeypatch, reply(JOB), reply(JOB), words=words) as before:
+    gate = Gate()
+    script = (reply(JOB), reply(JOB, gate=gate, hold_at=0))
+    async with here(monkeypatch, *script, words=words) as before:
         before.app.permissions.mode = "yolo"
         run = asyncio.ensure_future(before.app.agent.prompt("go"))
         await until(lambda: len(before.app.jobs.all()) == 1)
         before.app.permissions.mode = "ask"
+        gate.open()
         result = await run
         [call] = before.app.agent.conversation.questions()
     assert result.stop_reason == "waiting_for_approval"
