@@ -19,6 +19,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
+from agent_cli.policies.decision import during
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.git import GitError
@@ -135,14 +136,15 @@ class AgentPlace:
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         """Decide about a call of the agent that works here."""
-        verdict = await self.permissions(call, tool, params, mode=self.mode)
+        mode = self.mode
+        verdict = await self.permissions(call, tool, params, mode=mode)
         if self.worktree and isinstance(verdict, Ask):
             facts = (
                 *self.permissions.asked_about(call).facts,
                 f"in the git worktree {self.workspace.root}",
             )
             self.session.permissions.note_asked(call, facts)
-        return verdict
+        return during(verdict, mode, lambda: self.mode)
 
     async def close(self) -> str:
         """Remove an unchanged worktree; for a changed one return how to merge it, else ""."""

@@ -70,11 +70,22 @@ class Approval:
     reason: str = ""
 
 
+def _holds() -> bool:
+    """Return True: nothing changes this verdict."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call may run, with *input* in place of the model's if given."""
+    """The call may run, with *input* in place of the model's if given.
+
+    Attributes:
+        holds: Asked right before the call runs, which may be much later; if it returns False, the
+            call is checked again.
+    """
 
     input: Json = None
+    holds: Callable[[], bool] = field(default=_holds, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +102,13 @@ class Ask:
     Attributes:
         input: The input to show and run in place of the model's; None keeps the model's.
         by_mode: Only the permission mode asks; no rule and no effect of the call does.
+        holds: As in `Allow`, for a call that a person has approved.
     """
 
     reason: str
     input: Json = None
     by_mode: bool = False
+    holds: Callable[[], bool] = field(default=_holds, compare=False, repr=False)
 
 
 Verdict: TypeAlias = Allow | Deny | Ask

@@ -1,6 +1,6 @@
 """Check calls before they run: tool, input and permission; group those that may run in parallel."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -22,6 +22,7 @@ _CHANGED_LATE = (
     " user sees the changed input."
 )
 _MOVED = "Not run: it would touch other files now than when it was checked. Call again."
+_STRICTER = "Not run: while it waited, the user chose to be asked about such calls. Call again."
 _log = logger(__name__)
 
 
@@ -34,6 +35,7 @@ class CheckedCall:
     params: object = None
     reads: Sequence[str] = ()
     writes: Sequence[str] = ()
+    holds: Callable[[], bool] = lambda: True
     refusal: ToolResult | None = None
 
 
@@ -113,26 +115,27 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
         case Ask() as asked if call.decision != "approved":
             return asked
         case Ask() | Allow():
-            return CheckedCall(call, tool, params, reads, writes)
+            return CheckedCall(call, tool, params, reads, writes, joined.holds)
         case _:
             assert_never(joined)
 
 
 async def recheck(turn: Turn, item: CheckedCall) -> CheckedCall:
-    """Return *item*, checked again if it would touch other files now.
+    """Return *item*, checked again if its verdict no longer holds or it would touch other files.
 
-    While it waited, an earlier call may have put a symlink in its way. A person's approval does not
-    cover the new files.
+    While it waited, the user may have chosen a stricter mode, or an earlier call may have put a
+    symlink in its way. A person's approval does not cover the new files.
     """
     if item.tool is None:
         return item
     try:
-        if _paths(item.tool, item.params) == (item.reads, item.writes):
-            return item
+        is_moved = _paths(item.tool, item.params) != (item.reads, item.writes)
     except ToolError as error:
         return refuse(item.call, bounded(str(error)))
-    again = await check(turn, replace(item.call, decision=None))
-    return refuse(item.call, _MOVED) if isinstance(again, Ask) else again
+    if not is_moved and item.holds():
+        return item
+    again = await check(turn, replace(item.call, decision=None) if is_moved else item.call)
+    return refuse(item.call, _MOVED if is_moved else _STRICTER) if isinstance(again, Ask) else again
 
 
 def _params(tool: Tool, call: ToolOutput) -> object:
@@ -173,7 +176,9 @@ async def _with_own(tool: Tool, params: object, verdict: Verdict) -> Verdict:
     except (Exception, SystemExit) as error:
         return _failed(tool, error)
     policy = verdict.reason if isinstance(verdict, Ask) else ""
-    return Ask(_both(approval.reason, policy)) if approval.required else verdict
+    if not approval.required:
+        return verdict
+    return Ask(_both(approval.reason, policy), holds=verdict.holds)
 
 
 def _failed(tool: Tool, error: BaseException) -> Ask:

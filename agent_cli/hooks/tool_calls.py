@@ -63,9 +63,9 @@ class CallHooks:
             call, params = _changed(call, tool, params, before)
             verdict = await self._authorize(call, tool, params)
             if before.decision == "ask" and isinstance(verdict, Allow):
-                verdict = Ask(before.reason)
+                verdict = Ask(before.reason, holds=verdict.holds)
             elif before.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
-                verdict = Allow()
+                verdict = Allow(holds=verdict.holds)
             request = HookAnswer()
             if isinstance(verdict, Ask):
                 request = await self._answer("PermissionRequest", call)
@@ -75,7 +75,7 @@ class CallHooks:
                     call, params = _changed(call, tool, params, request)
                     verdict = await self._authorize(call, tool, params)
                 if request.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
-                    verdict = Allow()
+                    verdict = Allow(holds=verdict.holds)
         except ToolError as error:
             return Deny(f"A hook of the user's changed the input of this call. {error}")
         self._keep(call, before, request)

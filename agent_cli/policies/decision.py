@@ -1,7 +1,9 @@
 """The decision about a call with its reasons, for the loop and for `permissions explain`."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
+from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict
 
@@ -64,3 +66,10 @@ def denied_by_plan(commands: tuple[str, ...] = ()) -> Decision:
         " read, then show the user what you would change with `present_plan`."
     )
     return denied("plan mode allows only reading", told, commands=commands)
+
+
+def during(verdict: Verdict, mode: Mode, current: Callable[[], Mode]) -> Verdict:
+    """Return *verdict*, which holds until the *current* mode is stricter than *mode*."""
+    if isinstance(verdict, Deny):
+        return verdict
+    return replace(verdict, holds=lambda: stricter(current(), mode) == mode)

@@ -17,7 +17,14 @@ from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, Rule, RuleKind
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
-from agent_cli.policies.decision import Decision, allowed, asked, denied_by, denied_by_plan
+from agent_cli.policies.decision import (
+    Decision,
+    allowed,
+    asked,
+    denied_by,
+    denied_by_plan,
+    during,
+)
 from agent_cli.policies.file_calls import Access, FileCalls
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
@@ -91,6 +98,7 @@ class Permissions:
         """
         is_command = call.name == COMMAND_TOOL
         report = await self._sandbox() if self._sandbox and is_command else None
+        mode = stricter(self.mode, mode or self.mode)
         decision = self.decide(call, tool, params, report, mode=mode)
         if decision.opens and self._access:
             # A call with a question runs only after a person allowed that very call.
@@ -101,7 +109,7 @@ class Permissions:
                 decision.rules or by_mode,
                 facts_about(call, decision.rule, report, self._place),
             )
-        return decision.verdict
+        return during(decision.verdict, mode, lambda: self.mode)
 
     def decide(
         self,

@@ -15,8 +15,9 @@ import pytest
 
 from agent_cli.app import agent_places
 from agent_cli.app.agent_places import AgentPlace
+from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.dialogs import Approved, Decision
-from agent_cli.contracts.events import Notice, ToolCall
+from agent_cli.contracts.events import Event, Notice, ToolCall, ToolExecutionEnd
 from agent_cli.system.worktree_marks import WorktreeMark
 from agent_cli.system.worktrees import Worktree, add_worktree, is_untouched, worktree_folder
 from agent_cli_tools.workspace import Workspace
@@ -196,6 +197,29 @@ async def test_question_of_an_isolated_agent_names_its_worktree(repository: Path
 
     assert person.asked == [("agent general (change it)", "edit")]
     assert len(trees(repository)) == 2
+
+
+async def test_plan_mode_chosen_while_an_isolated_agent_works_holds_for_its_batch(
+    repository: Path,
+) -> None:
+    write = tool_use("write", {"path": "src/new.txt", "content": "x"})
+    script = Script(
+        go=[isolated("change it"), reply("Done.")],
+        change_it=[reply(tool_use("bash", {"command": "ls"}), write), reply("Looked.")],
+    )
+    async with program(script) as run:
+        permissions = run.app.permissions
+
+        def plan(event: Event) -> None:
+            is_first = isinstance(event, AgentEvent) and isinstance(event.event, ToolExecutionEnd)
+            permissions.mode = "plan" if is_first else permissions.mode
+
+        run.app.agent.subscribe(plan)
+        await run.prompt()
+
+    [_, after] = script.bodies("change it")
+    assert "Plan mode: only reading is allowed." in json.dumps(after["messages"][-1])
+    assert trees(repository) == [str(repository)]
 
 
 async def test_stopped_agent_keeps_its_worktree_and_the_user_is_notified(

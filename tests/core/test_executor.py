@@ -289,6 +289,54 @@ async def test_call_whose_files_changed_before_its_turn_is_checked_again(
     assert result.stop_reason == "end_turn"
 
 
+_STRICTER = "Not run: while it waited, the user chose to be asked about such calls. Call again."
+
+
+@pytest.mark.parametrize(
+    ("verdict", "approved", "answer"),
+    [
+        (Allow(), False, "written"),
+        (Deny("plan mode"), False, "plan mode"),
+        (Deny("plan mode"), True, "plan mode"),
+        (Ask("mode"), False, _STRICTER),
+        (Ask("mode"), True, "written"),
+    ],
+)
+async def test_call_whose_verdict_no_longer_holds_is_checked_again(
+    verdict: Verdict, answer: str, *, approved: bool
+) -> None:
+    """The user may choose a stricter mode while an earlier call of the batch runs."""
+    modes = ["yolo"]
+
+    async def change(_context: ToolContext) -> str:
+        modes.append("plan")
+        return "changed"
+
+    def holds() -> bool:
+        return len(modes) == 1
+
+    def authorize(_call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        if len(modes) == 2:
+            return verdict
+        return Ask("sure?", holds=holds) if approved else Allow(holds=holds)
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("change", {}, "t1"), tool_use("write", {}, "t2")),
+        says("ok"),
+        tools=[
+            tool("change", does(change), parallel_safe=False),
+            tool("write", returns("written")),
+        ],
+        options=LoopConfig(authorize_tool=authorize, approval="batch"),
+    )
+
+    result = await agent.prompt("go")
+    for question in agent.conversation.questions():
+        result = await agent.approve(question.tool_call_id)
+
+    assert texts(result.messages) == {"t1": "changed", "t2": answer}
+
+
 async def test_tool_whose_path_function_fails_gives_an_error_result() -> None:
     """S1-14: this tool does not run; the other calls do."""
     held = Held()

@@ -180,6 +180,34 @@ async def test_symlink_made_by_an_earlier_call_evades_no_rule_and_no_question(
     assert [*(tmp_path / "a").iterdir(), *(tmp_path / "b").iterdir()] == []
 
 
+async def test_plan_mode_chosen_during_a_batch_holds_for_its_waiting_calls(tmp_path: Path) -> None:
+    """The user presses Shift-Tab because of what they see running."""
+    permissions, ran = policy(tmp_path, mode="yolo"), list[str]()
+
+    async def look(_context: ToolContext) -> str:
+        permissions.mode = "plan"
+        return "looked"
+
+    agent, _, _ = scripted_agent(
+        calls(
+            tool_use("look", {}, "t1"),
+            tool_use("bash", {"command": "make"}, "t2"),
+            tool_use("bash", {"command": "ls"}, "t3"),
+        ),
+        says("done"),
+        tools=[
+            replace(tool("look", does(look), parallel_safe=False), changes=False),
+            recording("bash", ran),
+        ],
+        options=LoopConfig(authorize_tool=permissions),
+    )
+
+    found = texts((await agent.prompt("go")).messages)
+
+    assert found["t2"].startswith("Plan mode: only reading is allowed.")
+    assert ran == ["bash"]
+
+
 def test_allow_rules_never_permit_denied_calls(tmp_path: Path) -> None:
     """500 random rule sets, each with and without more allow rules."""
     chance = random.Random(19)
