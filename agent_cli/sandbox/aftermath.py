@@ -8,9 +8,9 @@ are not deleted but moved to a folder of this program, which the tool result nam
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from agent_cli.sandbox.acting import Acting, located, new_paths
 from agent_cli.sandbox.git_config import harmless
 from agent_cli.sandbox.git_folders import named_folder, pointed_at, shared_folders
 from agent_cli.system.aside import move_aside
@@ -18,21 +18,6 @@ from agent_cli.system.regular_files import start_of
 
 _ACTING_NAMES = ("config", "hooks", "config.worktree")
 _CONFIG_BYTES_MAX = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Acting:
-    """The paths that make programs act, at one moment.
-
-    Attributes:
-        git: Configuration and hooks of repositories.
-        pointers: `.git` files and links, which name the folder of a repository.
-        others: Settings, and files that a rule protects from changes.
-    """
-
-    git: frozenset[Path]
-    pointers: frozenset[Path]
-    others: frozenset[Path]
 
 
 def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path]) -> Iterator[str]:
@@ -43,7 +28,7 @@ def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path
     moved.
     """
     pointed, leading_out = set[Path](), set[Path]()
-    for pointer in after.pointers - before.pointers:
+    for pointer in new_paths(before.pointers, after.pointers):
         found = pointed_at(pointer)
         # A forged worktree has its configuration in a folder that looks like none of git's.
         for folder in {*found, *(shared for each in found for shared in shared_folders(each))}:
@@ -52,11 +37,15 @@ def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path
                 pointed.update(named)
             elif any(map(os.path.lexists, named)):
                 leading_out.add(pointer)
-    new = {*(after.git - before.git), *(pointed - before.git)}
-    for path in sorted(new):
+    for path in sorted(new_paths(before.git, after.git | located(pointed))):
         yield from _reported(path, aside, _offending)
-    for path in sorted({*(after.others - before.others), *leading_out}):
+    for path in sorted(new_paths(before.others, after.others) | leading_out):
         yield from _reported(path, aside, lambda each: [each])
+    for folder in sorted(after.unsearched - before.unsearched):
+        yield (
+            f"{folder} now has too many folders to search them all: before you use a git repository"
+            " or an editor there, delete the folders that the command made"
+        )
 
 
 def moved_sentence(path: Path | str, to: Path | str) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from agent_cli.sandbox.aftermath import Acting
+from agent_cli.sandbox.acting import Acting, acting_paths, nested_repositories
 from agent_cli.sandbox.bundled import bundled_files
-from agent_cli.sandbox.git_folders import GitFolders, git_folders, of_repository
+from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.home_secrets import SECRETS, SETTINGS
 from agent_cli.sandbox.other_names import OtherNames, linked_files
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
@@ -28,6 +28,8 @@ _OUTSIDE_DIRECTORIES_MAX = 5_000
 # Each takes three mounts, a worktree or submodule one; those near the root come first. The others
 # are watched: a command could make repositories near the root, to free a deeper one.
 _NESTED_REPOSITORIES_MAX = 60
+# After a command, more is searched than it can make in a few seconds.
+_GIT_FOLDERS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +145,14 @@ class Policy:
         """Return the rules for the current state of the disk, and the acting files."""
         with self._lock:
             inside = self._look()
-            git = [*self._own_git(), *_nested(inside, slice(_NESTED_REPOSITORIES_MAX))]
-            more = [*_nested(inside, slice(_NESTED_REPOSITORIES_MAX, None))]
-            return self._rules(inside, git, more), _acting(inside, [*git, *more])
+            nested = [*nested_repositories(inside, slice(_NESTED_REPOSITORIES_MAX, None))]
+            more = [each for each in nested if each.is_complete]
+            git = [
+                *map(git_folders, self.roots),
+                *nested_repositories(inside, slice(_NESTED_REPOSITORIES_MAX)),
+                *(each for each in nested if not each.is_complete),
+            ]
+            return self._rules(inside, git, more), acting_paths(self.roots, inside, [*git, *more])
 
     def is_complete(self) -> bool:
         """Search the disk; return whether all secrets with a known name or a rule were found."""
@@ -159,11 +166,22 @@ class Policy:
             self._secret_files.follow()
             self._locked_files.follow()
 
-    def acting(self) -> Acting:
-        """Search the disk; return the files that make programs act."""
+    def acting(self, before: Acting) -> Acting:
+        """Search the disk after a command; return the files that make programs act.
+
+        Where everything was searched *before*, and the command made too many folders for that, more
+        of them are searched.
+        """
         with self._lock:
-            inside = [index.contents() for index in self._inside]
-            return _acting(inside, [*self._own_git(), *_nested(inside, slice(None))])
+            inside = [
+                found
+                if (found := index.contents()).is_complete or root in before.unsearched
+                else index.contents_further()
+                for root, index in zip(self.roots, self._inside, strict=True)
+            ]
+            own = [git_folders(root, searched_max=_GIT_FOLDERS_MAX) for root in self.roots]
+            nested = nested_repositories(inside, slice(None), searched_max=_GIT_FOLDERS_MAX)
+            return acting_paths(self.roots, inside, [*own, *nested])
 
     def _look(self) -> list[Contents]:
         inside = [index.contents() for index in self._inside]
@@ -182,7 +200,7 @@ class Policy:
         self, inside: Sequence[Contents], git: Sequence[GitFolders], more: Sequence[GitFolders]
     ) -> Rules:
         writable = [*self.roots, *(path for folders in git for path in folders.writable)]
-        protected = unique((*self._protected(git), *_settings(inside)))
+        protected = unique((*self._protected(git), *_settings(inside, slice(_NESTED_SETTINGS_MAX))))
         absent = [path for folders in git for path in folders.watched]
         there = [path for path in protected if os.path.lexists(path)]
         left = set(protected).difference(there)
@@ -191,6 +209,8 @@ class Policy:
         # A symlink cannot be mounted on, but its target can.
         watched = [path for path in (*there, *absent) if path.is_symlink()]
         watched += [path for folders in more for path in (*folders.protected, *folders.watched)]
+        watched += [path for folders in (*git, *more) for path in folders.beyond]
+        watched += _settings(inside, slice(_NESTED_SETTINGS_MAX, None))
         hidden = self._hidden(writable, self._secret_files.known())
         locked = fewer(outermost(self._locked_files.known()), keep=writable)
         return Rules(
@@ -205,9 +225,6 @@ class Policy:
             hidden=hidden,
             network=self.network,
         )
-
-    def _own_git(self) -> Iterator[GitFolders]:
-        return map(git_folders, self.roots)
 
     def owns(self, path: Path) -> bool:
         """Return whether *path* is in the workspace or a directory the user added."""
@@ -256,26 +273,10 @@ def _names(roots: Sequence[Path]) -> list[Path]:
     return [root / name for root in roots for name in NAMES]
 
 
-def _acting(inside: Sequence[Contents], git: Sequence[GitFolders]) -> Acting:
-    return Acting(
-        git=frozenset(path for each in git for path in (*each.protected, *each.watched)),
-        pointers=frozenset(path for each in inside for path in each.git_pointers),
-        others=frozenset(path for each in inside for path in (*each.settings, *each.locked)),
-    )
-
-
-def _settings(inside: Sequence[Contents]) -> Iterator[Path]:
-    """Yield the settings that programs act on in folders below the roots."""
+def _settings(inside: Sequence[Contents], part: slice) -> Iterator[Path]:
+    """Yield *part* of the settings that programs act on in folders below the roots."""
     for contents in inside:
-        yield from contents.settings[:_NESTED_SETTINGS_MAX]
-
-
-def _nested(inside: Sequence[Contents], part: slice) -> Iterator[GitFolders]:
-    """Yield the git folders of *part* of the repositories inside the roots."""
-    folders = [folder for contents in inside for folder in contents.git_folders]
-    yield from map(of_repository, folders[part])
-    files = [file for contents in inside for file in contents.git_files]
-    yield GitFolders(protected=tuple(files[part]))
+        yield from contents.settings[part]
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -240,7 +240,7 @@ class Sandbox:
             with self._cleaning:
                 put_back += tripwire.restore()
                 self._policy.follow()
-                put_back += clean_up(before, self._policy.acting(), aside, rules.writable)
+                put_back += clean_up(before, self._policy.acting(before), aside, rules.writable)
             for sentence in put_back:
                 # No result shows this if the command ran on after its call.
                 _log.warning("protected file changed", sentence=sentence)

@@ -19,6 +19,7 @@ _GENERATED = frozenset(
     }
 )
 DIRECTORIES_MAX = 50_000
+_TIMES_FURTHER = 10
 _TICK_NS = 100_000_000
 _BARE_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
 _MAY_BE_PUBLIC = (".pem", ".key")
@@ -129,6 +130,16 @@ class SecretIndex:
         found.is_changed = found.is_changed or len(seen) != len(self._known)
         self._known = seen
         return found
+
+    def contents_further(self) -> Contents:
+        """Return the current contents, up to ten times as many directories; remember none of them.
+
+        It takes seconds.
+        """
+        further = self._directories_max * _TIMES_FURTHER
+        index = SecretIndex(self._root, self._marks, directories_max=further)
+        index._known = self._known
+        return index.contents()
 
     def _look_at(
         self, paths: Sequence[str], found: Contents, seen: dict[str, _Directory]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox import Policy
+from agent_cli.sandbox import policy as policy_module
 from agent_cli.sandbox.aftermath import clean_up
 from agent_cli.sandbox.git_config import harmless
 from agent_cli.system.aside import forget_old, move_aside
@@ -54,6 +55,90 @@ def test_repository_made_by_a_command_cannot_make_git_run_programs(command: str)
             "post-commit makes other programs run commands" in line for line in place.put_back
         )
         assert any("the part of it that starts no program stays" in line for line in place.put_back)
+
+
+def test_copy_of_a_folder_cannot_take_the_place_of_one_with_protected_files() -> None:
+    """Threat 11: a mount moves with a renamed folder, so the copy's files could be written."""
+    with world("bwrap") as place:
+        root, ran = place.root, place.base / "ran"
+        git(root, "init", "-q", "--bare", ".git/modules/lib")
+        git(root, "init", "-q", "deep/repo")
+        git(root, "init", "-q", "other")
+        (root / "tree").mkdir()
+        (root / "tree" / ".git").write_text("gitdir: ../other/.git\n")
+        (root / "pkg" / ".vscode").mkdir(parents=True)
+        configurations = ("deep/repo/.git/config", ".git/modules/lib/config")
+
+        run = place.run(
+            "for each in deep pkg tree .git/modules; do mv $each $each-2;"
+            " cp -r $each-2 $each; done;"
+            f' for each in {" ".join(configurations)}; do echo "$EVIL" >>$each; done;'
+            " echo >deep/repo/.git/hooks/post-checkout; echo >pkg/.vscode/tasks.json; mkdir evil;"
+            ' echo "$EVIL" >evil/config; echo gitdir: ../evil >tree/.git; echo made',
+            EVIL=f"[core]\n\tfsmonitor = touch {ran}; false",
+        )
+
+        assert run.stdout == "made\n", run.stderr
+        assert not any("fsmonitor" in (root / each).read_text() for each in configurations)
+        assert not (root / "deep/repo/.git/hooks/post-checkout").exists()
+        assert not (root / "pkg" / ".vscode").exists()
+        assert (root / "evil" / "config").read_text() == "[core]\n"
+
+
+def test_folder_renamed_by_a_command_leaves_no_report_about_its_old_place() -> None:
+    with world("bwrap") as place:
+        (place.root / "pkg" / ".vscode").mkdir(parents=True)
+
+        place.run("mv pkg pkg-2")
+
+        [sentence] = place.put_back
+        assert sentence.startswith(f"{place.root / 'pkg-2/.vscode'} makes other programs run")
+
+
+def test_protected_files_are_found_again_among_too_many_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 11: a command could make so many folders that a search does not get to its files."""
+    monkeypatch.setattr(policy_module, "_GIT_FOLDERS_MAX", 3)
+    policy = _policy(tmp_path)
+    root, module = tmp_path / "ws", tmp_path / "ws" / ".git" / "modules" / "lib"
+    module.mkdir(parents=True)
+    for folder in (root / ".git", module):
+        (folder / "HEAD").touch()
+    rules, before = policy.survey()
+    module.parent.rename(root / ".git" / "moved")
+    module.mkdir(parents=True)
+    (module / "config").write_text(EVIL)
+    for number in range(5):
+        (module.parent / str(number)).mkdir()
+
+    moved, warned = clean_up(before, policy.acting(before), tmp_path / "aside", rules.writable)
+
+    assert moved.startswith(f"{module / 'config'} makes other programs run commands")
+    assert warned.startswith(f"{root / '.git'} now has too many folders to search them all")
+
+
+def test_more_folders_are_searched_where_a_command_made_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 11: a repository behind them would not be noticed."""
+    root, policy = tmp_path / "ws", _policy(tmp_path)
+    monkeypatch.setattr(policy._inside[0], "_directories_max", 4)
+    rules, before = policy.survey()
+    for number in range(9):
+        (root / str(number)).mkdir()
+    repository = root / "9" / "deep" / ".git"
+    repository.mkdir(parents=True)
+    (repository / "config").write_text(EVIL)
+    (repository / "HEAD").touch()
+
+    [sentence] = clean_up(before, policy.acting(before), tmp_path / "aside", rules.writable)
+    assert sentence.startswith(f"{repository / 'config'} makes other programs run commands")
+
+    for number in range(50):
+        (root / f"more-{number}").mkdir()
+    [sentence] = clean_up(before, policy.acting(before), tmp_path / "aside", rules.writable)
+    assert sentence.startswith(f"{root} now has too many folders to search them all")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +277,7 @@ def test_pointer_to_a_folder_outside_is_moved_away_and_that_folder_left_alone(
     else:
         pointer.write_text(f"gitdir: {outside}\n")
 
-    [sentence] = clean_up(before, policy.acting(), tmp_path / "aside", rules.writable)
+    [sentence] = clean_up(before, policy.acting(before), tmp_path / "aside", rules.writable)
 
     assert sentence.startswith(f"{pointer} makes other programs run commands, so it was moved")
     assert not os.path.lexists(pointer)
@@ -209,7 +294,7 @@ def test_pointer_with_a_nul_character_is_read_as_git_reads_it(tmp_path: Path) ->
     (inner / "config").write_text(EVIL)
     pointer.write_bytes(b"gitdir: ../inner\0rest\n")
 
-    [sentence] = clean_up(before, policy.acting(), tmp_path / "aside", rules.writable)
+    [sentence] = clean_up(before, policy.acting(before), tmp_path / "aside", rules.writable)
 
     assert sentence.startswith(f"{inner / 'config'} makes other programs run commands")
     assert (inner / "config").read_text() == "[core]\n"

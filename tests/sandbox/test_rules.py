@@ -172,6 +172,57 @@ def test_files_that_redirect_git_are_protected(root: Path, tmp_path: Path) -> No
     assert {module / "commondir", tree / "config.worktree"} <= set(found.missing)
 
 
+def test_submodules_and_worktrees_beyond_those_mounted_are_watched(root: Path) -> None:
+    """Threat 11: a command could make some of them, to free the configuration of others."""
+    folder = root / ".git"
+    for number in range(55):
+        for place in (folder / "modules" / f"{number:02}", folder / "worktrees" / f"{number:02}"):
+            place.mkdir(parents=True)
+            (place / "HEAD").touch()
+    (folder / "HEAD").touch()
+    last = folder / "modules" / "54"
+    (last / "config").write_text("old")
+
+    found = rules(root, root.parent / "nobody")
+
+    assert folder / "modules" / "49" / "config" in found.missing
+    assert {last / "config", last / "hooks", last / "commondir"} <= set(found.watched)
+    assert folder / "worktrees" / "54" / "commondir" in found.watched
+
+
+def test_nothing_is_writable_in_a_repository_of_too_many_submodules(root: Path) -> None:
+    """Threat 11: a command could make them, and not all can be checked before every command."""
+    for number in range(501):
+        (root / ".git" / "modules" / str(number)).mkdir(parents=True)
+    (root / ".git" / "HEAD").touch()
+
+    found = rules(root, root.parent / "nobody")
+
+    assert (found.writable, root / ".git" in found.read_only) == ((root,), True)
+
+
+def test_links_among_submodules_that_form_circles_are_followed_once(root: Path) -> None:
+    """A command could make them; the search for submodules never ended."""
+    modules = root / ".git" / "modules"
+    modules.mkdir(parents=True)
+    (root / ".git" / "HEAD").touch()
+    for name in ("a", "b", "c"):
+        (modules / name).symlink_to(".")
+
+    assert git_folders(root).protected == (root / ".git" / "hooks", root / ".git" / "config")
+
+
+def test_settings_beyond_those_mounted_are_watched(root: Path) -> None:
+    for number in range(61):
+        (root / f"{number:02}" / ".vscode").mkdir(parents=True)
+
+    found = rules(root, root.parent / "nobody")
+
+    mounted = {path for path in found.read_only if path.name == ".vscode"}
+    watched = {path for path in found.watched if path.name == ".vscode"}
+    assert (len(mounted), len(watched), len(mounted | watched)) == (60, 1, 61)
+
+
 def test_submodules_git_folder_is_writable_only_if_its_config_points_back(root: Path) -> None:
     folder = root / ".git" / "modules" / "m"
     folder.mkdir(parents=True)
