@@ -66,6 +66,7 @@ CATCHERS_OF_EVERYTHING = {
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",
     "contracts/schema_check/": "whatever a stranger's schema breaks is told to the model",
     "core/agent/": "a broken listener must not stop the run it listens to",
+    "core/declared_paths/": "a tool's bug becomes an answer the model reads",
     "core/preflight/": "a broken permission check becomes a question to the user",
     "core/tool_call/": "a tool's bug becomes an answer the model reads",
     "mcp_client/tools/": "a definition that breaks a check costs its tool, not the server",

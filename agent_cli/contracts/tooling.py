@@ -28,6 +28,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.input_schemas import input_schema
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
+from agent_cli.contracts.wording import MOVED
 
 CALL_AGAIN: Final = " Correct it and call again."
 """Ends an error about invalid input, for the model; front ends leave it out."""
@@ -138,7 +139,9 @@ class ToolContext:
     `state` is shared between tools and plugins and is persisted; a write to a key that a concurrent
     call has changed since it was read raises `ToolError`. `services` are the objects the program
     registered. `add_output` records a file or widget right behind the call's own entry and assigns
-    an id where it has none. `is_approved` says that a person approved this very call.
+    an id where it has none. `is_approved` says that a person approved this very call. `paths` are
+    the paths that the tool declared when it was decided whether the call may run; None outside a
+    run.
     """
 
     tool_call_id: str = ""
@@ -149,10 +152,20 @@ class ToolContext:
     update: Callable[[ToolResult], None] = _no_update
     add_output: Callable[[FileOutput | WidgetOutput], None] = _no_output
     is_approved: bool = False
+    paths: Sequence[str] | None = None
 
     def __call__(self, partial: "ToolResult | str") -> None:
         """Show *partial* while the tool runs; it never reaches the model or the record."""
         self.update(ToolResult.of(partial) if isinstance(partial, str) else partial)
+
+    def require_decided(self, path: str) -> None:
+        """Refuse to use the real *path* unless the call was permitted to.
+
+        Raises:
+            ToolError: A symlink has changed since the decision.
+        """
+        if self.paths is not None and path not in self.paths:
+            raise ToolError(MOVED)
 
     def display_widget(self, widget: str, data: Json, fallback: str) -> None:
         """Show something to the user, right behind this call; the model never sees it.

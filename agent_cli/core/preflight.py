@@ -9,6 +9,8 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import is_cut_off
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
+from agent_cli.contracts.wording import MOVED
+from agent_cli.core.declared_paths import declared_paths, with_fixed_paths
 from agent_cli.core.hook_values import settled
 from agent_cli.core.reasons import bounded
 from agent_cli.core.turn import Turn
@@ -21,7 +23,6 @@ _CHANGED_LATE = (
     "Not run: its input was to be changed after the user had approved it. Call again, so that the"
     " user sees the changed input."
 )
-_MOVED = "Not run: it would touch other files now than when it was checked. Call again."
 _STRICTER = "Not run: while it waited, the user chose to be asked about such calls. Call again."
 _log = logger(__name__)
 
@@ -97,15 +98,15 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
         return refuse(call, bounded(f"The tool {call.name!r} {gone}; there are: {known}."))
     try:
         params = _params(tool, call)
-        _paths(tool, params)  # if this fails, nobody needs to be asked
-        verdict = await _policy(turn, call, tool, params)
+        fixed = with_fixed_paths(tool)
+        declared_paths(fixed, params)  # if this fails, nobody needs to be asked
+        verdict = await _policy(turn, call, fixed, params)
         if not isinstance(verdict, Deny) and verdict.input not in (None, call.input):
             if call.decision == "approved":
                 return refuse(call, _CHANGED_LATE)
             call = turn.conversation.change_input(call.tool_call_id, verdict.input)
             params = _params(tool, call)
-        # Only now: the policy may have opened a path outside to the tool.
-        reads, writes = _paths(tool, params)
+        reads, writes = declared_paths(fixed, params)
     except ToolError as error:
         return refuse(call, bounded(str(error)))
     joined = await _with_own(tool, params, verdict)
@@ -129,13 +130,13 @@ async def recheck(turn: Turn, item: CheckedCall) -> CheckedCall:
     if item.tool is None:
         return item
     try:
-        is_moved = _paths(item.tool, item.params) != (item.reads, item.writes)
+        is_moved = declared_paths(item.tool, item.params) != (item.reads, item.writes)
     except ToolError as error:
         return refuse(item.call, bounded(str(error)))
     if not is_moved and item.holds():
         return item
     again = await check(turn, replace(item.call, decision=None) if is_moved else item.call)
-    return refuse(item.call, _MOVED if is_moved else _STRICTER) if isinstance(again, Ask) else again
+    return refuse(item.call, MOVED if is_moved else _STRICTER) if isinstance(again, Ask) else again
 
 
 def _params(tool: Tool, call: ToolOutput) -> object:
@@ -146,14 +147,6 @@ def _params(tool: Tool, call: ToolOutput) -> object:
     except (Exception, SystemExit) as error:
         _log.error("input not checked", tool=tool.name, exception=traceback_of(error))
         raise ToolError(f"{tool.name} could not check its input: {error!r}") from error
-
-
-def _paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:
-    try:
-        return tool.reads(params), tool.writes(params)
-    except (Exception, SystemExit) as error:
-        _log.error("paths of a call are unknown", tool=tool.name, exception=traceback_of(error))
-        raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
 
 
 async def _policy(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> Verdict:

@@ -46,6 +46,7 @@ class ToolCallRun:
         self._work: Bounded[ToolResult] | None = None
         self._last_words = ""
         self._returned: ToolResult | None = None
+        self._paths: tuple[str, ...] = ()
         self.is_running = False
         turn.emit(ToolExecutionStart(call.tool_call_id, call.name, call.input))
 
@@ -53,6 +54,7 @@ class ToolCallRun:
         """Return the result, or the refusal, as the model reads it; raises only CancelledError."""
         if item.tool is None:
             return item.refusal or SKIPPED
+        self._paths = (*item.reads, *item.writes)
         result = self._returned = await self._within_limit(item.tool, item.params)
         if self._turn.config.finish_result:
             finishing = self._turn.config.finish_result(ToolCall.of(self._call), result)
@@ -142,6 +144,7 @@ class ToolCallRun:
             self._update,
             self._attach,
             is_approved=self._call.decision == "approved",
+            paths=self._paths,
         )
 
     def _update(self, partial: ToolResult) -> None:

@@ -65,7 +65,8 @@ class FileCalls:
         """Decide about a call; a deny rule wins over everything, plan mode over the rest."""
         root = self.place.root
         writes = tool.writes(params)
-        paths = called_paths(call, writes, root)
+        touched = writes if tool.changes else (*tool.reads(params), *writes)
+        paths = called_paths(call, touched, root)
 
         def first(kind: RuleKind) -> Rule | None:
             fits = allows if kind == "allow" else touches
@@ -80,6 +81,8 @@ class FileCalls:
             return _protected(tool, why)
         outside = ""
         if self.access and tool.name in _FILE_TOOLS and (given := _path_of(call)):
+            # Not the path as given, if possible: a symlink in it may lead elsewhere by now.
+            given = touched[0] if touched else given
             outside = self.access.outside(given, to_write=tool.changes)
             refusal = self.access.refusal(given, to_write=tool.changes)
             if refusal and not outside:

@@ -176,9 +176,9 @@ def touches_path(rule: Rule, path: str, root: Path) -> bool:
     return _matches(rule.text, path, base, fold=True)
 
 
-def called_paths(call: ToolCall, writes: Sequence[str], root: Path) -> tuple[str, ...]:
+def called_paths(call: ToolCall, declared: Sequence[str], root: Path) -> tuple[str, ...]:
     """Return all paths of a call: its `path`, as written and without a mention's @, and the paths
-    it *writes*; symlinks by name and by target.
+    that its tool *declared*; symlinks by name and by target.
 
     For the system a path ends at a NUL character.
     """
@@ -186,7 +186,7 @@ def called_paths(call: ToolCall, writes: Sequence[str], root: Path) -> tuple[str
     given = path.partition("\0")[0] if isinstance(path, str) else ""
     written = [given, given.removeprefix("@")] if given else []
     # Not Path.expanduser: it fails for a file whose name starts with "~".
-    expanded = map(os.path.expanduser, (*written, *writes))
+    expanded = map(os.path.expanduser, (*written, *declared))
     named = [os.path.normpath(root / each) for each in expanded]
     return tuple(dict.fromkeys((*named, *map(os.path.realpath, named))))
 

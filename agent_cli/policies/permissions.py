@@ -15,7 +15,9 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
 from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, Rule, RuleKind
-from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Ask, Deny, Tool, Verdict, check_input
+from agent_cli.contracts.wording import MOVED
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
 from agent_cli.policies.decision import (
     Decision,
@@ -88,6 +90,7 @@ class Permissions:
         self._sandbox = sandbox
         self._project_rules = project_rules
         self._asked: dict[str, ApprovalFacts] = {}
+        self._paths_asked: dict[str, tuple[Json, Sequence[str]]] = {}
 
     async def __call__(
         self, call: ToolCall, tool: Tool, params: object, *, mode: Mode | None = None
@@ -100,6 +103,10 @@ class Permissions:
         report = await self._sandbox() if self._sandbox and is_command else None
         mode = stricter(self.mode, mode or self.mode)
         decision = self.decide(call, tool, params, report, mode=mode)
+        if isinstance(decision.verdict, Ask) and not is_command:
+            paths = (*tool.reads(params), *tool.writes(params))
+            if self._is_other_question(call, paths):
+                return Deny(MOVED)
         if decision.opens and self._access:
             # A call with a question runs only after a person allowed that very call.
             self._access.open_path(decision.opens)
@@ -175,6 +182,17 @@ class Permissions:
     def rules(self) -> Iterator[tuple[RuleKind, Rule]]:
         """Yield the active rules with kind and origin, the strongest first."""
         return self._rules.listed()
+
+    def _is_other_question(self, call: ToolCall, paths: Sequence[str]) -> bool:
+        """Return whether a person was asked about *call* while it reached other *paths*.
+
+        An approval does not cover files that a symlink was pointed at since the question.
+        """
+        asked_input, asked_paths = self._paths_asked.setdefault(call.id, (call.input, paths))
+        if asked_input != call.input:  # A hook changed it.
+            self._paths_asked[call.id] = (call.input, paths)
+            return False
+        return asked_paths != paths
 
     def _allow(self, rule: Rule) -> None:
         if rule not in self._rules.allow:

@@ -6,8 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Tool, ToolContext, Verdict
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import (
+    Allow,
+    Approval,
+    Ask,
+    Deny,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Verdict,
+)
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Report
@@ -206,6 +218,85 @@ async def test_plan_mode_chosen_during_a_batch_holds_for_its_waiting_calls(tmp_p
 
     assert found["t2"].startswith("Plan mode: only reading is allowed.")
     assert ran == ["bash"]
+
+
+@pytest.mark.parametrize("name", ["read", "write", "edit", "grep", "glob"])
+@pytest.mark.parametrize("moment", ["before", "within", "after"])
+async def test_symlink_that_changes_around_the_decision_evades_no_rule(
+    name: str, moment: str, tmp_path: Path
+) -> None:
+    """Threat 3: a background process may change a symlink at any moment."""
+    link = tmp_path / "a"
+    for folder in ("open", "locked"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x").write_text(f"{folder}\n")
+    link.symlink_to("locked" if moment == "within" else "open")
+
+    def turn_to(folder: str) -> None:
+        link.unlink()
+        link.symlink_to(folder)
+
+    permissions = policy(tmp_path, mode="yolo", deny=["edit(locked)", "read(locked)"])
+
+    async def authorize(call: ToolCall, tool: Tool, params: object) -> Verdict:
+        if moment == "within":
+            turn_to("open")
+        verdict = await permissions(call, tool, params)
+        if moment != "after":
+            turn_to("locked")
+        return verdict
+
+    given: dict[str, dict[str, Json]] = {
+        "read": {"path": "a/x"},
+        "write": {"path": "a/new", "content": "x"},
+        "edit": {"path": "a/x", "edits": [{"old": "locked", "new": "b"}]},
+        "grep": {"path": "a", "pattern": "locked"},
+        "glob": {"path": "a", "pattern": "*"},
+    }
+    with Workspace(tmp_path) as workspace:
+        tools = {each.name: each for each in builtin_tools(workspace, None, permissions="allow")}
+        real = tools[name]
+
+        async def execute(
+            call_id: str, params: object, cancel: CancelToken, context: ToolContext
+        ) -> ToolResult | str:
+            turn_to("locked")
+            return await real.execute(call_id, params, cancel, context)
+
+        agent, _, _ = scripted_agent(
+            calls(tool_use(name, given[name], "t1")),
+            says("done"),
+            tools=[replace(real, execute=execute) if moment == "after" else real],
+            options=LoopConfig(authorize_tool=authorize),
+        )
+
+        found = texts((await agent.prompt("go")).messages)
+
+    assert found["t1"].startswith(("Not run: it would touch other files now", "The rule "))
+    assert [path.name for path in (tmp_path / "locked").iterdir()] == ["x"]
+    assert (tmp_path / "locked" / "x").read_text() == "locked\n"
+
+
+async def test_approval_does_not_cover_files_that_a_symlink_leads_to_since(tmp_path: Path) -> None:
+    """Threat 3: a background process may change a symlink while the person decides."""
+    (tmp_path / "open").mkdir()
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / "a").symlink_to("open")
+    with Workspace(tmp_path) as workspace:
+        agent, _, _ = scripted_agent(
+            calls(tool_use("write", {"path": "a/tasks.json", "content": "x"}, "t1")),
+            says("done"),
+            tools=builtin_tools(workspace, None, permissions="allow"),
+            options=LoopConfig(authorize_tool=policy(tmp_path)),
+        )
+        await agent.prompt("go")
+        (tmp_path / "a").unlink()
+        (tmp_path / "a").symlink_to(".vscode")
+
+        found = texts((await agent.approve("t1")).messages)
+
+    assert found["t1"].startswith("Not run: it would touch other files now")
+    assert list((tmp_path / ".vscode").iterdir()) == []
 
 
 def test_allow_rules_never_permit_denied_calls(tmp_path: Path) -> None:

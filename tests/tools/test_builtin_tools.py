@@ -71,7 +71,7 @@ async def test_path_that_will_be_refused_is_not_declared_as_written(tools: Tools
     """The refusal is the call's answer, not a planning error."""
     write = tools.named("write")
 
-    assert write.writes(check_input(write, {"path": "/etc/passwd", "content": ""})) == ()
+    assert write.writes(check_input(write, {"path": ".env", "content": ""})) == ()
 
 
 async def test_every_builtin_tool_has_a_summary_for_the_screen(tools: Tools) -> None:
@@ -123,7 +123,7 @@ async def test_builtin_tools_declare_the_paths_they_read_and_write(tools: Tools)
     assert touched == {
         "read": ([f"{root}/a.txt"], []),
         "edit": ([], [f"{root}/a.txt"]),
-        "write": ([], []),  # the call will be refused
+        "write": ([], ["/elsewhere/a.txt"]),  # a person may open it
         "bash": ([root], []),
         "grep": ([root], []),
         "glob": ([f"{root}/src"], []),

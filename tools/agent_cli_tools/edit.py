@@ -48,9 +48,9 @@ def edit_tool(workspace: "Workspace") -> Tool:
     """Return the tool `edit`."""
 
     async def execute(
-        _call_id: str, params: EditParameters, _cancel: CancelToken, _on_update: ToolContext
+        _call_id: str, params: EditParameters, _cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        return await in_thread(partial(_edit, workspace, params))
+        return await in_thread(partial(_edit, workspace, params, on_update))
 
     return Tool(
         name="edit",
@@ -58,16 +58,19 @@ def edit_tool(workspace: "Workspace") -> Tool:
         description=_DESCRIPTION,
         parameters=EditParameters,
         execute=execute,
-        writes=lambda params: workspace.written_by(params.path),
+        writes=lambda params: workspace.touched_by(params.path, to_write=True),
         summary=lambda params: params.path,
     )
 
 
-def _edit(workspace: "Workspace", params: EditParameters, claim: Claim) -> ToolResult:
+def _edit(
+    workspace: "Workspace", params: EditParameters, context: ToolContext, claim: Claim
+) -> ToolResult:
     from agent_cli_tools.diffs import diff  # noqa: PLC0415 - with the first change
     from agent_cli_tools.matching.edits import apply_edits  # noqa: PLC0415 - with the first edit
 
     path = workspace.resolve(params.path, to_write=True)
+    context.require_decided(str(path))
     shown = workspace.shown(path)
     raw = _read(workspace, path)
     wanted = _wanted(params.edits)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agent_cli.contracts.tooling import Tool, ToolResult
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.search_tools import SearchParameters, search_tool
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def glob_tool(workspace: "Workspace") -> Tool:
     return search_tool("glob", _DESCRIPTION, GlobParameters, _glob, workspace)
 
 
-async def _glob(workspace: "Workspace", params: GlobParameters) -> ToolResult:
+async def _glob(workspace: "Workspace", params: GlobParameters, context: ToolContext) -> ToolResult:
     from agent_cli_tools.glob_run import glob  # noqa: PLC0415 - with the first search
 
-    return await glob(workspace, params)
+    return await glob(workspace, params, context)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli_tools.evidence import is_there
 from agent_cli_tools.glob import GlobParameters
 from agent_cli_tools.searches import expand_braces, footer, left_out, search, search_root
@@ -24,9 +24,9 @@ LIMIT_MAX = 2_000
 _FOOTER_BYTES = 512
 
 
-async def glob(workspace: Workspace, params: GlobParameters) -> ToolResult:
+async def glob(workspace: Workspace, params: GlobParameters, context: ToolContext) -> ToolResult:
     """Search as *params* say."""
-    root = search_root(workspace, params.path)
+    root = search_root(workspace, params.path, context)
     if not (workspace.root / root).is_dir():
         raise ToolError(f"{params.path} is a file. Give a directory to search in.")
     found = await search(workspace, ["--files", "--null", "--hidden", "--glob=!.git", "--", root])

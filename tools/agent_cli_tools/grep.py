@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from agent_cli.contracts.tooling import Tool, ToolResult
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.search_tools import SearchParameters, search_tool
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def grep_tool(workspace: "Workspace") -> Tool:
     return search_tool("grep", _DESCRIPTION, GrepParameters, _grep, workspace)
 
 
-async def _grep(workspace: "Workspace", params: GrepParameters) -> ToolResult:
+async def _grep(workspace: "Workspace", params: GrepParameters, context: ToolContext) -> ToolResult:
     from agent_cli_tools.grep_run import grep  # noqa: PLC0415 - with the first search
 
-    return await grep(workspace, params)
+    return await grep(workspace, params, context)

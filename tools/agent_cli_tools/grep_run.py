@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli_tools.evidence import opened
 from agent_cli_tools.grep import GrepParameters
 from agent_cli_tools.searches import displayed, expand_braces, footer, left_out, search, search_root
@@ -47,9 +47,9 @@ class _Hit:
     offset: int = 0
 
 
-async def grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
+async def grep(workspace: Workspace, params: GrepParameters, context: ToolContext) -> ToolResult:
     """Search as *params* say."""
-    root = search_root(workspace, params.path)
+    root = search_root(workspace, params.path, context)
     found = await search(workspace, _arguments(params, root))
     hits = list(_FORMATS[params.mode](found.output))
     secret = {hit.path for hit in hits if is_secret(workspace.root / os.fsdecode(hit.path))}

@@ -58,9 +58,9 @@ def read_tool(workspace: "Workspace") -> Tool:
     """Return the tool `read`."""
 
     async def execute(
-        _call_id: str, params: ReadParameters, _cancel: CancelToken, _on_update: ToolContext
+        _call_id: str, params: ReadParameters, _cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        return await asyncio.to_thread(_read, workspace, params)
+        return await asyncio.to_thread(_read, workspace, params, on_update)
 
     return Tool(
         name="read",
@@ -69,15 +69,16 @@ def read_tool(workspace: "Workspace") -> Tool:
         parameters=ReadParameters,
         execute=execute,
         changes=False,
-        reads=lambda params: workspace.read_by(params.path),
+        reads=lambda params: workspace.touched_by(params.path),
         summary=lambda params: params.path,
     )
 
 
-def _read(workspace: "Workspace", params: ReadParameters) -> ToolResult:
+def _read(workspace: "Workspace", params: ReadParameters, context: ToolContext) -> ToolResult:
     from agent_cli_tools.excerpts import excerpt  # noqa: PLC0415 - with the first file
 
     path = workspace.resolve(params.path)
+    context.require_decided(str(path))
     if not path.exists():
         raise workspace.missing(path)
     if path.is_dir():

@@ -27,16 +27,16 @@ def search_tool(
     name: str,
     description: str,
     parameters: type[ParametersT],
-    run: Callable[["Workspace", ParametersT], Awaitable[ToolResult]],
+    run: Callable[["Workspace", ParametersT, ToolContext], Awaitable[ToolResult]],
     workspace: "Workspace",
 ) -> Tool:
     """Return the read-only tool *name*, which calls *run*."""
 
     async def execute(
-        _call_id: str, params: ParametersT, cancel: CancelToken, _on_update: ToolContext
+        _call_id: str, params: ParametersT, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
         async with cancel.scope():
-            return await run(workspace, params)
+            return await run(workspace, params, on_update)
 
     return Tool(
         name=name,
@@ -45,6 +45,6 @@ def search_tool(
         parameters=parameters,
         execute=execute,
         changes=False,
-        reads=lambda params: workspace.read_by(params.path),
+        reads=lambda params: workspace.touched_by(params.path),
         summary=lambda params: f"{params.pattern} in {params.path}",
     )

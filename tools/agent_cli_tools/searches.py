@@ -13,6 +13,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import IO
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.tooling import ToolContext
 from agent_cli.contracts.wording import counted
 from agent_cli.system.programs import find_program
 from agent_cli_tools.environment import command_environment
@@ -52,9 +53,10 @@ def searcher(workspace: Workspace) -> list[str]:
     return [str(ripgrep), "--no-config"]
 
 
-def search_root(workspace: Workspace, given: str) -> str:
+def search_root(workspace: Workspace, given: str, context: ToolContext) -> str:
     """Return the path to search for *given*, for ripgrep: relative to the root if possible."""
     path = workspace.resolve(given)
+    context.require_decided(str(path))
     if not path.exists():
         raise workspace.missing(path)
     if not (path.is_dir() or path.is_file()):

@@ -98,7 +98,7 @@ class Workspace:
             raise _holds_secrets(given)
         if not self._contains(real, to_write=to_write) and not self._is_opened(real):
             raise _Outside(
-                f"{given} is outside the workspace. Use paths below {self._shown_dirs()};"
+                f"{given} is outside the workspace. Use paths below {' or '.join(self.dirs)};"
                 " the user can add a directory with --add-dir.",
                 real,
             )
@@ -169,13 +169,17 @@ class Workspace:
         """The root and the further directories."""
         return tuple(map(str, self._dirs))
 
-    def read_by(self, given: str) -> tuple[str, ...]:
-        """Return the real path that a tool would read for *given*; none if it would refuse."""
-        return self._touched_by(given, to_write=False)
+    def touched_by(self, given: str, *, to_write: bool = False) -> tuple[str, ...]:
+        """Return the real path that a tool would use for *given*, even if it is outside.
 
-    def written_by(self, given: str) -> tuple[str, ...]:
-        """Return the real path that a tool would write for *given*; none if it would refuse."""
-        return self._touched_by(given, to_write=True)
+        Returns no path if the tool would refuse it wherever it is.
+        """
+        try:
+            return (str(self.resolve(given, to_write=to_write)),)
+        except _Outside as error:
+            return (str(error.path),)
+        except ToolError:
+            return ()
 
     def shown(self, path: Path) -> str:
         """Return *path* as the model should write it: relative to the root if possible."""
@@ -247,12 +251,6 @@ class Workspace:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _touched_by(self, given: str, *, to_write: bool) -> tuple[str, ...]:
-        try:
-            return (str(self.resolve(given, to_write=to_write)),)
-        except ToolError:
-            return ()
-
     def _contains(self, real: Path, *, to_write: bool) -> bool:
         dirs = self._dirs
         if self._spill_dir is not None and not to_write:
@@ -271,9 +269,6 @@ class Workspace:
                     f"{given} is {why}, so the tools do not change it."
                     " Tell the user what to change there, and why."
                 )
-
-    def _shown_dirs(self) -> str:
-        return " or ".join(str(directory) for directory in self._dirs)
 
 
 class _Outside(ToolError):

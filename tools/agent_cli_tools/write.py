@@ -33,9 +33,9 @@ def write_tool(workspace: "Workspace") -> Tool:
     """Return the tool `write`."""
 
     async def execute(
-        _call_id: str, params: WriteParameters, _cancel: CancelToken, _on_update: ToolContext
+        _call_id: str, params: WriteParameters, _cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        return await in_thread(partial(_write, workspace, params))
+        return await in_thread(partial(_write, workspace, params, on_update))
 
     return Tool(
         name="write",
@@ -43,12 +43,14 @@ def write_tool(workspace: "Workspace") -> Tool:
         description=_DESCRIPTION,
         parameters=WriteParameters,
         execute=execute,
-        writes=lambda params: workspace.written_by(params.path),
+        writes=lambda params: workspace.touched_by(params.path, to_write=True),
         summary=lambda params: params.path,
     )
 
 
-def _write(workspace: "Workspace", params: WriteParameters, claim: Claim) -> ToolResult:
+def _write(
+    workspace: "Workspace", params: WriteParameters, context: ToolContext, claim: Claim
+) -> ToolResult:
     from agent_cli_tools.diffs import diff, lines_of  # noqa: PLC0415 - with the first change
 
     if len(params.content) > CONTENT_CHARS_MAX:
@@ -57,6 +59,7 @@ def _write(workspace: "Workspace", params: WriteParameters, claim: Claim) -> Too
             " edit, or let a program make it."
         )
     path = workspace.resolve(params.path, to_write=True)
+    context.require_decided(str(path))
     raw = _old_content(workspace, path)
     if raw is None:
         data, before, note = encode(params.content, "utf-8"), "", ""
