@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from agent_cli.sandbox.bwrap import installed
 from benchmarks._program import COMMAND, Finished, empty_home, own_s, run
-from benchmarks.commands import STARTS, hangs
+from benchmarks.commands import STARTS, bare_ms, hangs, own_bubblewrap
 from benchmarks.long_answer import cpu_s as answer_cpu_s
 from benchmarks.markdown import measure as markdown_cost
 from benchmarks.one_shot import first_byte, importing
@@ -103,11 +102,12 @@ def turns(environment: dict[str, str]) -> Iterator[Row]:
     bash_s = _turn_s(environment, lambda: reply(tool_use("bash", {"command": "true"})))
     yield Row("read turn / python -c pass", read_s / bare_s, 0.5, "x")
     yield Row("read turn", read_s * 1000, 8, "ms")
-    beside_s = read_s + _sandboxed_true_s(environment) + 0.005
+    with own_bubblewrap() as prefix:
+        beside_s = read_s + bare_ms(prefix) / 1000 + 0.005
     turn = reply(tool_use("read", {"path": "a.txt"}))
     _, done = _session(environment, *[turn] * 50, reply("done"))
     yield Row("50 read turns: peak memory", done.peak_mb, 90, "MB")
-    yield Row("bash turn / (read turn + bwrap true + 5 ms)", bash_s / beside_s, 1, "x")
+    yield Row("bash turn / (read turn + its bwrap + 5 ms)", bash_s / beside_s, 1, "x")
     naps = [tool_use("bash", {"command": "sleep 0.5"}) for _ in range(4)]
     warm = [reply(tool_use("bash", {"command": "true"})) for _ in range(3)]
     api, _ = _session(environment, *warm, reply(*naps), reply("done"))
@@ -202,19 +202,6 @@ def _turn_s(environment: dict[str, str], turn: Callable[[], Reply]) -> float:
     script = [turn() for _ in range(TURNS + 10)]
     api, _ = _session(environment, *script, reply("done"))
     return statistics.median(own_s(api.requests[10:]))
-
-
-def _sandboxed_true_s(environment: dict[str, str]) -> float:
-    """Return the time of `/bin/true` in a bare bubblewrap; without it if none works."""
-    state_dir = Path(environment["HOME"], "state")
-    command = ["/bin/true"]
-    for found in installed([], state_dir):
-        wrapped = [str(found.program), "--ro-bind", "/", "/", "/bin/true"]
-        done = subprocess.run(wrapped, env=environment, capture_output=True, check=False)
-        if done.returncode == 0:
-            command = wrapped
-            break
-    return statistics.median(until_exit(command, environment) for _ in range(ROUNDS))
 
 
 def _open(gate: Gate) -> None:

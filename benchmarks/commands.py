@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent_cli.sandbox import Policy, Sandbox
@@ -49,24 +51,31 @@ def naps_s() -> float:
     return statistics.median(took)
 
 
-def bare_ms(root: Path, home: Path) -> tuple[float, list[str]]:
-    """Return the median of the sandbox alone, with the same arguments, and the arguments."""
-    policy = Policy((root,), home=home, own=(home / "own",), is_secret=is_secret)
-    sandbox = Sandbox(lambda: policy, mode="auto", state_dir=home / "own")
-    confinement = asyncio.run(sandbox.confine(root))
-    if confinement is None or not confinement.nested:
-        raise SystemExit("bubblewrap does not hold here, so there is nothing to compare with")
-    # The filter comes through a descriptor, which the launcher handles.
-    words = list(confinement.prefix)
-    at = words.index("--seccomp")
-    del words[at : at + 2]
+@contextmanager
+def own_bubblewrap() -> Generator[list[str]]:
+    """Yield the sandbox's own command line up to the command; empty if bubblewrap does not work."""
+    with tempfile.TemporaryDirectory(prefix="agent-cli-bench-") as folder:
+        home, root = Path(folder), Path(folder, "ws")
+        root.mkdir()
+        policy = Policy((root,), home=home, own=(home / "own",), is_secret=is_secret)
+        sandbox = Sandbox(lambda: policy, mode="auto", state_dir=home / "own")
+        confinement = asyncio.run(sandbox.confine(root))
+        words = list(confinement.prefix) if confinement and confinement.nested else []
+        if "--seccomp" in words:  # the filter comes through a descriptor of the launcher
+            at = words.index("--seccomp")
+            del words[at : at + 2]
+        yield words
+        sandbox.close()
+
+
+def bare_ms(prefix: list[str]) -> float:
+    """Return the median time of `/bin/true` behind *prefix*."""
     took: list[float] = []
     for _ in range(TURNS):
         begun = time.perf_counter()
-        subprocess.run([*words, "/bin/true"], check=True, stdin=subprocess.DEVNULL)
+        subprocess.run([*prefix, "/bin/true"], check=True, stdin=subprocess.DEVNULL)
         took.append((time.perf_counter() - begun) * 1000)
-    sandbox.close()
-    return statistics.median(took), words
+    return statistics.median(took)
 
 
 def cpu_ms(prefix: list[str], command: list[str]) -> float:
@@ -123,10 +132,11 @@ def main() -> int:
     if sys.platform != "linux":
         print("measured on Linux only")
         return 0
-    with tempfile.TemporaryDirectory(prefix="agent-cli-bench-") as folder:
-        root = Path(folder, "ws")
-        root.mkdir()
-        bare, prefix = bare_ms(root, Path(folder))
+    with own_bubblewrap() as prefix:
+        if not prefix:
+            print("bubblewrap does not work here, so there is nothing to compare with")
+            return 0
+        bare = bare_ms(prefix)
         parts = {
             "launcher and /bin/true": cpu_ms([], ["/bin/true"]),
             "the same with bwrap": cpu_ms(prefix, ["/bin/true"]),
