@@ -6,6 +6,7 @@ Called in the completion thread; requests to servers run in the event loop.
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Final, TypeAlias
 
 from prompt_toolkit.completion import Completion
@@ -30,10 +31,14 @@ def asking(loop: asyncio.AbstractEventLoop) -> Ask:
     """Return a function with which a thread awaits answers from *loop*, with a time limit."""
 
     def ask(question: Coroutine[None, None, Sequence[str]]) -> Sequence[str]:
-        answer = asyncio.run_coroutine_threadsafe(question, loop)
+        try:
+            answer = asyncio.run_coroutine_threadsafe(question, loop)
+        except RuntimeError:  # the session ended while the thread was completing
+            question.close()
+            return ()
         try:
             return answer.result(_LIMIT_S)
-        except (TimeoutError, AgentCliError):
+        except (TimeoutError, CancelledError, AgentCliError):
             answer.cancel()
             return ()
 

@@ -97,3 +97,12 @@ async def test_missing_or_silent_server_suggests_nothing(
     )
     assert await asyncio.to_thread(none, silence()) == ()
     await given_up.wait()
+
+
+async def test_completion_after_the_end_of_the_session_suggests_nothing() -> None:
+    """Its thread outlives the event loop; the question must not be reported as never awaited."""
+    ended = asyncio.new_event_loop()
+    ended.close()
+    choices = ResourceChoices(Servers(known=(DAYS,)), asking(ended))
+
+    assert await asyncio.to_thread(lambda: [*choices("@docs:note://m")]) == []
