@@ -106,8 +106,9 @@ class SessionHooks:
         """Return *config* with hooks wrapped around its actions; unchanged without hooks."""
         if self._lifecycle is None:
             return config
+        config = self.around_calls(config, place)
         return replace(
-            self.around_calls(config, place),
+            config,
             prepare=(self._lifecycle, *config.prepare),
             get_follow_up_messages=self._lifecycle.follow_ups_beside(config.get_follow_up_messages),
         )
@@ -136,7 +137,12 @@ class SessionHooks:
             covers=lambda call, rule: covers(call, rule, place),
             heard=self._asking.heard,
         )
-        return replace(config, authorize_tool=calls.authorize, finish_result=calls.finish)
+        return replace(
+            config,
+            prepare=(calls, *config.prepare),
+            authorize_tool=calls.authorize,
+            finish_result=calls.finish,
+        )
 
     def around_compaction(
         self, agent: Callable[[], WorkingAgent] | None = None

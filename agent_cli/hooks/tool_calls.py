@@ -9,6 +9,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
+from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_names import from_claude
 from agent_cli.hooks.payloads import Payloads, after_call
@@ -21,6 +22,9 @@ _Key: TypeAlias = tuple[str, str, str]
 
 class CallHooks:
     """Wraps the permissions in `authorize_tool`, and the final size limit in `finish_result`.
+
+    Also a `prepare` contributor: answers count only for the calls that are open, since some servers
+    use the id of a call again.
 
     A hook that allows a call skips only the question of the mode, never a rule or a question asked
     in every mode. The permissions decide about an input changed by a hook like any other.
@@ -52,6 +56,12 @@ class CallHooks:
         self._heard = heard
         self._answers: dict[_Key, HookAnswer] = {}
         self._contexts: dict[str, tuple[str, ...]] = {}
+
+    async def __call__(self, turn: Turn) -> None:
+        """Forget the answers about the calls of earlier replies."""
+        if not turn.conversation.open_calls():
+            self._answers.clear()
+            self._contexts.clear()
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         """Decide about a call; hooks are asked only once about the same input."""

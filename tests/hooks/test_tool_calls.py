@@ -1,0 +1,64 @@
+"""The answers of hooks about tool calls, kept while the calls are open."""
+
+import os
+from pathlib import Path
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Allow, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.turn import Turn
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.payloads import Payloads
+from agent_cli.hooks.run import HookEnvironment
+from agent_cli.hooks.runs import HookRuns
+from agent_cli.hooks.tool_calls import CallHooks
+
+
+async def allow(*_call: object) -> Verdict:
+    return Allow()
+
+
+async def _echo(
+    _id: str, params: dict[str, Json], _cancel: CancelToken, _context: ToolContext
+) -> ToolResult:
+    return ToolResult.of(str(params["text"]))
+
+
+ECHO = Tool(name="echo", label="Echo", description="", parameters={"type": "object"}, execute=_echo)
+
+
+async def test_guard_is_asked_once_about_a_call_and_its_answer_is_then_forgotten(
+    tmp_path: Path,
+) -> None:
+    """A session of many calls would otherwise keep the input of each."""
+    asked = tmp_path / "asked"
+    calls = CallHooks(
+        HookRuns(
+            [Hook(event="PreToolUse", command=f"echo >> {asked}")],
+            HookEnvironment(tmp_path, os.environ),
+        ),
+        Payloads(tmp_path, session_id=str, transcript=str, mode=lambda: "ask"),
+        authorize=allow,
+        finish=lambda _call, result: result,
+        covers=lambda _call, _rule: True,
+        heard=lambda _answer: None,
+    )
+    call = ToolCall("call_0", "echo", {"text": "a"})
+    turn = Turn(
+        LoopConfig(),
+        Conversation(),
+        lambda _event: None,
+        CancelToken(),
+        ChatStateMachine(),
+        overflow=False,
+    )
+
+    for times in (1, 2):
+        for _check in ("before the user is asked", "before it runs"):
+            assert await calls.authorize(call, ECHO, None) == Allow()
+        assert asked.read_text() == "\n" * times
+        await calls(turn)
