@@ -28,6 +28,7 @@ class ModelCalls:
         *,
         recorded: Callable[[StreamFn], StreamFn],
         on_sent: Callable[[], None],
+        on_refused_tool: Callable[[str, str], None],
         conversation: Callable[[], Conversation],
         of_agents: Callable[[Prompt], int],
     ) -> None:
@@ -37,11 +38,12 @@ class ModelCalls:
             startup: The settings and the credentials.
             recorded: Returns the function with its calls recorded.
             on_sent: Called after each request.
+            on_refused_tool: Called with the name of an MCP tool that the API refused, and why.
             conversation: Returns the conversation that bears the cost; it is built later.
             of_agents: Returns the cost of a prompt's subagents, in micro-dollars.
         """
         self._settings = startup.loaded.settings
-        connection = parts.connection(startup, on_sent)
+        connection = parts.connection(startup, on_sent, on_refused_tool)
         self._provider = AnthropicMessages(connection, parts.retry_policy(startup))
         self.ledger = Ledger(
             recorded(self._provider.stream),

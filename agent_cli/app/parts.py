@@ -40,8 +40,12 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace_ports import Keeper
 
 
-def connection(startup: StartupContext, on_sent: Callable[[], None] | None = None) -> Connection:
-    """Return the connection to the model's server; *on_sent* is called after each request."""
+def connection(
+    startup: StartupContext,
+    on_sent: Callable[[], None] = lambda: None,
+    on_refused_tool: Callable[[str, str], None] = lambda _name, _reason: None,
+) -> Connection:
+    """Return the connection to the model's server; see `Connection` for the callbacks."""
     settings, arguments = startup.loaded.settings, startup.arguments
     environment = startup.environment
     return Connection(
@@ -56,7 +60,8 @@ def connection(startup: StartupContext, on_sent: Callable[[], None] | None = Non
         record=arguments.record,
         replay=arguments.replay,
         redact=Redactor.of(environment).text,
-        on_sent=on_sent or (lambda: None),
+        on_sent=on_sent,
+        on_refused_tool=on_refused_tool,
     )
 
 

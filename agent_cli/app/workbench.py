@@ -76,10 +76,12 @@ class Workbench:
             one_shot=one_shot,
         )
         self._preparations = Preparations(self.place, one_shot=one_shot)
+        self._prefix_watch = PrefixWatch(cost_microdollars)
         self.calls = ModelCalls(
             startup,
             recorded=self.telemetry.stream,
             on_sent=self._preparations.request_sent,
+            on_refused_tool=self._leave_out,
             conversation=lambda: self.agent.conversation,
             of_agents=self._cost_of_agents,
         )
@@ -116,6 +118,10 @@ class Workbench:
     def _cost_of_agents(self, prompt: Prompt) -> int:
         return self.sessions.cost_of_agents(prompt)
 
+    def _leave_out(self, tool: str, reason: str) -> None:
+        self.servers.leave_out(tool, reason)
+        self._prefix_watch.forget_tool(tool)
+
     def _config(self, compaction: Compaction) -> LoopConfig:
         startup, place = self._startup, self.place
         history = startup.loaded.settings.history
@@ -139,7 +145,7 @@ class Workbench:
                 self.calls.ledger,
                 compaction,
                 Trimming(max_messages=history.max_conversation_messages),
-                PrefixWatch(cost_microdollars),
+                self._prefix_watch,
             ),
             authorize_tool=place.permissions,
             get_follow_up_messages=self.jobs.told.follow_ups,

@@ -153,6 +153,13 @@ class ServerConnection:
         await self.offering.approve_changes()
         self._show(self._state.phase, self._state.reason)
 
+    def leave_out(self, tool: str, reason: str) -> bool:
+        """Stop offering a tool that the model's API refuses; return whether it was offered."""
+        known = self.offering.leave_out(tool, reason)
+        if known:
+            self._show(self._state.phase, self._state.reason)
+        return known
+
     async def _live(self) -> tuple[str, bool]:
         """Connect and stay connected; return why it ended, and whether it was ready before."""
         loop = asyncio.get_running_loop()

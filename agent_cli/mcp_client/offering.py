@@ -7,6 +7,7 @@ import mcp_types
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.mcp_client.calls import Server
 from agent_cli.mcp_client.catalogue import Catalogue
 from agent_cli.mcp_client.pins import difference
@@ -33,6 +34,7 @@ class Offering:
         self._server = server
         self._instructions = ""
         self._withheld: Mapping[str, str] = {}
+        self._refused: dict[str, tuple[ToolSpec, str]] = {}
         self._listed: tuple[mcp_types.Tool, ...] = ()
         self._pinned: set[str] = set()
         self._vouched: dict[str, str] = {}
@@ -71,8 +73,33 @@ class Offering:
         wrapped = await asyncio.to_thread(wrap_tools, self._server, tools)
         pins = self._server.host.pins
         self._vouched |= await asyncio.to_thread(pins.vouched, self._server.config)
-        self._listed, self.wrapped = tools, wrapped
+        self._listed, self.wrapped = tools, self._sendable(wrapped)
         return True
+
+    def leave_out(self, name: str, reason: str) -> bool:
+        """Stop offering a tool that the model's API refuses; return whether it was offered.
+
+        It is offered again once its definition has changed.
+
+        Args:
+            name: The public name of the tool.
+            reason: The API's reason.
+        """
+        tool = next((each for each in self.wrapped.tools if each.name == name), None)
+        if tool is None:
+            return False
+        self._refused[name] = (tool.spec, reason)
+        self.wrapped = self._sendable(self.wrapped)
+        return True
+
+    def _sendable(self, wrapped: Wrapped) -> Wrapped:
+        """Return *wrapped* without the tools that the model's API has refused."""
+        refused = {
+            tool.name: self._refused[tool.name][1]
+            for tool in wrapped.tools
+            if tool.name in self._refused and self._refused[tool.name][0] == tool.spec
+        }
+        return wrapped.without(refused) if refused else wrapped
 
     def is_vouched(self, tool: mcp_types.Tool) -> bool:
         """Return whether a person approved *tool* with its current definition."""
@@ -101,7 +128,8 @@ class Offering:
             if tool.name in self.wrapped.changed:
                 withheld[tool.name] = self._definition(tool)
         await self._pin(withheld)
-        self.wrapped = await asyncio.to_thread(wrap_tools, self._server, self._listed)
+        wrapped = await asyncio.to_thread(wrap_tools, self._server, self._listed)
+        self.wrapped = self._sendable(wrapped)
         self.hear(self._instructions)
 
     def _definition(self, tool: mcp_types.Tool) -> str:

@@ -36,6 +36,19 @@ class Offers:
                     by_name.setdefault(tool.name, tool)
         return tuple(by_name[name] for name in sorted(by_name))
 
+    def leave_out(self, tool: str, reason: str) -> str:
+        """Stop offering the tool with the public name *tool*, until its definition changes.
+
+        Args:
+            tool: A tool that the model's API refuses.
+            reason: Why it does.
+
+        Returns:
+            The name of its server, "" if no server offers it.
+        """
+        servers = self._connections.items()
+        return next((name for name, each in servers if each.leave_out(tool, reason)), "")
+
     def always_loaded(self) -> frozenset[str]:
         """Return the names of the tools that must not be deferred."""
         return frozenset(

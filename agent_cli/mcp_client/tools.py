@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import mcp_types
@@ -44,6 +44,15 @@ class Wrapped:
     def tokens(self) -> int:
         """The tokens that the tools add to every request, estimated."""
         return sum(map(tool_tokens, self.tools))
+
+    def without(self, refused: Mapping[str, str]) -> "Wrapped":
+        """Return it without tools that the model's API refuses: public name → its reason."""
+        notes = [
+            f"tool {name} is left out: the model's API refuses it: {reason}"
+            for name, reason in refused.items()
+        ]
+        kept = tuple(tool for tool in self.tools if tool.name not in refused)
+        return replace(self, tools=kept, notes=(*self.notes, *notes))
 
 
 def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:

@@ -34,6 +34,10 @@ class PrefixWatch:
         self._asked = asked
         self._tools, self._system = list(turn.tools), list(turn.system)
 
+    def forget_tool(self, name: str) -> None:
+        """Note that the last request was answered without the tool *name*."""
+        self._tools = [tool for tool in self._tools if tool.name != name]
+
     def _compare(self, turn: Turn) -> None:
         same = _common(turn.system, self._system)
         stable_tokens = 0

@@ -35,6 +35,8 @@ class Connection:
         replay_pace: Factor for the recorded pauses; 0 plays without pauses.
         on_sent: Called after a request was sent, or could not be sent, possibly more than once;
             must not raise.
+        on_refused_tool: Called with the name of an MCP tool that the server refused, and its
+            reason; the tool is not sent any more. Must not raise.
     """
 
     base_url: str | None = None
@@ -50,6 +52,7 @@ class Connection:
     replay_pace: float = 0.0
     redact: Callable[[str], str] = str
     on_sent: Callable[[], None] = lambda: None
+    on_refused_tool: Callable[[str, str], None] = lambda _name, _reason: None
 
 
 def base_url(connection: Connection) -> str:

@@ -72,8 +72,9 @@ class RefusedParts:
             _log.warning("history sent without its thinking", reason=failed.reason)
             return replace(request, messages=bare)
         if tool := _refused_tool(failed, sent):
-            _log.warning("tool left out", reason=failed.reason, tool=tool["name"])
+            _log.info("tool left out", reason=failed.reason, tool=tool["name"])
             self._tools.add(_definition(tool))
+            self._connection.on_refused_tool(str(tool["name"]), failed.reason)
             return request
         if blamed := self._blamed(failed, _messages(sent), tries):
             _log.warning("images left out", reason=failed.reason, count=len(blamed))

@@ -47,7 +47,7 @@ from tests.messages_api import (
     serve_in_thread,
     tool_use,
 )
-from tests.messages_api.script import Answer, Payload
+from tests.messages_api.script import Answer, MakeAnswer, Payload
 from tests.repl.test_model_dialogs import asked
 from tests.session_store.trajectories import trajectory_faults
 from tests.waiting import is_alive, until
@@ -77,7 +77,7 @@ def task_of(request: ReceivedRequest) -> str:
 class Script:
     """Answers each agent by its task, one reply after the other; records the requests."""
 
-    def __init__(self, **replies: Sequence[Answer]) -> None:
+    def __init__(self, **replies: Sequence[Answer | MakeAnswer]) -> None:
         self.replies = {name.replace("_", " "): [*given] for name, given in replies.items()}
         self.asked: list[tuple[str, Payload]] = []
         self._lock = threading.Lock()
@@ -86,7 +86,8 @@ class Script:
         with self._lock:
             task = task_of(request)
             self.asked.append((task, request.body))
-            return self.replies[task].pop(0)
+            answer = self.replies[task].pop(0)
+        return answer(request) if callable(answer) else answer
 
     def bodies(self, task: str) -> list[Payload]:
         return [body for name, body in self.asked if name == task]
