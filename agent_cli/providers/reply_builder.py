@@ -177,19 +177,28 @@ def _tool_input(written: str) -> Json:
         return {}
     try:
         parsed: Json = json.loads(written, parse_constant=_not_json)
-        # A lone surrogate is legal in JSON text but cannot be encoded as UTF-8.
-        json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return {INVALID_JSON: written}
-    usable = isinstance(parsed, dict) and _is_within(parsed, _DEPTH_MAX)
-    return parsed if usable else {INVALID_JSON: written}
+    return parsed if _is_usable(parsed) else {INVALID_JSON: written}
 
 
 def _whole_input(given: Json) -> Json:
     """Return the arguments that came with the start of their block."""
-    if isinstance(given, dict):
-        return given
-    return _tool_input(given if isinstance(given, str) else json.dumps(given)) if given else {}
+    if not given or _is_usable(given):
+        return given or {}
+    return _tool_input(given if isinstance(given, str) else json.dumps(given))
+
+
+def _is_usable(arguments: Json) -> bool:
+    """Return whether *arguments* are an object that can be recorded and sent."""
+    if not isinstance(arguments, dict) or not _is_within(arguments, _DEPTH_MAX):
+        return False
+    try:
+        # A lone surrogate is legal in JSON text but cannot be encoded as UTF-8; 1e999 is infinite.
+        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        return False
+    return True
 
 
 def _is_within(value: Json, depth: int) -> bool:

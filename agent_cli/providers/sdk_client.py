@@ -17,6 +17,7 @@ from anthropic.lib.vertex import AsyncAnthropicVertex
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection, base_url, checked_key, without_password
+from agent_cli.providers.encoding import encodable
 from agent_cli.providers.failures import MAX_SAID_CHARS, CallFailed, Refusal, refused
 from agent_cli.providers.platforms import ANTHROPIC
 from agent_cli.providers.retry_policy import server_delay_s
@@ -24,7 +25,6 @@ from agent_cli.providers.transport import (
     OpenReply,
     broken_reply,
     connection_failure,
-    encodable,
     http_client,
 )
 from agent_cli.system.shapes import is_array
@@ -93,10 +93,11 @@ async def open_reply(
     """Send a request with *sdk*; see `transport.Client`."""
     create = sdk.beta.messages.with_streaming_response.create
     request_id: str | None = None
+    sent: dict[str, Any] = {name: encodable(value) for name, value in parameters.items()}
     try:
         # Not the SDK's own stream: it skips events without an `event:` line and builds objects
         # with fields that the server never sent.
-        async with create(**encodable(parameters), stream=True) as response:
+        async with create(**sent, stream=True) as response:
             request_id = _request_id(response.headers)
             content_type = response.headers.get("content-type", "")
             yield OpenReply(response.iter_bytes(), content_type, request_id, connection.redact)

@@ -1,7 +1,6 @@
 """The HTTP layer of both clients: connection pool, limits, and failures as sentences."""
 
 import asyncio
-import json
 import os
 import socket
 import ssl
@@ -42,28 +41,6 @@ class OpenReply:
             async with asyncio.timeout(FINISH_LIMIT_S):
                 async for _ in self.chunks:
                     pass
-
-
-def as_utf8(text: str) -> bytes:
-    """Return *text* in UTF-8, which cannot hold lone surrogates: each becomes U+FFFD.
-
-    Names of files that are not UTF-8 have them, and so may what a tool or a server wrote.
-    """
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-
-
-def encodable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return *parameters* without lone surrogates, for a client that encodes them itself."""
-    text = json.dumps(parameters, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        mended: dict[str, Any] = json.loads(as_utf8(text))
-        return mended
-    return parameters
 
 
 class Client(Protocol):

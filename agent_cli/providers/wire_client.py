@@ -21,11 +21,11 @@ from agent_cli.providers.connection import (
     custom_headers,
     without_password,
 )
+from agent_cli.providers.encoding import encoded
 from agent_cli.providers.failures import CallFailed, Refusal, refused
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
     OpenReply,
-    as_utf8,
     broken_reply,
     connection_failure,
     http_client,
@@ -138,8 +138,7 @@ def _body(parameters: Mapping[str, Any]) -> bytes:
     known = {"stream": True, **parameters}
     body = {name: known[name] for name in BODY_FIELDS if name in known}
     body |= parameters.get("extra_body", {})
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return as_utf8(text)
+    return encoded(body)
 
 
 def _error_object(response: httpx2.Response) -> Mapping[str, Json]:

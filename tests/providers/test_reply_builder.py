@@ -1,6 +1,7 @@
 """Raw events become blocks and usage figures; which events make a reply broken."""
 
 import json
+import math
 from collections.abc import Iterable
 
 import pytest
@@ -52,6 +53,7 @@ def tool_input(*pieces: str, given: Json = None) -> Json:
         (('{"a": "half',), {"INVALID_JSON": '{"a": "half'}),
         (("[1]",), {"INVALID_JSON": "[1]"}),
         (('{"a": NaN}',), {"INVALID_JSON": '{"a": NaN}'}),
+        (('{"a": [1e999]}',), {"INVALID_JSON": '{"a": [1e999]}'}),
         (('{"a": "\\ud800"}',), {"INVALID_JSON": '{"a": "\\ud800"}'}),
         (('{"a": "\\ud83d', '\\ude00"}'), {"a": "😀"}),
     ],
@@ -86,6 +88,7 @@ def test_tool_arguments_in_the_block_start_are_kept() -> None:
         (None, {}),
         ([1], {"INVALID_JSON": "[1]"}),
         ("half", {"INVALID_JSON": "half"}),
+        ({"a": math.inf}, {"INVALID_JSON": '{"a": Infinity}'}),
     ],
 )
 def test_whole_tool_arguments_become_an_object(given: Json, arguments: Json) -> None:

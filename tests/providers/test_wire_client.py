@@ -1,6 +1,7 @@
 """The small client sends the same bytes as the SDK, so that a wire change in the SDK is noticed."""
 
 import json
+import math
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed
@@ -97,6 +99,18 @@ async def test_both_clients_send_a_lone_surrogate_as_the_replacement_character()
     assert bodies[0] == bodies[1]
     assert bodies[0]["system"][0]["text"] == "in /caf\ufffd"
     assert bodies[0]["messages"][0]["content"][0]["text"] == "caf\ufffd.txt, \U0001f600"
+
+
+async def test_both_clients_send_an_infinite_number_as_null() -> None:
+    """A tool of an MCP server may hold one, and so may a call that an older version recorded."""
+    schema: dict[str, Json] = {"type": "object", "properties": {"at": {"default": math.inf}}}
+    wanted = request(UserMessage.of("hi"), tools=(ToolSpec("wait", "Wait.", schema),))
+    sent = parameters(wanted, compat=False)
+    async with FakeMessagesApi(reply("a"), reply("b")) as api:
+        connection = Connection(base_url=api.base_url, api_key="own")
+        for client in (SdkClient(connection), WireClient(connection, "own")):
+            got = await sent_by(client, sent, api)
+            assert got.body["tools"][0]["input_schema"]["properties"] == {"at": {"default": None}}
 
 
 async def test_both_clients_use_the_api_key_of_a_request_once() -> None:
