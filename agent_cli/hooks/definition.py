@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from agent_cli.contracts.written_hooks import folded_keys
 from agent_cli.system.shapes import is_mapping, is_sequence
 
 EVENTS: Final = (
@@ -183,7 +184,7 @@ def _matcher_fault(matcher: object) -> str:
 def _hook(base: Hook, each: object) -> Hook:
     if not is_mapping(each):
         return replace(base, fault="it is not a table; write type and command")
-    folded = {str(key).replace("_", "").lower(): value for key, value in each.items()}
+    folded = folded_keys(each)
     kept = replace(
         base,
         command=str(folded.get("command", "")),

@@ -168,6 +168,8 @@ def _entries(path: Path) -> dict[str, object]:
         raise SettingsError(f"{where}: this is not JSON ({error.msg}); correct it") from error
     except RecursionError as error:
         raise SettingsError(f"{path} is nested too deeply") from error
+    except ValueError as error:  # Python converts at most 4,300 digits
+        raise SettingsError(f"{path} holds a number that is too long; correct it") from error
     entries = content.get("mcpServers", {}) if is_object(content) else None
     if not is_object(entries):
         raise SettingsError(f'{path} must hold {{"mcpServers": {{name: {{...}}, ...}}}}')

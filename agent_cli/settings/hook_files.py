@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.written_hooks import folded_keys
 from agent_cli.settings.rules import fold
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
 from agent_cli.settings.toml_json import file_entries
@@ -68,22 +69,24 @@ def project_hooks(workspace: Path) -> list[WrittenHooks]:
 
 def _own_hooks(path: Path) -> Iterator[WrittenHooks]:
     for entry in file_entries(path, from_project=True):
-        if fold(entry.path[0]) == "hooks" and is_array(entry.value):
+        # As `Layers` reads it: a key may also be written with its dots, "hooks.pre_tool_use".
+        section, _, event = ".".join(entry.path).partition(".")
+        if fold(section) == "hooks" and is_array(entry.value):
             for group in entry.value:
-                yield WrittenHooks(entry.path[-1], group, entry.origin, from_project=True)
+                yield WrittenHooks(event, group, entry.origin, from_project=True)
 
 
 def entries_of(written: WrittenHooks) -> Iterator[Mapping[str, object]]:
-    """Yield the tables of the hooks in a group, ignoring invalid parts."""
+    """Yield the tables of the hooks in a group with folded keys, ignoring invalid parts."""
     group: Mapping[str, object] = written.group if is_mapping(written.group) else {}
     hooks = group.get("hooks")
     for hook in hooks if is_sequence(hooks) else ():
         if is_mapping(hook):
-            yield hook
+            yield folded_keys(hook)
 
 
 def words_of(hook: Mapping[str, object]) -> list[str]:
-    """Return the words of a hook's command line, as far as they can be parsed."""
+    """Return the words of the command line of a hook with folded keys, as far as they parse."""
     command, args = hook.get("command"), hook.get("args")
     if not isinstance(command, str):
         return []

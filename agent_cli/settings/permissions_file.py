@@ -33,7 +33,7 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
     text = read_file(path)
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
     here = os.path.realpath(workspace)
     rules = list(_rules(path, document))

@@ -27,6 +27,8 @@ def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
         document = _json_document(path, text) if is_json else _toml_document(path, text)
     except RecursionError as error:
         raise SettingsError(f"{path} is nested too deeply") from error
+    except ValueError as error:  # Python converts at most 4,300 digits
+        raise SettingsError(f"{path} holds a number that is too long; correct it") from error
     lines = {} if is_json else toml_lines(text)
     for key_path, value in _leaves(document):
         line = _json_line(text, key_path) if is_json else lines.get(key_path)

@@ -7,7 +7,7 @@ text is untrusted: control characters, which could repaint the question, are esc
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
@@ -22,7 +22,6 @@ from agent_cli.settings.hook_files import (
 )
 from agent_cli.settings.keys import value_of
 from agent_cli.settings.layers import Layers
-from agent_cli.settings.rules import fold
 from agent_cli.settings.schema import McpServer, Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks
@@ -91,19 +90,15 @@ def _hooks(written: Iterable[WrittenHooks]) -> Iterator[str]:
         matcher = group.group.get("matcher") if is_mapping(group.group) else None
         when = f"{group.event} {matcher}" if matcher else group.event
         for hook in entries_of(group):
-            words = redactor.arguments(words_of(hook))
-            acts = (
-                f"sends calls to {redactor.text(str(hook['url']))}"
-                if "url" in hook
-                else (f"runs {shlex.join(words)}")
-            )
-            yield _plain(f"{_short(acts)}{_given(*_allowed_variables(hook))} (hook, {when})")
-
-
-def _allowed_variables(hook: Mapping[str, object]) -> Iterator[str]:
-    for key, value in hook.items():
-        if fold(key) == "allowedenvvars" and is_sequence(value):
-            yield from map(str, value)
+            acts: list[str] = []
+            # Both, if both are written: the type alone decides, and it may be missing or wrong.
+            if words := redactor.arguments(words_of(hook)):
+                acts.append(f"runs {_short(shlex.join(words))}")
+            if url := hook.get("url"):
+                acts.append(f"sends calls to {_short(redactor.text(str(url)))}")
+            variables = hook.get("allowedenvvars")
+            given = _given(*map(str, variables)) if is_sequence(variables) else ""
+            yield _plain(f"{' and '.join(acts) or 'runs nothing'}{given} (hook, {when})")
 
 
 def _value(settings: Settings, key: str) -> object:

@@ -94,6 +94,37 @@ def test_the_trust_question_lists_the_effects_of_hooks(tmp_path: Path) -> None:
     assert "abcdefghijklmnop" not in effect
 
 
+@pytest.mark.parametrize(
+    ("hook", "effect"),
+    [
+        ({"Command": "./guard.sh on"}, "runs ./guard.sh on"),
+        ({"COMMAND": "./guard.sh", "ARGS": ["on"]}, "runs ./guard.sh on"),
+        (
+            {"command": "./guard.sh on", "url": "https://x.example"},
+            "runs ./guard.sh on and sends calls to https://x.example",
+        ),
+        ({"type": "http", "URL": "https://x.example"}, "sends calls to https://x.example"),
+        ({"type": "http"}, "runs nothing"),
+    ],
+)
+def test_the_trust_question_reads_hooks_as_they_are_run(
+    tmp_path: Path, hook: dict[str, object], effect: str
+) -> None:
+    """A repository must not be able to hide the command that it runs."""
+    (tmp_path / "guard.sh").touch()
+    group = {"hooks": [hook]}
+    # The key of our settings may be written with its dot.
+    (tmp_path / "appsettings.json").write_text(json.dumps({"Hooks.Stop": [group]}))
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"Stop": [group]}}))
+
+    files = {file.path.name: file.effects for file in what_would_act(tmp_path)}
+
+    assert files["settings.json"] == (f"{effect} (hook, Stop)",)
+    assert files["appsettings.json"] == (f"{effect} (hook, Hooks.Stop)",)
+    assert ("guard.sh" in files) == ("guard.sh" in effect)
+
+
 def test_claude_code_settings_without_hooks_need_no_trust(tmp_path: Path) -> None:
     """Files that change nothing need no question."""
     (tmp_path / ".claude").mkdir()

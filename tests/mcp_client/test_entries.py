@@ -117,6 +117,7 @@ def test_missing_server_file_has_no_servers(tmp_path: Path) -> None:
         (b'{"mcpServers": []}', 'must hold {"mcpServers": {name: {...}, ...}}'),
         (b'{"a": "\xff"}', "is not UTF-8 at byte 7"),
         (b"[" * 100_000, "is nested too deeply"),
+        (b"[%b]" % (b"1" * 5_000), "holds a number that is too long"),
     ],
 )
 def test_malformed_server_file_error_says_where(

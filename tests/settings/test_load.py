@@ -380,7 +380,11 @@ def test_json_settings_support_null_and_record_their_line() -> None:
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [('{"a": }', ":1 is not valid JSON: Expecting value"), ("[]", " must hold one JSON object")],
+    [
+        ('{"a": }', ":1 is not valid JSON: Expecting value"),
+        ("[]", " must hold one JSON object"),
+        (f'{{"a": {"1" * 5_000}}}', " holds a number that is too long; correct it"),
+    ],
 )
 def test_invalid_json_is_reported_in_one_sentence(text: str, complaint: str) -> None:
     path = write_user(text, "appsettings.json")
