@@ -13,7 +13,6 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.options import MCP_CALL_TIMEOUT_S, MCP_STARTUP_TIMEOUT_S
-from agent_cli.mcp_client.commented_json import load_commented
 from agent_cli.mcp_client.config import (
     ConfigFile,
     Grant,
@@ -24,6 +23,7 @@ from agent_cli.mcp_client.config import (
     TransportName,
 )
 from agent_cli.mcp_client.variables import Expansion
+from agent_cli.system.commented_json import load_commented
 from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_array, is_object
 

@@ -24,8 +24,9 @@ from agent_cli.settings.keys import value_of
 from agent_cli.settings.layers import Layers
 from agent_cli.settings.schema import McpServer, Settings
 from agent_cli.settings.show import shown_value
-from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks
+from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks, read_file
 from agent_cli.settings.toml_json import file_entries
+from agent_cli.system.commented_json import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 from agent_cli.trust.store import AGENT_FOLDERS, STYLE_FOLDERS
@@ -111,20 +112,24 @@ def _short(text: str) -> str:
 
 
 def _mcp_json(path: Path) -> Iterator[str]:
-    for entry in file_entries(path, from_project=True):
-        if entry.path[0] != "mcpServers":
-            continue
-        layers = Layers()
+    try:
+        # As the code that starts the servers reads it: with comments, and keys in one spelling.
+        document = load_commented(read_file(path))
+    except (ValueError, RecursionError) as error:
+        yield f"cannot be used as it is: it is not valid JSON ({_plain(str(error))})"
+        return
+    servers = document.get("mcpServers") if is_object(document) else None
+    for name, entry in servers.items() if is_object(servers) else ():
+        written = _as_written(name, entry)
         try:
             # One at a time: an invalid server must not hide the others.
-            layers.take([Entry(("mcp", "servers", entry.path[-1]), entry.value, entry.origin)])
+            Layers().take([Entry(("mcp", "servers", name), entry, str(path))])
         except SettingsError as error:
             yield f"cannot be used as it is: {_plain(str(error))}"
             # The reader that acts on this file accepts some entries that this one rejects.
-            written = _as_written(entry.path[-1], entry.value)
-            if written.command or written.url:
-                yield _server(written)
-        yield from map(_server, layers.settings().mcp.servers)
+            if not (written.command or written.url):
+                continue
+        yield _server(written)
 
 
 def _agent(path: Path) -> Iterator[str]:
@@ -170,7 +175,9 @@ def _server(server: McpServer) -> str:
     if server.url:
         acts.append(f"connects to {redactor.text(server.url)}")
     # A repository may ask for any variable of the user, to send it anywhere.
-    given = _given(*_VARIABLE.findall(str([{**server.env}, {**server.headers}, {**server.oauth}])))
+    parts = [server.command, *server.args, server.cwd, server.url]
+    tables = (server.env, server.headers, server.oauth)
+    given = _given(*_VARIABLE.findall(str([*parts, *map(dict, tables)])))
     return _plain(f"{' and '.join(acts) or 'starts nothing'}{given} (MCP server {server.name})")
 
 

@@ -145,7 +145,7 @@ def test_trust_question_lists_the_effects_of_each_file() -> None:
             mcp_json,
             (
                 "starts npx -y 'a b' --token '***' (MCP server files)",
-                f"cannot be used as it is: {mcp_json}:1:"
+                f"cannot be used as it is: {mcp_json}:"
                 " mcp.servers.broken.command must be text, not 1",
             ),
         ),
@@ -158,17 +158,20 @@ def test_odd_mcp_server_entries_cannot_hide_their_command() -> None:
         "both": {"command": "./evil", "url": "https://harmless.example"},
         "odd": {"command": "./evil", "args": ["-x"], "enabled": "yes"},
         "where": {"command": "node", "cwd": "sub", "env": {"NODE_OPTIONS": "-r ./evil"}},
+        "twice": {"command": "./evil", "Command": "npx harmless"},
     }
-    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    commented = json.dumps({"mcpServers": servers}) + "  // the reader takes comments"
+    (WORKSPACE / ".mcp.json").write_text(commented)
 
     [told] = what_would_act(WORKSPACE)
 
     assert told.effects == (
         "starts ./evil and connects to https://harmless.example (MCP server both)",
-        f"cannot be used as it is: {WORKSPACE / '.mcp.json'}:1:"
+        f"cannot be used as it is: {WORKSPACE / '.mcp.json'}:"
         ' mcp.servers.odd.enabled must be true or false, not "yes"',
         "starts ./evil -x (MCP server odd)",
         "starts node in sub with NODE_OPTIONS set (MCP server where)",
+        "starts ./evil (MCP server twice)",
     )
 
 
@@ -177,6 +180,7 @@ def test_trust_question_names_the_variables_that_a_server_or_a_hook_gets() -> No
     token = {"Authorization": "Bearer ${GITHUB_TOKEN:-none}", "X": "${HOME} ${GITHUB_TOKEN}"}
     servers: dict[str, object] = {
         "web": {"type": "http", "url": "https://x.example", "headers": token},
+        "masked": {"url": "https://z.example/?token=${NPM_TOKEN}"},
         "odd": {"command": "./x", "env": {"KEY": "${AWS_SECRET_ACCESS_KEY}"}, "enabled": "yes"},
     }
     (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
@@ -193,6 +197,10 @@ def test_trust_question_names_the_variables_that_a_server_or_a_hook_gets() -> No
     )
     assert told[".mcp.json"][0] == (
         "connects to https://x.example; it gets the values of GITHUB_TOKEN, HOME (MCP server web)"
+    )
+    assert told[".mcp.json"][1] == (
+        "connects to https://z.example/?token=***; it gets the values of NPM_TOKEN"
+        " (MCP server masked)"
     )
     assert told[".mcp.json"][-1] == (
         "starts ./x with KEY set; it gets the values of AWS_SECRET_ACCESS_KEY (MCP server odd)"
