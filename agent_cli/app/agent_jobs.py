@@ -36,7 +36,8 @@ class AgentJobs:
         """Report nothing yet.
 
         Args:
-            workspace: The workspace that runs the agent's commands.
+            workspace: The workspace that runs the agent's commands; its tools read and end only
+                this agent's jobs from now on.
             announce: Receives a line about each match and end, for the user.
             agent: Returns the agent, which is built later.
         """
@@ -44,6 +45,7 @@ class AgentJobs:
         self._announce = announce
         self._agent = agent
         self._workspace = workspace
+        workspace.has_started = self.has_started
 
     @cached_property
     def _tool(self) -> Tool:
@@ -69,7 +71,7 @@ class AgentJobs:
 
     def started(self) -> list["Job"]:
         """Return the jobs started by the conversation."""
-        return [job for job in self._jobs.all if self.has_started(job.tool_call_id)]
+        return self._workspace.own_jobs
 
     def has_started(self, tool_call_id: str) -> bool:
         """Return whether the call *tool_call_id* belongs to the conversation."""

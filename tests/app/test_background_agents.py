@@ -25,6 +25,10 @@ def waits(id: int = 1) -> Reply:
     return reply(tool_use("job_output", {"id": id, "wait": 20}))
 
 
+def waits_for(text: str, id: int = 1) -> Reply:
+    return reply(tool_use("job_output", {"id": id, "filter": text, "wait": 20}))
+
+
 async def ended(run: Program) -> None:
     """Wait until the program knows that no job runs any more."""
     await until(lambda: not any(job.is_running for job in run.app.jobs.all()))
@@ -280,3 +284,48 @@ async def test_reply_that_is_not_valid_unicode_ends_only_its_agent(tmp_path: Pat
     await agent.run(work)
 
     assert (agent.outcome, agent.reply) == ("done", "half \ud83d")
+
+
+async def test_agent_can_neither_read_nor_end_the_jobs_of_another() -> None:
+    """The session's agent reads its own job afterwards, from its first line on."""
+    script = Script(
+        go=[
+            reply(tool_use("bash", {"command": "echo mine; sleep 300", "background": True})),
+            started("look", agent="general"),
+            waits_for("mine"),
+            reply("Done."),
+        ],
+        look=[
+            reply(tool_use("bash", {"command": "echo theirs; sleep 300", "background": True})),
+            reply(
+                tool_use("bash", {"command": "kill %1"}),
+                tool_use("job_output", {"id": 1}),
+            ),
+            waits_for("theirs", 2),
+            reply("Looked."),
+        ],
+    )
+    async with program(script) as run:
+        await run.prompt()
+        first = run.app.jobs.find(1)
+
+    assert first.is_running
+    assert "There is no job 1" in told(run, "look")
+    assert "There are: 2." in told(run, "look")
+    assert "lines 1 to 1" in told(run, "look")
+    assert "lines 1 to 1" in told(run)
+
+
+async def test_agent_is_told_of_no_job_to_end_that_is_not_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_CLI_JOBS__MAX", "1")
+    sleep = {"command": "sleep 300", "background": True}
+    script = Script(
+        go=[reply(tool_use("bash", sleep)), started("look", agent="general"), reply("Done.")],
+        look=[reply(tool_use("bash", sleep)), reply("Looked.")],
+    )
+    async with program(script) as run:
+        await run.prompt()
+
+    assert "as many jobs run as jobs.max allows: 1 of other agents." in told(run, "look")

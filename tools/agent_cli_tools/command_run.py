@@ -91,7 +91,9 @@ class CommandRun:
 
     def _room(self) -> AbstractContextManager[None]:
         """Return the place of a new job, if the command is to become one."""
-        return self._jobs.room(self._output) if self._wanted.in_background else nullcontext()
+        if not self._wanted.in_background:
+            return nullcontext()
+        return self._jobs.room(self._output, self._workspace.has_started)
 
     async def _once(self, pattern: LinePattern | None) -> ToolResult:
         """Run the command in a sandbox for what is there now, and return its result.
@@ -127,10 +129,12 @@ class CommandRun:
         return finished(self._output, ended)
 
     def _job_to_end(self) -> Job | None:
-        """Return the running job that this command kills, if that is all it does."""
+        """Return the agent's running job that this command kills, if that is all it does."""
         ending = _ENDS_JOB.fullmatch(self._wanted.text.strip())
-        job = self._jobs.get(int(ending["id"])) if ending else None
-        return job if job and job.is_running else None
+        if ending is None:
+            return None
+        running = (job for job in self._workspace.own_jobs if job.is_running)
+        return next((job for job in running if job.id == int(ending["id"])), None)
 
     async def _pattern(self) -> LinePattern | None:
         if not self._wanted.notify:

@@ -15,7 +15,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.excerpts import excerpt
 from agent_cli_tools.job import Job
-from agent_cli_tools.jobs import LOOK_EVERY_S, Jobs
+from agent_cli_tools.jobs import LOOK_EVERY_S
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.readable import is_binary, without_escapes
 from agent_cli_tools.searches import searcher
@@ -44,7 +44,7 @@ def job_output_tool(workspace: Workspace) -> Tool:
     async def execute(
         _call_id: str, params: JobOutputParameters, cancel: CancelToken, _on_update: ToolContext
     ) -> ToolResult:
-        job = _job(workspace.jobs, params.id)
+        job = _job(workspace.own_jobs, params.id)
         pattern = LinePattern(params.filter, searcher(workspace)) if params.filter else None
         since = params.since or job.read_lines + 1
         async with cancel.scope():
@@ -75,10 +75,10 @@ def job_output_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _job(jobs: Jobs, id: int) -> Job:
-    if job := jobs.get(id):
+def _job(jobs: Sequence[Job], id: int) -> Job:
+    if job := next((job for job in jobs if job.id == id), None):
         return job
-    there = ", ".join(str(job.id) for job in jobs.all)
+    there = ", ".join(str(job.id) for job in jobs)
     known = f" There are: {there}." if there else ""
     raise ToolError(f"There is no job {id}; those of an earlier program ended with it.{known}")
 

@@ -20,6 +20,10 @@ LOOK_EVERY_S: Final = 0.25
 _ENDED_MAX: Final = 50
 
 
+def _any(_tool_call_id: str) -> bool:
+    return True
+
+
 class Jobs:
     """The background commands of one process, and foreground commands that could become one."""
 
@@ -58,24 +62,31 @@ class Jobs:
         """Return the job *id*."""
         return next((job for job in self._jobs if job.id == id), None)
 
-    def objection(self) -> str:
-        """Return why no further job can be started now, or ""."""
+    def objection(self, is_own: Callable[[str], bool] = _any) -> str:
+        """Return why no further job can be started now, or "".
+
+        Only jobs whose call *is_own* are named.
+        """
         running = self.running
         if len(running) + self._starting < self._jobs_max:
             return ""
-        listed = [f"{job.id} `{job.shown}`" for job in running]
+        listed = [f"{job.id} `{job.shown}`" for job in running if is_own(job.tool_call_id)]
+        others = len(running) - len(listed)
+        listed += [f"{others} of other agents"] if others else []
         listed += [f"{self._starting} just starting"] if self._starting else []
         return f"as many jobs run as jobs.max allows: {'; '.join(listed)}"
 
     @contextmanager
-    def room(self, output: "OutputBuffer") -> Generator[None]:
+    def room(self, output: "OutputBuffer", is_own: Callable[[str], bool] = _any) -> Generator[None]:
         """Prepare for one more job with *output*, and keep its place while the body starts it.
+
+        *is_own* returns whether the job that a call started can be ended by the agent that asks.
 
         Raises:
             ToolError: There are too many already, or no file can be made for its output.
         """
-        if fault := self.objection():
-            raise ToolError(f"{fault}. End one with `kill %ID`, alone, or wait for one to end.")
+        if fault := self.objection(is_own):
+            raise ToolError(f"{fault}. End one of yours with `kill %ID`, alone, or wait for one to end.")
         if not output.keep_file():
             raise ToolError("No log file could be made: is the disk full? Free some space.")
         self._starting += 1

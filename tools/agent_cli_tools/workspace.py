@@ -5,11 +5,10 @@ The only object the tools share. It handles paths, not contents: it neither deco
 
 import copy
 import os
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.own_folder import OwnFolder
@@ -23,9 +22,11 @@ from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
 from agent_cli_tools.workspace_ports import Keeper, LeftRunning
+from agent_cli_tools.written_paths import holds_secrets, refuse_hidden_characters
 
-# Invisible characters that reorder text, so that a path looks like another one.
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+if TYPE_CHECKING:
+    from agent_cli_tools.job import Job
+
 _CLOSE_NAMES_MAX = 3
 
 
@@ -44,6 +45,8 @@ class Workspace:
 
     Attributes:
         command_variables: Returns additional environment variables for a command.
+        has_started: Returns whether the job that a call started belongs to the agent here, which
+            can read and end only its own.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class Workspace:
         jobs_end_with_run: bool = False,
     ) -> None:
         self.root = Path(os.path.realpath(root.expanduser()))
-        self._dirs = (self.root, *(Path(os.path.realpath(d.expanduser())) for d in extra_dirs))
+        self._extra_dirs = [Path(os.path.realpath(d.expanduser())) for d in extra_dirs]
         self._opened: set[Path] = set()
         self._own_dirs = tuple(Path(os.path.realpath(directory)) for directory in own_dirs)
         self._keeper = keeper
@@ -70,6 +73,7 @@ class Workspace:
         self.command_variables: Callable[[], Mapping[str, str]] = dict
         self.jobs = jobs or Jobs()
         self.jobs_end_with_run = jobs_end_with_run
+        self.has_started: Callable[[str], bool] = lambda _call_id: True
         self._on_close: list[Callable[[], None]] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
@@ -82,7 +86,7 @@ class Workspace:
             ToolError: The path is empty, outside, a secret, contains misleading characters, or is
                 to be written and would make programs act.
         """
-        _refuse_hidden_characters(given)
+        refuse_hidden_characters(given)
         if given.startswith("@") and not os.path.lexists(self.root / given):
             given = given[1:]
         if not given:
@@ -95,7 +99,7 @@ class Workspace:
         except OSError as error:  # A symlink changed between two checks.
             raise failure(error, named) from error
         if is_secret(named) or is_secret(real) or holds_token(real):
-            raise _holds_secrets(given)
+            raise holds_secrets(given)
         if not self._contains(real, to_write=to_write) and not self._is_opened(real):
             raise _Outside(
                 f"{given} is outside the workspace. Use paths below {' or '.join(self.dirs)};"
@@ -106,7 +110,7 @@ class Workspace:
             self._refuse_protected(given, real)
         try:
             if is_linked_secret(real.stat(), self.root, Path.home()):
-                raise _holds_secrets(given)
+                raise holds_secrets(given)
         except (FileNotFoundError, NotADirectoryError):
             pass  # The tool decides whether it must exist.
         except OSError as error:
@@ -154,15 +158,23 @@ class Workspace:
         other.seen, other.jobs_end_with_run = SeenFiles(), True
         if root:
             other.root = Path(os.path.realpath(root))
-            other._dirs, other._opened = (other.root, *self._dirs[1:]), set()
-            other._keeper, other.open_files = None, OpenFiles()
+            other._opened, other._keeper, other.open_files = set(), None, OpenFiles()
         return other
 
     def open_dir(self, folder: Path) -> None:
-        """Let the tools use a further directory like the workspace."""
+        """Let the tools use a further directory like the workspace; those of subagents too."""
         real = Path(os.path.realpath(folder.expanduser()))
         if real not in self._dirs:
-            self._dirs = (*self._dirs, real)
+            self._extra_dirs.append(real)  # shared with the workspaces of subagents
+
+    @property
+    def own_jobs(self) -> list["Job"]:
+        """The jobs of the agent here, in the order they were started."""
+        return [job for job in self.jobs.all if self.has_started(job.tool_call_id)]
+
+    @property
+    def _dirs(self) -> tuple[Path, ...]:
+        return (self.root, *self._extra_dirs)
 
     @property
     def dirs(self) -> tuple[str, ...]:
@@ -277,19 +289,3 @@ class _Outside(ToolError):
     def __init__(self, said: str, path: Path) -> None:
         super().__init__(said)
         self.path = path
-
-
-def _holds_secrets(given: str) -> ToolError:
-    return ToolError(
-        f"{given} may hold secrets, so the tools do not touch it."
-        " Ask the user for what you need to know from it."
-    )
-
-
-def _refuse_hidden_characters(given: str) -> None:
-    for character in given:
-        if character in _BIDI or unicodedata.category(character) in {"Cc", "Cs"}:
-            raise ToolError(
-                f"The path {given!a} holds the character U+{ord(character):04X}, which hides"
-                " what it names. Write the path without it."
-            )
