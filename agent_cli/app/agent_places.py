@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import shlex
 import threading
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
+from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.decision import during
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Sandbox
@@ -129,6 +130,11 @@ class AgentPlace:
     def mode(self) -> Mode:
         """The permission mode that holds here now."""
         return stricter(self.own_mode, self.session.permissions.mode)
+
+    def directories(self) -> AbstractContextManager[WorkspaceDirectories]:
+        """Return the directories of its agent; those that the user adds meanwhile are opened."""
+        own = (self.sandbox.open_dir, self.permissions.open_dir) if self.is_owned else ()
+        return self.session.directories.following(self.workspace.root, opens=own)
 
     def working(self, agent: Agent, name: str) -> WorkingAgent:
         """Return the facts about *agent*, an agent *name* that works here."""

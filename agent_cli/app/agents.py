@@ -133,6 +133,7 @@ class AgentTree:
             mode = definition.mode
             place = await above.isolated(mode) if assignment.is_isolated else above.shared(mode)
             stack.push_async_callback(place.leave)
+            directories = stack.enter_context(place.directories())
             rank = _Rank(
                 lambda: agent,
                 ledger,
@@ -146,7 +147,7 @@ class AgentTree:
             self.list.uses(assignment, own_servers.states)
             servers = await stack.enter_async_context(own_servers)
             config = bench.hooks.around_calls(
-                self._config(assignment, parent, rank, jobs, servers),
+                self._config(assignment, parent, rank, directories, jobs, servers),
                 parts.place(place.startup),
                 lambda: place.working(agent, definition.name),
             )
@@ -189,6 +190,7 @@ class AgentTree:
         assignment: Assignment,
         parent: _Rank,
         rank: _Rank,
+        directories: WorkspaceDirectories,
         jobs: AgentJobs,
         servers: "AgentServers",
     ) -> LoopConfig:
@@ -214,7 +216,7 @@ class AgentTree:
             services={"workspace": workspace.root, "sandbox": place.sandbox},
             path_order=self.path_order,
             prepare=(
-                WorkspaceDirectories(workspace.root, bench.place.directories.all[1:]),
+                directories,
                 *(instructions if definition.has_instructions else ()),
                 servers,
                 jobs,

@@ -5,7 +5,8 @@ prompt cache and the thinking bound to it.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent_cli.contracts.errors import UsageError
@@ -16,8 +17,8 @@ from agent_cli.terminal.narration import one_line
 class WorkspaceDirectories:
     """A `prepare` contributor: names the workspace, the platform and more directories.
 
-    A message at the end tells of a directory that the user adds during a session, so that the
-    system prompt stays the same.
+    A message at the end tells each conversation of a directory that the user adds during a session,
+    so that the system prompt stays the same.
 
     Attributes:
         all: The workspace, then the others.
@@ -38,7 +39,9 @@ class WorkspaceDirectories:
         extra = (Path(os.path.realpath(folder)) for folder in extra_dirs)
         self.all: tuple[Path, ...] = tuple(dict.fromkeys((root, *extra)))
         self._opens = opens
-        self._untold: list[Path] = []
+        self._added: list[Path] = []
+        self._told: dict[str, int] = {}
+        self._followers: list[WorkspaceDirectories] = []
 
     def add(self, given: str) -> Path:
         """Let the tools use one more directory, until the program ends, and return it.
@@ -51,11 +54,28 @@ class WorkspaceDirectories:
             raise UsageError(f"{one_line(given)} is not a directory")
         if any(folder.is_relative_to(known) for known in self.all):
             raise UsageError(f"the tools may use {folder} already")
+        self._open(folder)
+        return folder
+
+    @contextmanager
+    def following(
+        self, root: Path, *, opens: Sequence[Callable[[Path], None]] = ()
+    ) -> Generator["WorkspaceDirectories"]:
+        """Yield these directories for an agent in *root*; it gets what the user adds meanwhile."""
+        follower = WorkspaceDirectories(root, self.all[1:], opens=opens)
+        self._followers.append(follower)
+        try:
+            yield follower
+        finally:
+            self._followers.remove(follower)
+
+    def _open(self, folder: Path) -> None:
         self.all = (*self.all, folder)
         for open_dir in self._opens:
             open_dir(folder)
-        self._untold.append(folder)
-        return folder
+        self._added.append(folder)
+        for follower in self._followers:
+            follower._open(folder)
 
     def _directory(self, given: str) -> Path | None:
         try:
@@ -67,6 +87,8 @@ class WorkspaceDirectories:
     def __call__(self, turn: Turn) -> None:
         """Add the facts to the system prompt, and tell of directories added since."""
         turn.system.append(self._text)
-        if self._untold and not turn.conversation.open_calls():
-            folders, self._untold = ", ".join(map(str, self._untold)), []
+        id, told = turn.conversation.id, len(self._added)
+        if self._told.get(id, 0) < told and not turn.conversation.open_calls():
+            folders = ", ".join(map(str, self._added[self._told.get(id, 0) :]))
+            self._told[id] = told
             turn.tell_model(f"[agent-cli: the user lets the file tools use {folders} too.]")

@@ -349,3 +349,31 @@ async def test_subagent_stop_hook_of_a_background_agent_runs_in_its_worktree(
     assert "name the line" in json.dumps(script.bodies("change it")[1]["messages"])
     assert "Changed line 3." in told(run)
     assert not Path(tree).exists()
+
+
+@pytest.mark.parametrize("isolation", ["none", "worktree"])
+async def test_directory_added_while_an_agent_works_is_open_to_it(
+    repository: Path, isolation: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """To its file tools and its commands; it is told like the session's agent."""
+    other = tmp_path_factory.mktemp("other")
+    gate = Gate()
+    script = Script(
+        go=[started("change it", agent="general", isolation=isolation), reply("Done.")],
+        change_it=[
+            reply(READ, gate=gate, hold_at=0),
+            reply(
+                tool_use("write", {"path": str(other / "written"), "content": "x"}),
+                tool_use("bash", {"command": f"touch {other}/touched"}),
+            ),
+            reply("Changed."),
+        ],
+    )
+    async with program(script) as run, asyncio.TaskGroup() as group:
+        group.create_task(run.prompt())
+        await until(lambda: len(script.bodies("change it")) == 1)
+        run.app.directories.add(str(other))
+        gate.open(100)
+
+    assert sorted(file.name for file in other.iterdir()) == ["touched", "written"]
+    assert f"lets the file tools use {other} too" in told(Program(run.app, script), "change it")

@@ -33,6 +33,25 @@ async def test_added_directory_is_announced_without_changing_the_prefix(
     assert told == [0, 1, 1]
 
 
+async def test_new_conversation_is_told_of_directories_added_before(tmp_path: Path) -> None:
+    """They stay open until the program ends."""
+    root, other = tmp_path / "work", tmp_path / "other"
+    root.mkdir()
+    other.mkdir()
+    directories = WorkspaceDirectories(root)
+    options = LoopConfig(prepare=[directories])
+    agent, model, _ = scripted_agent(says("a"), says("b"), says("c"), options=options)
+    directories.add("../other")
+
+    await agent.prompt("one")
+    agent.clear_messages()
+    await agent.prompt("two")
+    await agent.prompt("three")
+
+    told = [str(request.messages).count(str(other)) for request in model.requests]
+    assert told == [1, 1, 1]
+
+
 def refuse(folder: Path) -> None:
     raise AssertionError(f"{folder} was opened")
 

@@ -132,7 +132,7 @@ async def test_number_of_running_jobs_is_limited(tmp_path: Path) -> None:
 
         assert told == (
             "as many jobs run as jobs.max allows: 1 `sleep 300`."
-            " End one with `kill %ID`, alone, or wait for one to end."
+            " End one of yours with `kill %ID`, alone, or wait for one to end."
         )
         await tools.text("bash", command="kill %1")
         await tools.text("bash", command="sleep 61", background=True)

@@ -86,7 +86,9 @@ class Jobs:
             ToolError: There are too many already, or no file can be made for its output.
         """
         if fault := self.objection(is_own):
-            raise ToolError(f"{fault}. End one of yours with `kill %ID`, alone, or wait for one to end.")
+            raise ToolError(
+                f"{fault}. End one of yours with `kill %ID`, alone, or wait for one to end."
+            )
         if not output.keep_file():
             raise ToolError("No log file could be made: is the disk full? Free some space.")
         self._starting += 1
