@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import PluginError
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.parameters import without_docstring
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
@@ -72,8 +73,14 @@ def todo() -> Plugin:
 
 
 def todo_list(conversation: Conversation) -> list[TodoItem]:
-    """Return the current list of *conversation*."""
-    return TODO.read(PluginStates(conversation, {}, lambda _event: None)).todos
+    """Return the current list of *conversation*; an invalid one counts as none.
+
+    One that an earlier version recorded may exceed today's limits; the next run resets it.
+    """
+    try:
+        return TODO.read(PluginStates(conversation, {}, lambda _event: None)).todos
+    except PluginError:
+        return []
 
 
 async def _write(

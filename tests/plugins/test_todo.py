@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.states import ENTRY
 from agent_cli.plugins.todo import TodoItem, todo, todo_list
 from tests.fakes import calls, says, tool_use
 from tests.plugins.contributing import Contributing, tool_results
@@ -62,6 +64,19 @@ async def test_invalid_todo_list_is_refused_and_the_old_list_kept() -> None:
     assert ["todos.0.status" in refusals[0], "todos.0.content" in refusals[1]] == [True, True]
     assert "at most 50" in refusals[2]
     assert todo_list(run.agent.conversation) == LIST
+
+
+async def test_recorded_list_beyond_the_limits_is_shown_as_none_and_reset() -> None:
+    """An earlier version may have allowed more; the program must still start and show the rest."""
+    run = await with_a_list("again")
+    long: Json = {"todos": [{"content": "x" * 301, "status": "pending"}]}
+    data: Json = {"plugin": "todo", "version": 1, "state": long}
+    run.agent.conversation.note(CustomMessage(ENTRY, data))
+
+    shown = todo_list(run.agent.conversation)
+    await run.prompt()
+
+    assert shown == todo_list(run.agent.conversation) == []
 
 
 async def test_compacted_todo_list_is_sent_again_once() -> None:
