@@ -83,7 +83,7 @@ class _HeadlessRun:
         self._writer = Writer(sys.stdout, sys.stderr, color=color)
         self._outcome = RunReport()
         self._signal: signal.Signals | None = None
-        self._has_ended = False
+        self._has_ended = False  # once True, the result is complete: only parts are being closed
         self._loading = CancelToken()
         self._stop: Callable[[], None] = self._loading.cancel
         self._unwritable: OSError | None = None
@@ -288,11 +288,13 @@ class _HeadlessRun:
         return bool(self._signal or self._limits.reached)
 
     def _stop_at_limit(self, sentence: str) -> None:
+        if self._has_ended:
+            return
         self._warn(sentence)
         self._stop()
 
     def _interrupt(self, number: signal.Signals) -> None:
         if self._has_ended:
-            return  # only the program's parts are being closed: the result is complete
+            return
         self._signal = self._signal or number
         self._stop()

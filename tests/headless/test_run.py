@@ -14,11 +14,14 @@ from typing import Any, Self
 import pytest
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.events import TurnStart
 from agent_cli.contracts.file_changes import Difference
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.headless import run as headless
+from agent_cli.headless.limits import RunLimits
+from agent_cli.headless.options import RunOptions
 from agent_cli.headless.prompt import read_prompt
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
@@ -346,6 +349,25 @@ def test_reported_usage_covers_this_run_only(
 
     result = last_line(capsys.readouterr().out)
     assert (result["rounds"], result["usage"]["input_tokens"], result["cost_usd"]) == (1, 10, 0)
+
+
+def test_limit_reached_while_the_program_closes_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer is complete; it ends like a run within its limits."""
+
+    class Closing(Program):
+        async def __aexit__(self, *_failure: object) -> None:
+            self.agent.publish(TurnStart())  # of an agent in the background
+
+    limits = RunLimits(tokens=1)
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+
+        code = asyncio.run(headless.run("hello", Closing, options=RunOptions(limits)))
+
+    shown = capsys.readouterr()
+    assert (code, shown.out, shown.err) == (0, "hello\n", "")
 
 
 def wait_for(path: Path) -> None:
