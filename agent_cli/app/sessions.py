@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _FOUND_MAX: Final = 50
 
 _Opened: TypeAlias = tuple[Session, Conversation]
+_Drop: TypeAlias = Callable[[Session], None]
 
 
 class Sessions:
@@ -197,18 +199,12 @@ class Sessions:
         Raises:
             SessionError: Nothing is stored yet, or the file cannot be written.
         """
-        from agent_cli.session_store.export import export  # noqa: PLC0415 - rare
+        from agent_cli.session_store.export import export, write_new  # noqa: PLC0415 - rare
 
         id = self._kept().id
         redact = Redactor.of(self._startup.environment).text
-        text = export(self._store.read(id), to, redact=redact)
         path = self._startup.workspace / f"session-{id}.{to}"
-        try:
-            path.unlink(missing_ok=True)  # an earlier export, or a link to another place
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise SessionError(f"{path} cannot be written: {error.strerror}") from error
+        write_new(path, export(self._store.read(id), to, redact=redact))
         return path
 
     def close(self) -> None:
@@ -237,7 +233,7 @@ class Sessions:
             self._on_copy(path.stem, session.id)
             return session, conversation
 
-        await self._switch(forked)
+        await self._switch(forked, drop=self._remove_copy)
         self._tell_if_moved(original)
 
     def _tell_if_moved(self, header: Header | None) -> None:
@@ -247,18 +243,26 @@ class Sessions:
                 f"this session was about {header.workspace}; from now on its tools work in {here}"
             )
 
-    async def _switch(self, open_session: Callable[[], _Opened]) -> Header:
-        """Continue the session from *open_session*, run in a thread; on failure keep this one."""
+    def _remove_copy(self, copy: Session) -> None:
+        from agent_cli.app.deletion import delete_unused  # noqa: PLC0415 - rare
+
+        copy.close()
+        in_background(lambda: delete_unused(self._store, copy.id))
+
+    async def _switch(
+        self, open_session: Callable[[], _Opened], *, drop: _Drop = lambda opened: opened.close()
+    ) -> Header:
+        """Continue the session from *open_session*, run in a thread; on failure *drop* that one."""
         opening = in_background(open_session)
         try:
             session, conversation = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(_close_unused)
+            opening.add_done_callback(partial(_drop_unused, drop))
             raise
         try:
             self._agent.adopt(conversation, model=self._model_of(conversation))
         except AgentBusy:
-            session.close()  # otherwise no process could open it any more
+            drop(session)
             raise
         self._keep(session, resumed=True)
         return session.header
@@ -290,8 +294,6 @@ class Sessions:
         self._publish(Notice("warning", text))
 
 
-def _close_unused(opening: asyncio.Future[_Opened]) -> None:
-    """Close a session opened for a cancelled caller; otherwise its lock would remain."""
+def _drop_unused(drop: _Drop, opening: asyncio.Future[_Opened]) -> None:
     if opening.exception() is None:
-        session, _ = opening.result()
-        session.close()
+        drop(opening.result()[0])

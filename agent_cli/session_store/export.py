@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Literal, TypeAlias
 
+from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.timeline import Output, TextOutput, ToolOutput, UserOutput
 from agent_cli.core.projection import entries
 from agent_cli.session_store.atif import trajectory
@@ -55,6 +57,20 @@ def export(history: History, to: Format, *, redact: Redact, agents: Sequence[His
             return "\n\n".join(_markdown(_visible(history), redact)) + "\n"
         case "html":
             return _html(history, redact)
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write *text* to *path* in place of an earlier export, or of a link to another place.
+
+    Raises:
+        SessionError: It cannot be written.
+    """
+    try:
+        path.unlink(missing_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise SessionError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _document(history: History) -> dict[str, object]:

@@ -6,6 +6,7 @@ import subprocess
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ from tests.e2e.program import (
 )
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, says
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.waiting import until
 
 WRITE = reply(tool_use("write", {"path": "made.txt", "content": "made\n"}))
 YOLO = ("--permission-mode", "yolo")
@@ -41,6 +43,10 @@ def sessions(*words: str, heard: EventSink | None = None) -> tuple[Sessions, Age
     agent = Agent()
     begun = start(parse_arguments(words), may_ask=False)
     return Sessions(begun, agent, heard or agent.publish), agent
+
+
+def busy(*_given: object, **_more: object) -> None:
+    raise AgentBusy("a run is going on")
 
 
 def say(agent: Agent, text: str) -> str:
@@ -136,6 +142,41 @@ async def test_rewind_during_a_run_is_refused_before_anything_is_recorded() -> N
 
     assert refused == [first]
     assert said(id) == ["one", "two"]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_fork_that_is_given_up_leaves_no_copy(
+    is_cancelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy was made in a thread when a run began, or the user stopped waiting for it."""
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=ScriptedModel(says("done"))))
+    kept = Sessions(start(parse_arguments(()), may_ask=False), agent, agent.publish)
+    await kept.begin()
+    say(agent, "one")
+    id, fork = kept.id, SessionStore.fork
+    copying, may_go_on = threading.Event(), threading.Event()
+
+    def fork_then(*given: Any, **more: Any) -> tuple[Session, Conversation]:
+        copying.set()
+        assert may_go_on.wait(LIMIT_S)
+        return fork(*given, **more)
+
+    monkeypatch.setattr(SessionStore, "fork", fork_then)
+    forking = asyncio.create_task(kept.fork())
+    await until(copying.is_set)
+    if is_cancelled:
+        forking.cancel()
+        await asyncio.sleep(0)
+        may_go_on.set()
+    else:
+        monkeypatch.setattr(agent, "adopt", busy)
+        may_go_on.set()
+    with pytest.raises(asyncio.CancelledError if is_cancelled else AgentBusy):
+        await forking
+
+    await until(lambda: [path.stem for path in sessions_dir().glob("*.jsonl")] == [id])
+    assert kept.id == id
+    kept.close()
 
 
 async def test_failed_resume_fork_or_rewind_keeps_the_current_session() -> None:
