@@ -1,5 +1,6 @@
 """Marks of killed programs: which worktrees they may name."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,27 @@ def test_forged_worktree_mark_names_no_folder_elsewhere(marks: Path, tmp_path: P
     (marks / MARK).symlink_to(elsewhere / "file")
     assert take_left_worktrees(tmp_path) == []
     assert not (elsewhere / "file").exists()
+
+
+def test_search_for_left_worktrees_ends_whatever_a_command_put_there(
+    marks: Path, tmp_path: Path
+) -> None:
+    """It runs at every start: a pipe made that wait, a link to itself or a NUL made it fail."""
+    worktree = worktree_folder(tmp_path, "agent-1")
+    (tmp_path / "loop").symlink_to("loop")
+    for content in (f"{tmp_path}/loop/x\n", "x\0y\n"):
+        (marks / MARK).touch()
+        (marks / "gitdir").write_text(content)
+        assert take_left_worktrees(tmp_path) == []
+        (marks / "commondir").write_text(content)
+        assert take_left_worktrees(worktree) == []
+    for name in ("gitdir", "commondir"):
+        (marks / name).unlink()
+        os.mkfifo(marks / name)
+    (marks / MARK).touch()
+
+    assert take_left_worktrees(tmp_path) == []
+    assert take_left_worktrees(worktree) == []
 
 
 def test_no_left_worktree_is_found_outside_a_repository(tmp_path: Path) -> None:
