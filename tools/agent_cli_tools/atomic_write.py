@@ -158,11 +158,17 @@ def _copy_attributes(source: int, target: int) -> None:
         with contextlib.suppress(PermissionError):
             os.fchown(target, state.st_uid, state.st_gid)
     os.fchmod(target, stat.S_IMODE(state.st_mode))
+    for name in _attributes(source):
+        with contextlib.suppress(OSError):  # some only root may set
+            os.setxattr(target, name, os.getxattr(source, name))
+
+
+def _attributes(file: int) -> list[str]:
+    """Return the names of the extended attributes of an open file."""
     if hasattr(os, "listxattr"):
-        # Some file systems have no attributes, and some attributes only root may set.
-        with contextlib.suppress(OSError):
-            for name in os.listxattr(source):
-                os.setxattr(target, name, os.getxattr(source, name))
+        with contextlib.suppress(OSError):  # some file systems have none
+            return os.listxattr(file)
+    return []
 
 
 def _overwrite(file: BinaryIO, data: bytes) -> None:
