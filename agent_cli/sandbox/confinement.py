@@ -24,6 +24,7 @@ class Confinement:
             about each file that was moved or restored.
         nested: Whether the command runs in a process namespace of its own, not in our group.
         missing: Paths that must not be created; files that appear there are moved to `aside`.
+        hidden: The paths that the command cannot read.
     """
 
     prefix: Sequence[str] = ()
@@ -34,3 +35,4 @@ class Confinement:
     nested: bool = False
     missing: Sequence[Path] = ()
     aside: Path = Path()
+    hidden: Sequence[Path] = ()

@@ -134,8 +134,11 @@ class Sandbox:
         backend = self._backend
         return await asyncio.to_thread(lambda: self._confine(backend, cwd))
 
-    def denial(self, output: str) -> str | None:
-        """Return a line about an access that the sandbox denied a command with *output*, if any."""
+    def denial(self, output: str, confinement: "Confinement") -> str | None:
+        """Return a line about an access that the sandbox denied a command with *output*, if any.
+
+        *confinement* is the one that the command had.
+        """
         if self._backend is None:
             return None
         from agent_cli.sandbox import denials  # noqa: PLC0415 - where a command failed
@@ -143,7 +146,7 @@ class Sandbox:
         blocked = denials.denial(
             output,
             network=self._policy.network,
-            hidden=self._policy.rules().hidden,
+            hidden=confinement.hidden,
             strict=not self._backend.guards_protected,
         )
         return denials.sentence(blocked) if blocked else None
@@ -247,7 +250,9 @@ class Sandbox:
             return put_back
 
         confinement = backend.confine(rules, places, cwd)
-        return replace(confinement, release=release, missing=rules.missing, aside=aside)
+        return replace(
+            confinement, release=release, missing=rules.missing, aside=aside, hidden=rules.hidden
+        )
 
     def _key(self, backend: "Backend") -> str:
         parts = [str(_EDITION), backend.state, str(os.getuid()), str(self._policy.network)]

@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -111,6 +112,44 @@ async def test_command_runs_although_a_path_to_hide_has_vanished(bash: Bash, tim
         assert not (bash.place.root / "ran").exists()
 
     assert vanishing.left == 0
+
+
+async def test_output_of_a_command_built_again_is_shown_while_it_runs(bash: Bash) -> None:
+    sandbox = bash.place.sandbox
+    real = sandbox._backend
+    assert real
+    vanishing = Vanishing(real, bash.place.home / "gone" / "socket", times=1)
+    sandbox._backend = replace(real, confine=vanishing.confine)
+    shown: list[str] = []
+    context = ToolContext(update=lambda partial: shown.append(partial.text))
+    params = check_input(
+        bash.tool, {"command": "echo so far; until [ -e go ]; do sleep 0.01; done"}
+    )
+    running = asyncio.ensure_future(bash.tool.execute("1", params, bash.cancel, context))
+
+    await until(lambda: any("so far" in text for text in shown))
+    (bash.place.root / "go").touch()
+
+    assert isinstance(result := await running, ToolResult)
+    assert "exit 0" in result.text
+
+
+async def test_failed_command_is_explained_without_a_search_in_the_event_loop(
+    bash: Bash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large workspace on a slow disk the screen would stand still meanwhile."""
+    threads: list[threading.Thread] = []
+    look = Policy._look
+
+    def noted(policy: Policy) -> object:
+        threads.append(threading.current_thread())
+        return look(policy)
+
+    monkeypatch.setattr(Policy, "_look", noted)
+
+    assert "blocked by the sandbox: a file that may hold secrets" in (await bash("cat .env")).text
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_sandbox_is_found_although_a_path_to_hide_has_vanished(place: World) -> None:

@@ -150,7 +150,10 @@ async def test_daemon_ends_with_its_command_but_a_background_process_does_not(
     await until(lambda: not is_alive(job))
 
 
-async def test_cleanup_after_a_command_runs_once_outside_the_event_loop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command_text", ["true", "sleep 600"])
+async def test_cleanup_after_a_command_runs_once_outside_the_event_loop(
+    tmp_path: Path, command_text: str
+) -> None:
     """In a large workspace it takes long enough to stall a stream of answers."""
     threads: list[threading.Thread] = []
 
@@ -158,20 +161,38 @@ async def test_cleanup_after_a_command_runs_once_outside_the_event_loop(tmp_path
         threads.append(threading.current_thread())
         return ["put back"]
 
-    line = CommandLine(
-        "true", Path("/bin/bash"), tmp_path, dict(os.environ), Confinement(release=release)
-    )
+    confinement = Confinement(release=release)
+    line = CommandLine(command_text, Path("/bin/bash"), tmp_path, dict(os.environ), confinement)
     launcher = Launcher()
     command = await start(launcher, line, OutputBuffer(Workspace(tmp_path).open_spill))
-    assert await command.wait() == 0
+    if command_text == "true":
+        assert await command.wait() == 0
+    else:
+        await command.stop()
 
-    await command.finish()
-    await command.finish()
+    await asyncio.gather(command.finish(), command.finish())
     command.close()
     launcher.close()
 
     assert command.put_back == ["put back"]
     assert [each is threading.main_thread() for each in threads] == [False]
+
+
+async def test_cleanup_after_a_failed_start_runs_outside_the_event_loop(tmp_path: Path) -> None:
+    threads: list[threading.Thread] = []
+
+    def release(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
+        threads.append(threading.current_thread())
+        return ()
+
+    launcher, confinement = Launcher(), Confinement(release=release)
+    for text, bash in (("\0", "/bin/bash"), ("true", "/no/bash")):
+        line = CommandLine(text, Path(bash), tmp_path, dict(os.environ), confinement)
+        with pytest.raises((OSError, ValueError)):
+            await start(launcher, line, OutputBuffer(Workspace(tmp_path).open_spill))
+    launcher.close()
+
+    assert [each is threading.main_thread() for each in threads] == [False, False]
 
 
 async def test_command_cancelled_during_its_start_is_ended(

@@ -66,7 +66,7 @@ class CommandRun:
         self._new_output = new_output
         self._output = new_output()
         self._call_id = on_update.tool_call_id
-        self._updates = _Updates(lambda: on_update(self._output.last_lines()))
+        self._on_update = on_update
 
     async def result(self) -> ToolResult:
         """Run the command and return its result."""
@@ -102,7 +102,8 @@ class CommandRun:
             _NotBegun: The sandbox was not built.
         """
         confinement = await self._confinement()
-        command = await self._start(confinement or Confinement())
+        updates = _Updates(lambda: self._on_update(self._output.last_lines()))
+        command = await self._start(confinement or Confinement(), updates.due)
         began = time.monotonic()
         try:
             code, goes_on = await self._waited_for(command)
@@ -110,7 +111,7 @@ class CommandRun:
             await command.stop()
             raise
         finally:
-            self._updates.stop()
+            updates.stop()
         left = command.others()
         if command.has_ended():
             await command.finish()
@@ -123,7 +124,7 @@ class CommandRun:
             raise _NotBegun(self._output.last_lines().strip())
         notes = list(command.put_back)
         if confinement is not None and code and self._sandbox is not None:
-            notes += filter(None, [self._sandbox.denial(self._output.text())])
+            notes += filter(None, [self._sandbox.denial(self._output.text(), confinement)])
         limit_s = self._wanted.timeout_s
         ended = Ended(code, time.monotonic() - began, limit_s, left, notes, command.ended_with_it)
         return finished(self._output, ended)
@@ -187,7 +188,9 @@ class CommandRun:
                 f"The sandbox could not be made: {error}. Is the disk full? Tell the user."
             ) from error
 
-    async def _start(self, confinement: Confinement) -> RunningCommand:
+    async def _start(
+        self, confinement: Confinement, on_output: Callable[[], None]
+    ) -> RunningCommand:
         bash = find_program("bash", outside=self._workspace.root)
         if bash is None:
             confinement.release(())
@@ -195,7 +198,7 @@ class CommandRun:
         environment = {**command_environment(), **self._workspace.command_variables()}
         line = CommandLine(self._wanted.text, bash, self._workspace.root, environment, confinement)
         try:
-            return await start(self._workspace.launcher, line, self._output, self._updates.due)
+            return await start(self._workspace.launcher, line, self._output, on_output)
         except (OSError, ValueError) as error:
             raise ToolError(
                 f"The command could not be started: {error}."

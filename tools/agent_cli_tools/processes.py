@@ -16,6 +16,7 @@ from agent_cli.system.launching import KeeperLink, Launcher
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, descendants, group_members
+from agent_cli_tools.stoppable import unstoppable
 
 GRACE_S = 1.0
 """Seconds from SIGTERM to SIGKILL."""
@@ -47,6 +48,8 @@ class RunningCommand:
         self._output = output
         self._confinement = confinement
         self._exit_code: int | None = None
+        self._freeing: asyncio.Future[None] | None = None
+        self._is_freed = False
         self.put_back: Sequence[str] = ()
         self.ended_with_it: Sequence[str] = ()
         self.has_begun = True
@@ -98,7 +101,7 @@ class RunningCommand:
                 self.kill()
             await self.drain()
         finally:
-            self.close()
+            await self.finish()
 
     def has_ended(self) -> bool:
         """Whether the command and all processes it started have ended."""
@@ -110,16 +113,19 @@ class RunningCommand:
         return self._exit_code is not None and not self.others()
 
     def close(self) -> None:
-        """Kill remaining processes and free all resources. May be called repeatedly."""
+        """Kill remaining processes and free all resources; blocks. May be called repeatedly."""
         if not self._is_closed():
+            self._is_freed = True
             self._output.close()
             self._free()
 
     async def finish(self) -> None:
-        """Close an ended command in a thread, because checking files takes time."""
+        """Do as `close`, in a thread, because checking files takes time."""
         if not self._is_closed():
             self._output.close()
-            await asyncio.to_thread(self._free)
+            self._freeing = unstoppable(self._free)
+        if self._freeing is not None:
+            await asyncio.shield(self._freeing)
 
     def kill(self) -> None:
         """Kill the whole group; `wait` and `close` must still be called."""
@@ -164,7 +170,7 @@ class RunningCommand:
         return True
 
     def _is_closed(self) -> bool:
-        return self._link.socket.fileno() < 0
+        return self._is_freed or self._freeing is not None
 
     def _signal(self, number: signal.Signals) -> None:
         # While the keeper lives, the pid of its child is not reused.
@@ -220,10 +226,11 @@ async def start(
         OSError: It could not be started, e.g. the text is too long for one argument.
         ValueError: The text is not valid as an argument, e.g. it contains NUL.
     """
+    release = line.confinement.release
     try:
         link, reading = launcher.launch(line.order())
     except BaseException:
-        line.confinement.release(())
+        await asyncio.shield(unstoppable(lambda: release(())))
         raise
     try:
         link.socket.setblocking(False)
@@ -233,8 +240,7 @@ async def start(
             raise OSError(failed["failed"] if failed else "the program that starts it ended")
     except BaseException:
         os.close(reading)
-        link.end(_END_LIMIT_S)
-        line.confinement.release(())
+        await asyncio.shield(unstoppable(lambda: (link.end(_END_LIMIT_S), release(()))))
         raise
     reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
     command = RunningCommand(started["pid"], link, reader, line.confinement)
@@ -243,6 +249,6 @@ async def start(
         await asyncio.get_running_loop().connect_read_pipe(lambda: reader, pipe)
     except BaseException:  # cancelled: no one else has a handle on the process
         pipe.close()
-        command.close()
+        await command.finish()
         raise
     return command

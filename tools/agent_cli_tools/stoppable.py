@@ -9,9 +9,12 @@ import contextvars
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolResult
+
+T = TypeVar("T")
 
 
 class Claim:
@@ -50,8 +53,7 @@ async def in_thread(work: Callable[[Claim], ToolResult]) -> ToolResult:
         ToolError: It was too late to stop; the message includes the result of *work*.
     """
     claim = Claim()
-    run = partial(contextvars.copy_context().run, partial(work, claim))
-    thread = asyncio.get_running_loop().run_in_executor(None, run)
+    thread = unstoppable(partial(work, claim))
     try:
         return await asyncio.shield(thread)
     except asyncio.CancelledError:
@@ -60,6 +62,12 @@ async def in_thread(work: Callable[[Claim], ToolResult]) -> ToolResult:
             raise
         done = await thread
         raise ToolError(f"It was too late to stop the change: {done.text}") from None
+
+
+def unstoppable(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Run *work* in a thread; with `asyncio.shield` it goes on if the caller is cancelled."""
+    run = partial(contextvars.copy_context().run, work)
+    return asyncio.get_running_loop().run_in_executor(None, run)
 
 
 def _forget(thread: asyncio.Future[ToolResult]) -> None:
