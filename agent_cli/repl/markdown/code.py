@@ -15,7 +15,7 @@ from agent_cli.repl.markdown.spans import Spans
 
 _TAB_CELLS: Final = 4
 # Longer lines are finished in parts, so that memory stays bounded.
-_LINE_PIECES_MAX: Final = 64
+_LINE_CHARS_MAX: Final = 64 * PIECE_CHARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,17 @@ class Code:
         self._prefix = prefix
         self._highlighter = highlighter
         self._line: list[str] = []
+        self._line_chars = 0
         self._blank_lines = 0
 
     def add(self, piece: Piece, width: int) -> list[Spans]:
         """Add a piece of a line; a complete line is a row."""
         self._line.append(piece.text)
-        if not piece.ends_line and len(self._line) < _LINE_PIECES_MAX:
+        self._line_chars += len(piece.text)
+        if not piece.ends_line and self._line_chars < _LINE_CHARS_MAX:
             return []
         row = self._row("".join(self._line), width)
-        self._line = []
+        self._line, self._line_chars = [], 0
         if self.fence is None and not row[len(self._prefix.rest) :]:
             self._blank_lines += 1
             return []

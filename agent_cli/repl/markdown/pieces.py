@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 PIECE_CHARS: Final = 1024
+PROSE_CHARS: Final = 128
+"""The length of a piece of prose: with longer ones, the beginning of a paragraph would be missing
+from the tail until the paragraph ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,11 @@ class Piece:
 
 
 class PieceCutter:
-    """Holds the text that is not a whole piece yet: less than `PIECE_CHARS`."""
+    """Holds the text that is not a whole piece yet: at most `PIECE_CHARS`.
+
+    A piece of prose is shorter. A line with a bar may be a row of a table, and one without letters
+    and digits a rule, which are only known by their ends.
+    """
 
     def __init__(self) -> None:
         self._held = ""
@@ -53,8 +60,12 @@ class PieceCutter:
     def _more(self, text: str) -> Iterator[Piece]:
         whole = self._held + text
         start = 0
-        while len(whole) - start > PIECE_CHARS:
-            end = start + PIECE_CHARS
+        while len(whole) - start > PROSE_CHARS:
+            end = start + PROSE_CHARS
+            if self._starts_line and not _is_prose(whole[start:end]):
+                end = start + PIECE_CHARS
+                if len(whole) <= end:
+                    break
             yield Piece(whole[start:end], self._starts_line, ends_line=False)
             self._starts_line = False
             start = end
@@ -64,3 +75,7 @@ class PieceCutter:
         piece = Piece(self._held, self._starts_line)
         self._held, self._starts_line = "", True
         return piece
+
+
+def _is_prose(text: str) -> bool:
+    return "|" not in text and any(map(str.isalnum, text))

@@ -7,12 +7,13 @@ from typing import Final, Self
 from agent_cli.repl.markdown.cells import is_narrow, wrapped
 from agent_cli.repl.markdown.inline import parse_inline
 from agent_cli.repl.markdown.leaf import Prefix
-from agent_cli.repl.markdown.pieces import PIECE_CHARS, Piece
+from agent_cli.repl.markdown.pieces import PIECE_CHARS, PROSE_CHARS, Piece
 from agent_cli.repl.markdown.spans import Spans, cut, plain, split_lines
 from agent_cli.repl.markdown.theme import Theme
 
-# A longer paragraph is finished in parts, at places without open marks.
-_PART_CHARS: Final = PIECE_CHARS
+# A longer paragraph is finished in parts, at places without open marks. Less than a piece, because
+# the marks of quotes and items at its start are not part of the text.
+_PART_CHARS: Final = PROSE_CHARS * 3 // 4
 # A mark still open after this many characters is literal.
 _OPEN_CHARS_MAX: Final = 4 * PIECE_CHARS
 _CHECK_EVERY_CHARS: Final = PIECE_CHARS // 4
@@ -35,7 +36,7 @@ class Prose:
         self._style = style
         self._text = ""
         self._carried: Spans = []
-        self._checked_chars = 0
+        self._checked_at_chars = _PART_CHARS
         self._begins_line = True
         self._has_lines = False
         self._has_parts = False
@@ -50,9 +51,9 @@ class Prose:
             self._has_lines = True
         else:
             self._text += text
-        if len(self._text) < max(_PART_CHARS, self._checked_chars + _CHECK_EVERY_CHARS):
+        if len(self._text) < self._checked_at_chars:
             return []
-        self._checked_chars = len(self._text)
+        self._checked_at_chars = len(self._text) + _CHECK_EVERY_CHARS
         end = safe_end(self._text)
         return self._part(end, width) if end else []
 
@@ -95,7 +96,7 @@ class Prose:
         spans = self._carried + self._parsed(self._text[:end])
         self._begins_line = self._text[end - 1] == "\n"
         self._text = self._text[end:]
-        self._checked_chars = 0
+        self._checked_at_chars = _PART_CHARS
         self._has_parts = True
         *rows, self._carried = self._wrapped(spans, width)
         return self._prefixed(rows, width)
@@ -179,7 +180,10 @@ def _closed_stretches(text: str, limit: int) -> list[tuple[int, int]]:
 def _toggle(opened: set[str], mark: str, text: str, match: re.Match[str]) -> None:
     before = text[match.start() - 1 : match.start()] or " "
     after = text[match.end() : match.end() + 1] or " "
-    if mark in opened:
+    can_close = not before.isspace()
+    if can_close and mark in opened:
         opened.discard(mark)
+    elif can_close and mark == "***" and {"*", "**"} <= opened:
+        opened -= {"*", "**"}
     elif not after.isspace() and not (mark[0] == "_" and before.isalnum()):
         opened.add(mark)

@@ -143,6 +143,26 @@ def test_a_paragraph_finished_in_parts_is_wrapped_seamlessly() -> None:
     assert rows == [" ".join(["seven77"] * 5)] * 200
 
 
+@pytest.mark.parametrize("begin", ["", "- ", "> ", "1. **Bold:** `code` and 2 * 3 and "])
+def test_long_paragraph_is_finished_while_it_streams(begin: str) -> None:
+    """Its beginning does not vanish from a tail of a few rows until the paragraph ends."""
+    stream = MarkdownStream(80, THEMES["none"])
+    shown: list[str] = []
+    for word in [begin, *["seven77 "] * 150]:
+        shown += stream.feed(word)
+
+        assert len(stream.tail(12)) <= 4
+
+    assert len(shown) > 10
+
+
+def test_emphasis_beside_a_stray_mark_is_not_cut_in_two() -> None:
+    words = "six666 " * 17
+    rows = rendered(f"2*x {words} and *{words}end* {words}", 4_000, "dark")
+
+    assert rows == [f"2*x {words} and \x1b[3m{words}end\x1b[m {words}".rstrip()]
+
+
 def test_resizing_wraps_only_the_following_rows_to_the_new_width() -> None:
     stream = MarkdownStream(40, THEMES["none"])
     before = stream.feed("seven77 " * 300)
