@@ -48,6 +48,7 @@ def open_display(
         clock=clock,
         columns=lambda: screen.columns,
         activity=activity,
+        is_low=lambda: screen.is_low,
         links=shows_links(os.environ),
     )
     screen.can_move = activity.can_move = lambda: app.jobs.can_move

@@ -12,6 +12,7 @@ from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.toolkit_app import LiveApplication, wraps_again
 
 _TAIL_ROWS_MAX: Final = 12
+_TAIL_ROWS_MIN: Final = 4
 # The gap allows for one more change of the width, down to this share.
 _NARROWER_BY: Final = 0.6
 _ERASE_ROW: Final = "\x1b[2K"
@@ -142,7 +143,8 @@ class Painter:
         Rows that scrolled off the screen, or wrapped, could not be erased.
         """
         size = self._output.get_size()
-        room = min(_TAIL_ROWS_MAX, max(size.rows // 2 - 2, 1), size.rows - self._app.height - 2)
+        share = max(size.rows // 2 - 2, _TAIL_ROWS_MIN)
+        room = min(_TAIL_ROWS_MAX, share, size.rows - self._app.height - 2)
         return tuple(cut(row, size.columns) for row in rows[-room:]) if room > 0 else ()
 
     def _replace(self, tail: tuple[str, ...]) -> None:

@@ -32,6 +32,7 @@ from agent_cli.repl.live.toolkit_app import LiveApplication
 from agent_cli.terminal.writer import Style
 
 _QUEUED_ROWS_MAX: Final = 5
+_LOW_ROWS: Final = 20
 _INDENT: Final = "  "
 _LEAVE_WITHIN_S: Final = 1.5
 _TWICE_WITHIN_S: Final = 0.8
@@ -209,6 +210,11 @@ class LiveScreen:
     def columns(self) -> int:
         """The width of the terminal."""
         return self._output.get_size().columns
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the terminal has few rows, so that text needs those that are blank elsewhere."""
+        return self._output.get_size().rows < _LOW_ROWS
 
     def asks(self) -> bool:
         """Return whether a question or a list is open."""

@@ -39,9 +39,12 @@ class SessionView:
         clock: Callable[[], float],
         columns: Callable[[], int],
         activity: ActivityLine,
+        is_low: Callable[[], bool] = lambda: False,
         links: bool = False,
     ) -> None:
+        """Show nothing yet; a terminal that *is_low* has no room for blank rows in the tail."""
         self._tools = tools
+        self._is_low = is_low
         self._links = links
         self._paint = paint
         self._sequential = streaming == "sequential"
@@ -105,8 +108,11 @@ class SessionView:
         if not busy:
             return rows
         above = [""] if rows and self._is_apart(kind) else []
+        status = self._paint.text(f"{self._spinner()} {busy}", "dim")
+        if self._is_low():
+            return [*above, *rows, status]
         rows += [""] if rows or self._is_apart("status") else []
-        return [*above, *rows, self._paint.text(f"{self._spinner()} {busy}", "dim"), ""]
+        return [*above, *rows, status, ""]
 
     def _is_apart(self, kind: str) -> bool:
         return self._kind not in ("gap", kind)
@@ -159,6 +165,7 @@ class SessionView:
         self._end_flow()
         self._tools.end()
         self._add("tools", self._tools.finished())
+        self._add("gap", ())  # in the same frame, or the prompt would move twice
 
     def _spinner(self) -> str:
         return _SPINNER[int(self._clock() * _FRAMES_PER_S) % len(_SPINNER)]

@@ -370,6 +370,16 @@ async def test_new_rows_above_an_unchanged_prompt_do_not_render_the_prompt_again
         await it.until(lambda: it.rows == ["first", *done, "last", "you> draf!ts"])
 
 
+async def test_low_terminal_shows_four_rows_of_an_answer(tmp_path: Path) -> None:
+    """With fewer, a paragraph would only appear when it has ended."""
+    async with live(tmp_path) as it:
+        it.size = Size(rows=8, columns=COLUMNS)
+        it.screen.painter.repaint()
+        it.screen.painter.show((), ["one", "two", "three", "four", "five"])
+
+        assert it.rows == ["two", "three", "four", "five", "you>"]
+
+
 @pytest.mark.parametrize("how", ["noted", "asked", "printed"])
 async def test_outdated_prompt_is_rendered_with_the_next_rows(tmp_path: Path, how: str) -> None:
     """A badge or the to-do list changes with an event, in the same frame as the event's rows."""

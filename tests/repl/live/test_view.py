@@ -29,7 +29,9 @@ COLUMNS = 60
 class Screen:
     """A view with a clock that the test sets, and the rows finished so far."""
 
-    def __init__(self, streaming: Streaming = "live", *, show_thinking: bool = False) -> None:
+    def __init__(
+        self, streaming: Streaming = "live", *, show_thinking: bool = False, is_low: bool = False
+    ) -> None:
         self.now_s = 0.0
         self.rows: list[str] = []
         paint = Paint(color=False)
@@ -47,6 +49,7 @@ class Screen:
             clock=lambda: self.now_s,
             columns=lambda: COLUMNS,
             activity=self.activity,
+            is_low=lambda: is_low,
         )
         self.thinking = Thinking(
             is_shown=show_thinking,
@@ -320,6 +323,23 @@ def test_blank_row_separates_prompt_tool_calls_and_answer() -> None:
     assert screen.rows == [
         *("you> hello", "", "✓ read a.py · 0.0 s", "", "Done.", "", "you> more"),
     ]
+
+
+def test_blank_row_after_an_answer_comes_with_its_end() -> None:
+    """A frame later it would move the prompt, which has just moved up, down again."""
+    screen = Screen()
+    screen(events.AgentStart(), delta("Done."))
+    screen(events.MessageEnd(AssistantMessage((text_block("Done."),))), events.AgentEnd((), ""))
+
+    assert (screen.rows, screen.tail) == (["Done.", ""], [])
+
+
+def test_low_terminal_has_no_blank_rows_around_the_activity() -> None:
+    """A tail of few rows shows text instead."""
+    screen = Screen(is_low=True)
+    screen(Rows(("you> hello",), "said"), events.AgentStart(), delta("An answ"))
+
+    assert screen.tail == ["", "An answ", "⠋ writing · 0 s · Ctrl-C stops"]
 
 
 def handed_over(call_id: str, widget: str, data: Json, fallback: str) -> Event:
