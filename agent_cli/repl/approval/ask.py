@@ -32,7 +32,7 @@ _PREVIEW_ROWS_MIN: Final = 6
 
 _Calls: TypeAlias = Mapping[int, ToolCall]
 _Decisions: TypeAlias = dict[int, Decision]
-_Action: TypeAlias = Literal["yes", "session", "project", "edit", "view", "no"] | int
+_Action: TypeAlias = Literal["yes", "session", "project", "edit", "each", "view", "no"] | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Approvals:
         self._before_asking = before_asking
         self._editor = editor
         self._who = f"{reveal(who)}: " if who else ""
+        self._has_written = False
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
         """Return the decision about each of *calls*; "don't ask again" rules are stored first.
@@ -128,8 +129,18 @@ class Approvals:
                 self._write(whole)
             elif isinstance(action, int):
                 return await self._ask({action: calls[action]})
+            elif action == "each":
+                return await self._ask_about_each(calls)
             elif decisions := await self._decided(action, calls):
                 return decisions
+
+    async def _ask_about_each(self, calls: _Calls) -> _Decisions:
+        """Ask about one call after the other, except those that a rule just stored allows."""
+        decided: _Decisions = {}
+        for number, call in calls.items():
+            if not self._permissions.is_remembered(call):
+                decided |= await self._ask({number: call})
+        return decided
 
     async def _decided(self, action: _Action, calls: _Calls) -> _Decisions:
         """Return the decisions of *action*; none if the question must be asked again."""
@@ -185,9 +196,12 @@ class Approvals:
         if one and self._editor:
             label = f"Edit the {edited_part(*calls.values())}, then run it"
             offered[Choice(label, ("e", "edit"))] = "edit"
-        for count, number in enumerate(calls if not one else ()):
-            label = "" if count else "Decide about each call alone (or type its number)"
-            offered[Choice(label, (str(number),))] = number
+        if not one:
+            offered[
+                Choice("Decide about each call alone (or type the number of one)", ("each",))
+            ] = "each"
+        for number in () if one else calls:
+            offered[Choice("", (str(number),))] = number
         if is_folded:
             offered[Choice("Show all of it", ("v", "view"))] = "view"
         offered[Choice("No" if one else "No, run none of them", ("n", "no"))] = "no"
@@ -205,6 +219,9 @@ class Approvals:
         )
 
     def _write(self, calls: Mapping[int, _Shown]) -> None:
+        if self._has_written:
+            self._writer.aside("")  # below the answer before
+        self._has_written = True
         several = len(calls) > 1
         rows = [Row(f"{self._who}{len(calls)} calls ask to run:")] if several else []
         for number, call in calls.items():

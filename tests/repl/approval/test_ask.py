@@ -237,7 +237,7 @@ async def test_batch_of_calls_is_one_list_with_one_question() -> None:
             "allow all 2? ",
             [
                 "y = Yes, run all 2",
-                "1 = Decide about each call alone (or type its number)",
+                "each = Decide about each call alone (or type the number of one)",
                 "n = No, run none of them",
                 "decline all 2 and tell the model why",
             ],
@@ -266,6 +266,21 @@ async def test_typing_a_number_decides_one_call_and_asks_about_the_rest(
 ) -> None:
     """The last one left needs no number."""
     assert await Dialogue(*answers).decide(TOUCH, MOVE, NOTE) == decisions
+
+
+async def test_each_call_alone_means_one_question_for_each() -> None:
+    """Enter for the second call must not allow the third one too."""
+    it = Dialogue("each", "y", "n", "y")
+
+    assert await it.decide(TOUCH, MOVE, NOTE) == [Approved(), REFUSED, Approved()]
+    assert [message for message, _ in it.person.asked] == ["allow all 3? ", *["allow? "] * 3]
+    assert it.screen.text.count("\n\n") == 3
+
+
+async def test_each_call_alone_skips_calls_that_a_new_rule_allows() -> None:
+    it = Dialogue("each", "y session", "n")
+
+    assert await it.decide(TOUCH, TOUCH, NOTE) == [Approved(), Approved(), REFUSED]
 
 
 async def test_always_for_one_call_also_approves_matching_calls_in_the_batch() -> None:
