@@ -8,6 +8,8 @@ from agent_cli.repl.live.cells import fitting, row_width, shortened
 
 _MARK: Final = "❯ "
 _MARGIN: Final = " " * len(_MARK)
+_MORE_ABOVE: Final = "↑ "
+_MORE_BELOW: Final = "↓ "
 
 
 class Choices:
@@ -64,7 +66,7 @@ class Choices:
     def rows(self, columns: int, rows_max: int) -> list[tuple[bool, str]]:
         """Return rows of at most *columns* cells, each with whether it is marked.
 
-        If not all fit, the rows around the mark are returned.
+        If not all fit, the rows around the mark are returned, with arrows towards the others.
         """
         rows: list[tuple[bool, str]] = []
         begin = last = 0
@@ -80,8 +82,10 @@ class Choices:
             is_sentence = self._text and not chosen(self._text, self.all)
             what = "your text: " if is_sentence else "type anything else to "
             rows += self._row(f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}", columns)
-        first = max(0, min(begin, last - rows_max + 1))
-        return rows[first : first + max(rows_max, 1)]
+        rows_max = max(rows_max, 1)
+        below = 1 if last < len(rows) - 1 else 0  # a row below the mark, which can have the arrow
+        first = max(0, min(begin, last + below - rows_max + 1))
+        return _with_arrows(rows, first, min(first + rows_max, len(rows)))
 
     def _meaning(self) -> str:
         """Return the label of the text row: the effect of the typed text."""
@@ -112,3 +116,13 @@ class Choices:
             (is_marked and self.is_marked, f"{begin}{shortened(text, width)}")
             for begin, text in zip(begins, [*rows, row], strict=True)
         ]
+
+
+def _with_arrows(rows: Sequence[tuple[bool, str]], first: int, end: int) -> list[tuple[bool, str]]:
+    """Return the rows from *first* to *end*, with arrows in the margin if there are others."""
+    shown = list(rows[first:end])
+    for place, has_more, arrow in ((0, first > 0, _MORE_ABOVE), (-1, end < len(rows), _MORE_BELOW)):
+        marked, row = shown[place]
+        if has_more and row.startswith(_MARGIN):
+            shown[place] = (marked, f"{arrow}{row[len(_MARGIN) :]}")
+    return shown

@@ -22,7 +22,24 @@ def test_marked_choice_that_is_too_long_shows_its_beginning() -> None:
     choices.is_marked = True
     choices.move(1)
 
-    assert choices.rows(20, 2) == [(True, "❯ Yes and Yes and"), (True, "  Yes and Yes and")]
+    assert choices.rows(20, 2) == [(True, "❯ Yes and Yes and"), (True, "↓ Yes and Yes and")]
+
+
+def test_list_that_does_not_fit_has_arrows_towards_its_other_rows() -> None:
+    """Otherwise nothing on a low screen says that "No" is among the answers."""
+    choices = Choices([Choice(f"answer {n}", (str(n),)) for n in range(6)], "decline")
+    choices.is_marked = True
+    seen: list[list[str]] = []
+    for _ in range(4):
+        seen.append([row for _marked, row in choices.rows(80, 3)])
+        choices.move(1)
+
+    assert seen == [
+        ["❯ answer 0", "  answer 1", "↓ answer 2"],
+        ["  answer 0", "❯ answer 1", "↓ answer 2"],
+        ["↑ answer 1", "❯ answer 2", "↓ answer 3"],
+        ["↑ answer 2", "❯ answer 3", "↓ answer 4"],
+    ]
 
 
 def test_screen_too_narrow_for_a_wide_character_shows_an_ellipsis() -> None:
