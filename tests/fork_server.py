@@ -23,15 +23,20 @@ import socket
 import struct
 import sys
 import sysconfig
+import tempfile
 import termios
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from pydantic import BaseModel
 
 from agent_cli.contracts.input_schemas import input_schema
+from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox.backends import Backend
 from agent_cli.system import launching
+from agent_cli_tools.secret_files import is_secret
 
 HEADER = struct.Struct("!I")
 # The three streams, and a pipe for the exit code.
@@ -75,6 +80,7 @@ class Order(NamedTuple):
 def main() -> None:
     """Import and serve; in a fork, be the program."""
     import_everything()
+    try_sandboxes()
     count_launchers()
     order = serve(socket.socket(fileno=int(sys.argv[1])))
     if order is None:
@@ -99,11 +105,43 @@ def import_everything() -> None:
             importlib.import_module(module.name)
     for name in ON_FIRST_USE:
         importlib.import_module(name)
-    for model in BaseModel.__subclasses__():
+    for model in _models():
         if model.__name__.endswith(("Parameters", "Input")):
             input_schema(model)
     gc.collect()
     gc.freeze()
+
+
+def try_sandboxes() -> None:
+    """Let the forks know which sandboxes hold, as the second start on a machine does.
+
+    A try takes a fifth of a run. Only what holds here is known: the forks try anything else.
+    """
+    held = set[tuple[str, Path | None, bool]]()
+    really_try = Sandbox._fault
+
+    def fault(self: Sandbox, backend: Backend) -> str:
+        key = (backend.state, backend.program, self._policy.network)
+        if key in held:
+            return ""
+        reason = really_try(self, backend)
+        if not reason:
+            held.add(key)
+        return reason
+
+    Sandbox._fault = fault  # type: ignore[method-assign]
+    with tempfile.TemporaryDirectory() as folder:
+        home, root = Path(folder), Path(folder, "workspace")
+        root.mkdir()
+        policy = Policy([root], home=home, own=[], is_secret=is_secret)
+        Sandbox(lambda: policy, mode="auto", state_dir=home / "state").probe()
+    tempfile.tempdir = None  # each fork has its own
+
+
+def _models(base: type[BaseModel] = BaseModel) -> Iterator[type[BaseModel]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _models(model)
 
 
 def count_launchers() -> None:
