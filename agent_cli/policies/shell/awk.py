@@ -124,6 +124,8 @@ def check_awk(arguments: Sequence[Word], place: Place, folder: str) -> None:
     if not _only_prints(program.text):
         raise Objection("awk with a program that may write files or run commands")
     for word in files:
+        if word.text.startswith("-") and word.text != "-":
+            raise Objection("awk with an option behind its program")  # Some find it there.
         assigned = _ASSIGNED.fullmatch(word.text)
         if assigned and not (_is_own(assigned["name"]) or assigned["name"] in _VARIABLES):
             raise Objection(f"awk {word.text} sets a variable of awk")

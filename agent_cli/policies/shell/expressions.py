@@ -43,6 +43,8 @@ _JQ_OPTIONS = known_options(
 # Functions that read other files, or the environment.
 _JQ_NO = re.compile(
     r"\b(?:env|input_filename|import|include|modulemeta|get_search_list)\b|\$ENV|\$__"
+    # Some versions accept blanks and comments before the name.
+    r"|\$[\s#]"
 )
 _SET = frozenset(
     {"-e", "-u", "-eu", "-ue", "-euo", "-eo", "-uo", "-o", "pipefail", "errexit", "nounset"}
@@ -77,7 +79,7 @@ def _check_exec(expression: Iterator[Word], tops: Sequence[str], place: Place, f
     if "{}" not in [word.text for word in words] or any(word.glob for word in words):
         raise Objection("find -exec with a command that is not certain")
     for top in tops:
-        place.check_found(top, folder, separable=False, lines=False)
+        place.check_found(top, folder, "none")
     check_fed(words, tops[0], "{}", place, folder)
 
 

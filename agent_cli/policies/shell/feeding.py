@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from agent_cli.policies.shell.operands import check_operands
 from agent_cli.policies.shell.options import ProgramArguments
-from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.place import Objection, Place, Splitting
 from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.sed import check_sed
@@ -93,6 +93,9 @@ def check_fed(words: Sequence[Word], sample: str, mark: str, place: Place, folde
     place.check_program(name)
     if any(mark in word.text and word.text != mark for word in words):
         raise Objection(f"{name} with names that are part of other words")
+    if name == "sed":
+        # No script begins with ./, but a file could be named s/a/b/e.
+        sample = f"./{sample}"
     arguments = [Word(sample) if word.text == mark else word for word in words[1:]]
     if mark not in [word.text for word in words]:
         arguments.append(Word(sample))
@@ -120,23 +123,27 @@ def check_xargs(
     Raises:
         Objection: It may do more, or its names come from elsewhere.
     """
-    words, mark, nul, lines = _options(arguments)
+    words, mark, splitting = _options(arguments)
     if not upstream:
         raise Objection("xargs gets names from an unknown source")
     found, ends_in_nul = _search(upstream, place, folder)
-    if nul != ends_in_nul:
+    if (splitting == "nul") != ends_in_nul:
         raise Objection("xargs splits names in another way than they are written")
+    if splitting == "nul" and upstream[0].words[0].text == "find":
+        splitting = "none"  # Each name begins with that of a folder.
     for top in found:
-        place.check_found(top, folder, separable=not nul, lines=lines)
+        place.check_found(top, folder, splitting)
     check_fed(words, found[0], mark, place, folder)
 
 
-def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, bool, bool]:
-    """Return the command, the mark for names, and whether NUL or a newline ends a name."""
-    words, mark, nul, lines = list(arguments), "{}", False, False
+def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, Splitting]:
+    """Return the command, the mark for names, and how xargs splits its input into names."""
+    words, mark = list(arguments), "{}"
+    splits: set[Splitting] = {"blanks"}
     while words and words[0].text.startswith("-"):
         option = words.pop(0).text
-        nul = nul or option in ("-0", "--null")
+        if option in ("-0", "--null"):
+            splits.add("nul")
         if option in _ALONE or _LIMITS.fullmatch(option):
             continue
         if option.startswith("-I") and len(option) > 2:
@@ -146,12 +153,14 @@ def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, bool, bool
         if option in ("-n", "-L", "-P") and value.isdecimal():
             continue
         if option == "-I" and value in ("{}", "%", "@"):
-            mark, lines = value, True
+            mark = value
+            splits.add("lines")
         elif option == "-d" and value == "\\n":
-            lines = True
+            splits.add("exact lines")
         else:
             raise Objection(f"xargs {option} is not a known read-only option")
-    return words, mark, nul, lines
+    by_strength: Sequence[Splitting] = ("nul", "lines", "exact lines", "blanks")
+    return words, mark, next(each for each in by_strength if each in splits)
 
 
 def _search(upstream: Sequence[SimpleCommand], place: Place, folder: str) -> tuple[list[str], bool]:
@@ -208,7 +217,7 @@ def _only_chooses(command: SimpleCommand) -> bool:
         return False
     match name:
         case "head" | "tail":
-            return bool(re.fullmatch(r"(?:-n ?)?-?\d*", " ".join(texts)))
+            return bool(re.fullmatch(r"(?:-n ?-?\d+|-\d+)?", " ".join(texts)))
         case "sort":
             return set(texts) <= {"-u", "-r", "-ru", "-V"}
         case "uniq":

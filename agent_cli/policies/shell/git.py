@@ -97,6 +97,11 @@ _FORMS: Mapping[str, _Form] = MappingProxyType(
 )
 _NAMES = frozenset({"config --get", "config --get-all", "remote get-url"})
 _CONFIG_NAME = re.compile(r"[\w.-]+", re.ASCII)
+_SECRET_CONFIG = re.compile(
+    r"pass|token|secret|auth(?!or)|header|credential|cookie|apikey|privatekey", re.IGNORECASE
+)
+# Parts of formats and sort keys that make git verify signatures with another program.
+_VERIFIES = re.compile(r"%G|%\(\*?signature|^(?:--sort=)?[-*]*signature(?::.*)?$")
 
 
 def check_git(arguments: Sequence[Word], place: Place, folder: str) -> None:
@@ -124,7 +129,11 @@ def check_git(arguments: Sequence[Word], place: Place, folder: str) -> None:
     if name in _NAMES:
         if len(line.operands) != 1 or not _CONFIG_NAME.fullmatch(line.operands[0].text):
             raise Objection(f"git {name} with more than one name")
+        if _SECRET_CONFIG.search(line.operands[0].text):
+            raise Objection(f"git {name} {line.operands[0].text} may show a secret")
         return
+    if any(_VERIFIES.search(word.text) for word in rest):
+        raise Objection(f"git {name} with signatures runs another program to verify them")
     if line.operands and not form.operands:
         raise Objection(f"git {name} with a name may change the repository")
     operands = line.operands

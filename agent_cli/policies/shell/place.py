@@ -10,7 +10,8 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from agent_cli.policies.shell.words import Word
@@ -20,8 +21,20 @@ SEARCHED_ENTRIES_MAX = 20_000
 
 _IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
 _ALWAYS_READABLE = "/dev/null"
-_ONE_WORD = re.compile(r"(?!-)[^\s'\"\\]+")
-_ONE_LINE = re.compile(r"(?!-)[^\n]+")
+Splitting: TypeAlias = Literal["blanks", "lines", "exact lines", "nul", "none"]
+"""How a list of names is split again: "lines" as by `xargs -I`, which removes quotes, too; "none"
+if each name is handed on by itself."""
+
+# Names that remain as they are. They must not begin like an option, except behind a folder's name.
+_UNCHANGED: Mapping[Splitting, re.Pattern[str]] = MappingProxyType(
+    {
+        "blanks": re.compile(r"(?!-)[^\s'\"\\]+"),
+        "lines": re.compile(r"(?![-\s])[^\n'\"\\]+(?<!\s)"),
+        "exact lines": re.compile(r"(?!-)[^\n]+"),
+        "nul": re.compile(r"(?!-).+", re.DOTALL),
+        "none": re.compile(r".*", re.DOTALL),
+    }
+)
 
 
 class Objection(Exception):
@@ -119,26 +132,27 @@ class Place:
             if count >= SEARCHED_ENTRIES_MAX:
                 raise Objection(f"{text} holds too many files to check for secrets")
 
-    def check_found(self, text: str, folder: str, *, separable: bool, lines: bool) -> None:
+    def check_found(self, text: str, folder: str, splitting: Splitting) -> None:
         """Accept the folder *text* if a program may read all files that a search finds in it.
-
-        Args:
-            separable: The names are joined by blanks or newlines and split again, so none may
-                contain a separator or begin like an option.
-            lines: They are split at newlines only.
 
         Raises:
             Objection: A name is a link elsewhere or would be misread, or there are too many.
         """
         self.check_tree(text, folder)
-        allowed = _ONE_LINE if lines else _ONE_WORD
-        for count, path in enumerate(_entries(self.check_path(text, folder))):
-            name = path.rpartition("/")[2]
-            if separable and not allowed.fullmatch(name):
+        top, unchanged = self.check_path(text, folder), _UNCHANGED[splitting]
+        searched = {top}
+        # The text of the folder itself is the beginning of every name.
+        for count, path in enumerate((text, *_entries(top))):
+            name = path.rpartition("/")[2] if count else path
+            if not unchanged.fullmatch(name):
                 raise Objection(f"{text} holds {name!a}, which would be read as something else")
-            if Path(path).is_symlink():
-                self.check_path(path, folder)
-            if count >= SEARCHED_ENTRIES_MAX:
+            if count and Path(path).is_symlink():
+                real = self.check_path(path, folder)
+                # The program may search a folder that it is given.
+                if Path(real).is_dir() and not any(map(Path(real).is_relative_to, searched)):
+                    self.check_tree(path, folder)
+                    searched.add(real)
+            if count > SEARCHED_ENTRIES_MAX:
                 raise Objection(f"{text} holds too many files to check")
 
     def expand(self, word: "Word", folder: str) -> Sequence[str]:
