@@ -6,7 +6,6 @@ changed files.
 """
 
 import asyncio
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from agent_cli.contracts.prompt_commands import WrittenPrompt
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
+from agent_cli.system.trees import walk
 
 FILE_BYTES_MAX: Final = 64 * 1024
 FILES_MAX: Final = 200
@@ -178,7 +178,7 @@ def _words(argument: str) -> list[str]:
 
 def _markdown_files(folder: Path) -> Iterator[Path]:
     # Limited: the folder is read before it is trusted, and may be a link to a whole disk.
-    for where, folders, names in islice(os.walk(folder), _FOLDERS_MAX):
+    for where, folders, names in islice(walk(folder), _FOLDERS_MAX):
         folders.sort()
         for name in sorted(names):
             path = Path(where, name)

@@ -9,6 +9,7 @@ from pathlib import Path
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.folders import entries_of
 from agent_cli.system.paths import is_file
+from agent_cli.system.trees import walk
 
 FILE = "SKILL.md"
 SKILLS_MAX = 100
@@ -60,7 +61,8 @@ class Skill:
 
     def files(self) -> list[str]:
         """Return the other files of the folder, by path, up to a limit."""
-        found = (path for path in self.folder.rglob("*") if is_file(path) and path.name != FILE)
+        every = (Path(folder, name) for folder, _, names in walk(self.folder) for name in names)
+        found = (path for path in every if is_file(path) and path.name != FILE)
         return sorted(str(p.relative_to(self.folder)) for p in islice(found, FILES_MAX))
 
 

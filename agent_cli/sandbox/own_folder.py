@@ -7,10 +7,11 @@ directory, which the kernel releases when the owner dies.
 import contextlib
 import fcntl
 import os
-import shutil
 import tempfile
 import weakref
 from pathlib import Path
+
+from agent_cli.system.trees import remove_tree
 
 _PREFIX = "agent-cli-run-"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,15 +70,5 @@ def _sweep() -> None:
 
 
 def _give_up(path: Path, lock: int) -> None:
-    _open_up(path)
-    shutil.rmtree(path, ignore_errors=True)
+    remove_tree(path)
     os.close(lock)
-
-
-def _open_up(top: Path) -> None:
-    """Restore our permissions on every directory below *top*, which commands may have removed."""
-    for folder, names, _ in os.walk(top):
-        for path in (Path(folder, name) for name in names):
-            if not path.is_symlink():
-                with contextlib.suppress(OSError):
-                    path.chmod(0o700)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.git import GitError, run_git
+from agent_cli.system.trees import remove_tree
 
 _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
@@ -169,7 +170,7 @@ def remove_worktree(worktree: Worktree, *, branch: str = "") -> None:
             limit_s=_CHECKOUT_LIMIT_S,
         )
     except GitError:  # it was damaged, or never created
-        shutil.rmtree(worktree.path, ignore_errors=True)
+        remove_tree(worktree.path)
     if branch:
         with suppress(GitError):  # a leftover branch does no harm
             run_git(worktree.repository, "branch", "-D", branch, limit_s=_QUESTION_LIMIT_S)

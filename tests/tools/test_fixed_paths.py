@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli_tools.atomic_write import write_atomic
-from agent_cli_tools.fixed_paths import directory_at, open_file
 from agent_cli_tools.textio import read_bytes
 from tests.tools.calling import Tools
 

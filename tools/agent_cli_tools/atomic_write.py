@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli_tools.fixed_paths import directory_at
+from agent_cli.system.fixed_paths import directory_at
 from agent_cli_tools.textio import failure
 
 _TEMP_PREFIX = ".agt-"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent_cli.sandbox.token_files import holds_token
-from agent_cli_tools.fixed_paths import directory_at, open_file
+from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli_tools.secret_files import is_linked_secret
 
 _TRANSCODED_BYTES_MAX = 20_000_000

@@ -17,7 +17,7 @@ from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.fixed_paths import directory_at, names_in
+from agent_cli.system.fixed_paths import directory_at, names_in
 from agent_cli_tools.seen import Lines
 from agent_cli_tools.textio import CHANGED_BYTES_MAX, failure, looks_binary, open_regular
 

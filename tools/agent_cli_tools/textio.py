@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli_tools.fixed_paths import open_file
+from agent_cli.system.fixed_paths import open_file
 
 Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "latin-1"]
 

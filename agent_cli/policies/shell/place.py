@@ -13,6 +13,8 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from agent_cli.system.trees import walk
+
 if TYPE_CHECKING:
     from agent_cli.policies.shell.words import Word
 
@@ -178,7 +180,7 @@ class Place:
 
 def _entries(top: str) -> Iterator[str]:
     """Yield every path below *top*; links are not followed, as in search programs."""
-    for folder, folders, files in os.walk(top):
+    for folder, folders, files in walk(top):
         for name in (*folders, *files):
             yield f"{folder}/{name}"
 

@@ -10,9 +10,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
+from agent_cli.system.fixed_paths import open_file
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
-from agent_cli_tools.fixed_paths import open_file
 
 TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024
 NO_FILE_ANY_MORE: Final = "not a file"

@@ -8,8 +8,8 @@ from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import TakenBack
+from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli_tools.atomic_write import write_atomic
-from agent_cli_tools.fixed_paths import directory_at, open_file
 from agent_cli_tools.snapshots.contents import (
     NO_FILE_ANY_MORE,
     ContentStore,

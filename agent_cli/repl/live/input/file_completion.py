@@ -15,6 +15,7 @@ from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
 from agent_cli.system.git import git_output
 from agent_cli.system.logger import logger
 from agent_cli.system.paths import expanded, is_dir
+from agent_cli.system.trees import walk
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import Reference, reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal
@@ -184,7 +185,7 @@ def _known_to_git() -> list[str] | None:
 
 
 def _walk(root: Path) -> Iterator[str]:
-    for folder, folders, names in os.walk(root):
+    for folder, folders, names in walk(root):
         folders[:] = [name for name in folders if name not in _SKIPPED]
         for name in names:
             yield Path(folder, name).relative_to(root).as_posix()

@@ -139,7 +139,7 @@ def test_only_the_first_files_of_an_endless_folder_are_listed(
     def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         yield from ((str(root), [], [f"{number}.txt"]) for number in count())
 
-    monkeypatch.setattr(os, "walk", walk)
+    monkeypatch.setattr(file_completion, "walk", walk)
     monkeypatch.setattr(file_completion, "_PATHS_MAX", 3)
 
     assert workspace_paths() == {"0.txt", "1.txt", "2.txt"}

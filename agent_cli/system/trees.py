@@ -1,0 +1,119 @@
+"""Walk and delete directory trees of any depth, as a command may have made them.
+
+`os.walk` and `shutil.rmtree` call themselves for each level, and fail with a RecursionError after a
+thousand of them.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def walk(top: str | Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield each folder with the names of its folders and its other entries, as `os.walk`.
+
+    Links are not followed. Names removed from the list of folders are not searched.
+    """
+    waiting = [os.fspath(top)]
+    while waiting:
+        folder = waiting.pop()
+        folders, others, links = list[str](), list[str](), set[str]()
+        # It may have been removed, its path may be too long, or it may not be read.
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                (folders if _is_folder(entry) else others).append(entry.name)
+                if entry.is_symlink():
+                    links.add(entry.name)
+        yield folder, folders, others
+        below = (name for name in reversed(folders) if name not in links)
+        waiting += [os.path.join(folder, name) for name in below]  # noqa: PTH118 - for speed
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that cannot be followed
+        return False
+
+
+def remove_tree(path: Path | str, *, place: int | None = None) -> None:
+    """Delete *path*, a link as such, with all below it, as far as that is possible.
+
+    A path relative to the open folder *place* is never looked up through a link.
+    """
+    with contextlib.suppress(OSError):
+        if not stat.S_ISDIR(os.stat(path, dir_fd=place, follow_symlinks=False).st_mode):
+            os.unlink(path, dir_fd=place)
+            return
+        top = _opened(path, place)
+        try:
+            _empty(top)
+        finally:
+            os.close(top)
+        os.rmdir(path, dir_fd=place)
+        return
+    # Some file systems cannot move every folder.
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True, dir_fd=place)
+
+
+def _empty(top: int) -> None:
+    """Delete the content of the open folder *top*.
+
+    Folders are moved into it before they are emptied. So no path gets too long, and at most two of
+    them are open.
+    """
+    waiting = _unlinked(top)
+    names = (f"{os.urandom(8).hex()}-{number}" for number in iter(int, 1))
+    while waiting:
+        name = waiting.pop()
+        with contextlib.suppress(OSError):  # e.g. a folder of another user
+            folder = _opened(name, top)
+            try:
+                for inner in _unlinked(folder):
+                    moved = next(names)
+                    os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
+                    waiting.append(moved)
+            finally:
+                os.close(folder)
+            os.rmdir(name, dir_fd=top)
+
+
+def _unlinked(folder: int) -> list[str]:
+    """Delete what is no folder in the open *folder*; return the names of the folders."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        if not entry.is_dir(follow_symlinks=False):
+            with contextlib.suppress(OSError):
+                os.unlink(entry.name, dir_fd=folder)
+    return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+
+
+def _opened(path: Path | str, place: int | None) -> int:
+    """Return a descriptor of a folder, after giving us the rights to change it.
+
+    Raises:
+        OSError: It is no folder, or another user's.
+    """
+    try:
+        folder = os.open(path, os.O_RDONLY | _FOLDER, dir_fd=place)
+    except PermissionError:
+        if not hasattr(os, "O_PATH"):
+            raise
+        unread = os.open(path, os.O_PATH | _FOLDER, dir_fd=place)
+        try:
+            Path(f"/proc/self/fd/{unread}").chmod(stat.S_IRWXU)
+        finally:
+            os.close(unread)
+        folder = os.open(path, os.O_RDONLY | _FOLDER, dir_fd=place)
+    if os.fstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        with contextlib.suppress(OSError):
+            os.fchmod(folder, stat.S_IRWXU)
+    return folder
