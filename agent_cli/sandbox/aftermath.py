@@ -39,7 +39,8 @@ def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path
                 leading_out.add(pointer)
     for path in sorted(new_paths(before.git, after.git | located(pointed))):
         yield from _reported(path, aside, _offending)
-    for path in sorted(new_paths(before.others, after.others) | leading_out):
+    # Those inside others first, while their paths are true.
+    for path in sorted(new_paths(before.others, after.others) | leading_out, reverse=True):
         yield from _reported(path, aside, lambda each: [each])
     for folder in sorted(after.unsearched - before.unsearched):
         yield (

@@ -1,20 +1,28 @@
 """Restore protected files that a sandbox cannot guard, after the command has ended.
 
 Their previous content is kept in memory; files and folders too large for settings are not guarded.
+
+All steps are relative to open folders: a command may have put a link in the place of a folder, and
+nothing is to be read or changed where that leads.
 """
 
+import errno
 import os
-import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import islice
 from pathlib import Path
 
-from agent_cli.system.regular_files import start_of
+from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.trees import remove_tree
 
 _FILE_BYTES_MAX = 1_000_000
+_FOLDER_BYTES_MAX = 20_000_000
 _ENTRIES_MAX = 2_000
+_DEPTH_MAX = 100
+_MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
 def _no_entries() -> "dict[str, _Kept]":
@@ -31,93 +39,164 @@ class _Kept:
     entries: "dict[str, _Kept]" = field(default_factory=_no_entries)
 
 
+_NOTHING, _OTHER = _Kept("nothing"), _Kept("other")
+
+
 class Tripwire:
     """The state of some paths when the object was created."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._before = {path: _state(path) for path in paths}
+        folders = {path: Path(os.path.realpath(path.parent)) for path in paths}
+        self._before = [(path, folders[path], _kept(folders[path], path.name)) for path in paths]
 
     def restore(self) -> list[str]:
         """Restore the paths that changed; return a sentence about each."""
         return list(self._restored())
 
     def _restored(self) -> Iterator[str]:
-        for path, before in self._before.items():
+        for path, folder, before in self._before:
             try:
-                if _is_still(path, before):
-                    continue
-                _put_back(path, before)
+                with directory_at(folder) as place:
+                    if _is_still(path.name, place, before):
+                        continue
+                    _put_back(path.name, place, before)
             except OSError as error:
-                yield f"{path} was changed, and could not be put back: {error.strerror}"
+                if before.kind == "nothing" and not os.path.lexists(path):
+                    continue
+                yield f"{path} was changed, and could not be put back: {_reason(error)}"
             else:
                 yield f"{path} was changed, and was put back: other programs act on its content"
 
 
-def _state(path: Path) -> _Kept:
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOTDIR, errno.ELOOP):
+        return "something else is in the place of its folder"
+    return error.strerror or str(error)
+
+
+def _kept(folder: Path, name: str) -> _Kept:
     try:
-        state = path.lstat()
-        if stat.S_ISLNK(state.st_mode):
-            return _Kept("link", os.fsencode(path.readlink()))
-        if stat.S_ISDIR(state.st_mode) and not _is_large(path):
-            return _Kept("directory", entries={each.name: _state(each) for each in path.iterdir()})
-        if stat.S_ISREG(state.st_mode) and state.st_size <= _FILE_BYTES_MAX:
-            content = start_of(path, _FILE_BYTES_MAX)
-            return _Kept("file", content, stat.S_IMODE(state.st_mode))
-    except OSError:
-        return _Kept("nothing")
-    return _Kept("other")
+        with directory_at(folder) as place:
+            return _Reader().state(name, place)
+    except _TooLarge:
+        return _OTHER
+    except OSError as error:
+        return _NOTHING if error.errno in _MISSING else _OTHER
 
 
-def _is_large(folder: Path) -> bool:
-    """Return whether *folder* has too many entries to keep."""
-    sizes = (len(folders) + len(files) for _, folders, files in os.walk(folder))
-    return any(total > _ENTRIES_MAX for total in accumulate(sizes))
+class _TooLarge(Exception):
+    """A folder has too many entries, too many levels or too much in it to keep."""
 
 
-def _is_still(path: Path, before: _Kept) -> bool:
-    """Return whether *path* is unchanged or not kept; read no more than it had before."""
+class _Reader:
+    """Reads the state of one path, within limits."""
+
+    def __init__(self) -> None:
+        self._entries_left = _ENTRIES_MAX
+        self._bytes_left = _FOLDER_BYTES_MAX
+
+    def state(self, name: str, place: int, depth: int = 0) -> _Kept:
+        """Return the state of *name* in the open folder *place*.
+
+        Raises:
+            OSError: It is missing, or cannot be read.
+            _TooLarge: It is a folder beyond a limit.
+        """
+        found = os.stat(name, dir_fd=place, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            return _Kept("link", os.fsencode(os.readlink(name, dir_fd=place)))
+        if stat.S_ISDIR(found.st_mode):
+            with _opened(name, place) as folder:
+                names = _names(folder, self._entries_left + 1)
+                self._entries_left -= len(names)
+                if self._entries_left < 0 or depth == _DEPTH_MAX:
+                    raise _TooLarge
+                return _Kept(
+                    "directory",
+                    entries={each: self._entry(each, folder, depth + 1) for each in names},
+                )
+        if stat.S_ISREG(found.st_mode) and found.st_size <= _FILE_BYTES_MAX:
+            content = _content(name, place)
+            self._bytes_left -= len(content)
+            if self._bytes_left < 0:
+                raise _TooLarge
+            return _Kept("file", content, stat.S_IMODE(found.st_mode))
+        return _OTHER
+
+    def _entry(self, name: str, place: int, depth: int) -> _Kept:
+        try:
+            return self.state(name, place, depth)
+        except OSError:  # it may not be read, so it is left alone
+            return _OTHER
+
+
+def _is_still(name: str, place: int, before: _Kept) -> bool:
+    """Return whether *name* is unchanged or not kept; read no more than it had before."""
     if before.kind == "other":
         return True
-    if before.kind != "directory":
-        return not _is_directory(path) and _state(path) == before
-    kept = before.entries
-    return (
-        _is_directory(path)
-        and {each.name for each in path.iterdir()} == kept.keys()
-        and all(_is_still(path / name, entry) for name, entry in kept.items())
-    )
+    try:
+        if before.kind != "directory":
+            return not _is_directory(name, place) and _Reader().state(name, place) == before
+        with _opened(name, place) as folder:
+            names = _names(folder, len(before.entries) + 1)
+            return set(names) == set(before.entries) and all(
+                _is_still(each, folder, entry) for each, entry in before.entries.items()
+            )
+    except OSError as error:
+        return before.kind == "nothing" and error.errno in _MISSING
 
 
-def _put_back(path: Path, before: _Kept) -> None:
-    if before.kind == "directory" and _is_directory(path):
-        for name in {*(entry.name for entry in path.iterdir()), *before.entries}:
-            entry = before.entries.get(name, _Kept("nothing"))
-            if not _is_still(path / name, entry):
-                _put_back(path / name, entry)
+def _put_back(name: str, place: int, before: _Kept) -> None:
+    if before.kind == "directory" and _is_directory(name, place):
+        with _opened(name, place) as folder:
+            for each in {*_names(folder), *before.entries}:
+                entry = before.entries.get(each, _NOTHING)
+                if not _is_still(each, folder, entry):
+                    _put_back(each, folder, entry)
         return
-    _remove(path)
+    remove_tree(name, place=place)
     match before.kind:
         case "link":
-            path.symlink_to(os.fsdecode(before.content))
+            os.symlink(os.fsdecode(before.content), name, dir_fd=place)
         case "file":
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, before.mode)
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, before.mode)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(name, flags, before.mode, dir_fd=place), "wb") as file:
+                os.fchmod(file.fileno(), before.mode)
                 file.write(before.content)
         case "directory":
-            path.mkdir()
-            for name, entry in before.entries.items():
-                _put_back(path / name, entry)
+            os.mkdir(name, dir_fd=place)
+            with _opened(name, place) as folder:
+                for each, entry in before.entries.items():
+                    _put_back(each, folder, entry)
         case _:
-            pass
+            if _is_still(name, place, before):
+                return
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
 
-def _remove(path: Path) -> None:
-    if _is_directory(path):
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _is_directory(name: str, place: int) -> bool:
+    with suppress(FileNotFoundError):
+        return stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
+    return False
 
 
-def _is_directory(path: Path) -> bool:
-    return not path.is_symlink() and path.is_dir()
+@contextmanager
+def _opened(name: str, place: int) -> Generator[int]:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open(name, flags, dir_fd=place)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _names(folder: int, count_max: int | None = None) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, count_max)]
+
+
+def _content(name: str, place: int) -> bytes:
+    # Without O_NONBLOCK, opening a named pipe that has just been put there would wait.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, dir_fd=place), "rb") as file:
+        return file.read(_FILE_BYTES_MAX)

@@ -3,31 +3,41 @@
 import contextlib
 import errno
 import os
-import shutil
 import time
 from pathlib import Path
 
-_KEPT_S = 30 * 24 * 3600.0
+from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.trees import remove_tree
 
-_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
+_KEPT_S = 30 * 24 * 3600.0
 
 
 def move_aside(path: Path, folder: Path) -> Path:
     """Move *path* into a new folder below *folder*, a link as such; return the new path.
+
+    If *folder* is on another disk, *path* gets another name in its own folder instead: a command
+    may have made it as large as its disk.
 
     Raises:
         OSError: It is gone, its folder was replaced by a link, or it cannot be moved.
     """
     target = _new_folder(folder) / path.name
     try:
-        if _FOLDER:
-            _move_in(path, target)
-        else:
-            shutil.move(path, target)
-    except OSError:
+        with directory_at(path.parent) as parent:
+            os.rename(path.name, target, src_dir_fd=parent)
+    except OSError as error:
         target.parent.rmdir()
-        raise
+        if error.errno != errno.EXDEV:
+            raise
+        return _renamed(path)
     return target
+
+
+def _renamed(path: Path) -> Path:
+    new = f"{path.name}.moved-{os.urandom(4).hex()}"
+    with directory_at(path.parent) as parent:
+        os.rename(path.name, new, src_dir_fd=parent, dst_dir_fd=parent)
+    return path.with_name(new)
 
 
 def forget_old(folder: Path) -> None:
@@ -39,24 +49,7 @@ def forget_old(folder: Path) -> None:
         for entry in entries:
             is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > _KEPT_S
             if is_old and entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-
-
-def _move_in(path: Path, target: Path) -> None:
-    parent = os.open(path.parent, _FOLDER)
-    try:
-        # A folder above may have been replaced by a link, for example into a home directory.
-        there = Path(os.readlink(f"/proc/self/fd/{parent}"))  # noqa: PTH115 - unchanged
-        if there != path.parent:
-            raise OSError(errno.ESTALE, f"{path.parent} leads to {there}")
-        try:
-            os.rename(path.name, target, src_dir_fd=parent)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            shutil.move(f"/proc/self/fd/{parent}/{path.name}", target)
-    finally:
-        os.close(parent)
+                remove_tree(entry.path)
 
 
 def _new_folder(folder: Path) -> Path:

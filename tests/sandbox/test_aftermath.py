@@ -1,6 +1,7 @@
 """Files that would make other programs run commands are moved away after the command made them."""
 
 import contextlib
+import errno
 import os
 import subprocess
 import time
@@ -319,6 +320,35 @@ def test_files_moved_aside_keep_their_name_and_content(tmp_path: Path) -> None:
     assert moved[1].read_text() == "mine"
     assert moved[0].parent != moved[1].parent
     assert not first.is_symlink()
+
+
+def test_nothing_is_copied_to_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command can make a file of terabytes that takes no room until it is copied."""
+    inner, outer = tmp_path / "ws" / "x" / ".vscode" / "y" / ".idea", tmp_path / "ws" / "x"
+    policy = _policy(tmp_path)
+    rules, before = policy.survey()
+    inner.mkdir(parents=True)
+    with (inner / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    rename = os.rename
+
+    def on_two_disks(source: str, target: str | Path, **folders: int) -> None:
+        if "aside" in str(target):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", on_two_disks)
+
+    sentences = [*clean_up(before, policy.acting(before), tmp_path / "aside", rules.writable)]
+
+    assert [*(tmp_path / "aside").iterdir()] == []
+    [moved] = outer.iterdir()
+    assert moved.name.startswith(".vscode.moved-")
+    [moved_within] = (moved / "y").iterdir()
+    assert moved_within.name.startswith(".idea.moved-")
+    assert (moved_within / "large").stat().st_size == 1 << 40
+    assert sentences[0].endswith(f"so it was moved to {inner.with_name(moved_within.name)}")
+    assert sentences[1].endswith(f"so it was moved to {moved}")
 
 
 def test_no_file_is_moved_aside_through_a_folder_swapped_for_a_link(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli.sandbox.sockets import host_sockets
 from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli_tools.secret_files import is_secret
+from tests.deep_trees import deep_tree, little_recursion
 
 
 def rules(root: Path, home: Path, *own: Path) -> Rules:
@@ -323,6 +324,72 @@ def test_tripwire_ignores_folders_with_too_many_entries(
     assert (root / "few" / "deep" / "2").read_text() == "old"
     assert (root / "many" / "0").read_text() == "new"
     assert len(list((root / "many").iterdir())) == 7
+
+
+def test_tripwire_changes_nothing_behind_a_link_in_place_of_a_folder(root: Path) -> None:
+    """Threat 11: a command could have us write git's configuration in the user's home."""
+    home, inner = root.parent / "home", root / "a" / "git"
+    for folder in (home / "hooks", inner / "hooks"):
+        folder.mkdir(parents=True)
+    (home / "config").write_text("theirs")
+    (home / "hooks" / "hook").write_text("theirs")
+    (inner / "config").write_text("ours")
+    wire = Tripwire([inner / name for name in ("config", "hooks", "commondir")])
+
+    (root / "a").rename(root / "b")
+    (root / "a").mkdir()
+    inner.symlink_to(home)
+    told = wire.restore()
+
+    assert [(home / "config").read_text(), (home / "hooks" / "hook").read_text()] == ["theirs"] * 2
+    assert told == [
+        f"{inner / name} was changed, and could not be put back: something else is in the place of"
+        " its folder"
+        for name in ("config", "hooks")
+    ]
+
+
+def test_tripwire_restores_a_folder_in_which_a_command_made_many_levels(root: Path) -> None:
+    """Threat 11: it failed with a RecursionError, and nothing else was restored."""
+    (root / "hooks").mkdir()
+    (root / "config").write_text("old")
+    wire = Tripwire([root / "hooks", root / "config"])
+
+    (root / "config").write_text("new")
+    with little_recursion():
+        deep_tree(root / "hooks", "d")
+        told = wire.restore()
+
+    assert len(told) == 2
+    assert [*(root / "hooks").iterdir()] == []
+    assert (root / "config").read_text() == "old"
+
+
+def test_tripwire_keeps_no_folder_of_many_bytes_or_levels(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tripwire, "_FOLDER_BYTES_MAX", 100)
+    monkeypatch.setattr(tripwire, "_DEPTH_MAX", 3)
+    for name in ("large/a", "large/b", "deep/1/2/3/file", "small/file"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x" * 60)
+    wire = Tripwire([root / name for name in ("large", "deep", "small")])
+
+    for name in ("large/a", "deep/1/2/3/file", "small/file"):
+        (root / name).write_text("new")
+
+    assert [line.partition(" was")[0] for line in wire.restore()] == [str(root / "small")]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_tripwire_leaves_a_file_alone_that_it_could_not_read(root: Path) -> None:
+    (root / "file").write_text("old")
+    (root / "file").chmod(0)
+    wire = Tripwire([root / "file"])
+    (root / "file").chmod(0o600)
+
+    assert wire.restore() == []
+    assert (root / "file").read_text() == "old"
 
 
 @pytest.mark.parametrize(
