@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -30,14 +31,24 @@ async def edit_text(painter: Painter, text: str, ending: str) -> str:
     If the session ends meanwhile, the editor is ended: leaving would wait for it.
     """
     started: list[subprocess.Popen[bytes]] = []
+    is_over = threading.Event()
+
+    def note(process: subprocess.Popen[bytes]) -> None:
+        started.append(process)
+        if is_over.is_set():  # the session ended while the editor was being started
+            process.terminate()
+
     leaving = get_app().future
     async with terminal_lent(painter):
         loop = asyncio.get_running_loop()
-        editing = loop.run_in_executor(None, edited, text, ending, started.append)
+        editing = loop.run_in_executor(None, edited, text, ending, note)
         if leaving:
             await asyncio.wait((editing, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not editing.done() and started:
-            started[0].terminate()
+        if not editing.done() and leaving:
+            is_over.set()
+            for process in started:
+                process.terminate()
             await asyncio.wait((editing,), timeout=_END_LIMIT_S)
-            started[0].kill()
+            for process in started:
+                process.kill()
         return await editing
