@@ -2,7 +2,12 @@
 
 import asyncio
 
-from tests.tools.calling import Tools
+import pytest
+
+from agent_cli_tools import job_output
+from agent_cli_tools.job import Job
+from agent_cli_tools.jobs import Jobs
+from tests.tools.calling import WAIT_S, Tools
 from tests.waiting import until
 
 UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
@@ -144,3 +149,34 @@ async def test_job_output_does_not_show_binary_output(tools: Tools) -> None:
     await prints(tools, "\n")
 
     assert (await tools.text("job_output", id=1)).startswith("[binary output, not shown]\n")
+
+
+async def test_waiting_for_a_job_reads_its_log_only_when_there_is_more(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading 64 MB four times a second took the processor from everything else."""
+    reads: list[int] = []
+    looks: list[int] = []
+    read, look = job_output._lines, Jobs.look
+
+    def counted(job: Job, since: int) -> tuple[list[str], bool]:
+        reads.append(since)
+        return read(job, since)
+
+    async def looked(jobs: Jobs) -> None:
+        looks.append(1)
+        await look(jobs)
+
+    monkeypatch.setattr(job_output, "_lines", counted)
+    monkeypatch.setattr(job_output, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(Jobs, "look", looked)
+    await started(tools, f"echo one; {UNTIL_GO}; echo two")
+    await prints(tools, "one\n")
+    filtered = asyncio.ensure_future(tools.text("job_output", id=1, filter="two", wait=WAIT_S))
+    whole = asyncio.ensure_future(tools.text("job_output", id=1, since=1, wait=WAIT_S))
+    await until(lambda: len(looks) > 40)
+    assert len(reads) == 1
+    tools.file("go", "")
+
+    assert (await filtered).startswith("two\n")
+    assert (await whole).startswith("one\ntwo\n")

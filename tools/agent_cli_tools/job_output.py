@@ -17,6 +17,7 @@ from agent_cli_tools.excerpts import excerpt
 from agent_cli_tools.job import Job
 from agent_cli_tools.jobs import LOOK_EVERY_S
 from agent_cli_tools.line_patterns import LinePattern
+from agent_cli_tools.output import SPILL_BYTES_MAX
 from agent_cli_tools.readable import is_binary, without_escapes
 from agent_cli_tools.searches import searcher
 from agent_cli_tools.workspace import Workspace
@@ -49,13 +50,18 @@ def job_output_tool(workspace: Workspace) -> Tool:
         since = params.since or job.read_lines + 1
         async with cancel.scope():
             until_s = time.monotonic() + params.wait
+            searched_bytes = 0
             while True:
                 await workspace.jobs.look()
-                lines, is_open = await asyncio.to_thread(_lines, job, since)
-                kept = await pattern.numbers(lines) if pattern else list(range(len(lines)))
                 is_over = time.monotonic() >= until_s or not job.is_running
-                if is_over or (pattern and kept):
-                    break
+                kept_bytes = min(job.output.total_bytes, SPILL_BYTES_MAX)
+                # Reading it may take as long as the time between two looks.
+                if is_over or (pattern and kept_bytes > searched_bytes):
+                    searched_bytes = kept_bytes
+                    lines, is_open = await asyncio.to_thread(_lines, job, since)
+                    kept = await pattern.numbers(lines) if pattern else list(range(len(lines)))
+                    if is_over or kept:
+                        break
                 await asyncio.sleep(LOOK_EVERY_S)
         if lines:  # since may be beyond the end
             # An incomplete last line is shown again once it has grown.
