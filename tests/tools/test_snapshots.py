@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import stat
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Generator, Iterator
@@ -431,6 +432,79 @@ async def test_diff_of_a_file_that_became_huge_needs_little_memory(session: Sess
     assert difference.note == "binary"
     assert tracemalloc.get_traced_memory()[1] < 20_000_000
     tracemalloc.stop()
+
+
+async def test_file_that_a_command_made_too_large_is_known_by_its_size_and_time(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading gigabytes around every command would take minutes."""
+    monkeypatch.setattr(contents, "DIGESTED_BYTES_MAX", 50)
+    (session.root / "old.txt").write_text("old")
+    session.run()
+    await session.write("old.txt", "small")
+    session.run()
+    await session.write("new.txt", "small")
+    await session.bash("seq 100 | tee new.txt >old.txt")
+    session.run()
+    await session.bash("true; : changes nothing")
+
+    with pytest.raises(
+        AgentCliError, match=r"these files are too large now: .*old\.txt; /diff run"
+    ):
+        session.undo()
+    (session.root / "old.txt").write_text("other")
+    with pytest.raises(AgentCliError, match=r"somebody changed these files too: .*old\.txt;"):
+        session.undo()
+    assert session.snapshots._journal
+    assert len(session.snapshots._journal.runs[-1].changes) == 0
+    assert (session.root / "new.txt").read_text().endswith("\n100\n")
+
+
+async def test_new_file_that_a_command_made_too_large_is_removed(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "DIGESTED_BYTES_MAX", 50)
+    session.run()
+    await session.write("new.txt", "small")
+    await session.bash("seq 100 >new.txt")
+
+    session.undo()
+
+    assert session.files() == {}
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_files_are_read_around_a_command_beside_the_event_loop(
+    session: Session, monkeypatch: pytest.MonkeyPatch, *, stops: bool
+) -> None:
+    """They may be large, or on a slow disk; the next command finds no watch left over."""
+    session.run()
+    await session.write("a.txt", "one")
+    threads: list[threading.Thread] = []
+    stopping = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    of = contents.Digests.of
+
+    def noted(digests: contents.Digests, path: Path) -> str | None:
+        threads.append(threading.current_thread())
+        if stops and len(threads) == 1 and stopping:
+            loop.call_soon_threadsafe(stopping.cancel)
+        return of(digests, path)
+
+    monkeypatch.setattr(contents.Digests, "of", noted)
+    if stops:
+        with pytest.raises(asyncio.CancelledError):
+            await session.bash("touch made")
+    else:
+        await session.bash("touch made")
+
+    assert threads
+    assert threading.main_thread() not in threads
+    assert session.snapshots._watches == []
+    assert (session.root / "made").exists() is not stops
+    assert [run.commands for run in session.snapshots._open().runs] == [
+        [] if stops else ["touch made"]
+    ]
 
 
 def test_snapshot_on_a_full_disk_leaves_no_partial_copy(tmp_path: Path) -> None:

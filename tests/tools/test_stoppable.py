@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,8 +36,8 @@ class Slow:
         finally:
             self.ended.set()
 
-    @contextmanager
-    def running(self, command: str) -> Generator[None]:
+    @asynccontextmanager
+    async def running(self, command: str) -> AsyncGenerator[None]:
         yield
 
 

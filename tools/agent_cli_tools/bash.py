@@ -49,12 +49,9 @@ def bash_tool(
             params.command, params.timeout, params.notify, in_background=params.background
         )
         held = None if params.unsandboxed else sandbox
-        async with cancel.scope():
-            with workspace.running(params.command):
-                new_output = partial(
-                    OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max
-                )
-                return await CommandRun(workspace, held, wanted, new_output, on_update).result()
+        new_output = partial(OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max)
+        async with cancel.scope(), workspace.running(params.command):
+            return await CommandRun(workspace, held, wanted, new_output, on_update).result()
 
     return Tool(
         name="bash",

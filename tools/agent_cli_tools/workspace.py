@@ -6,7 +6,7 @@ The only object the tools share. It handles paths, not contents: it neither deco
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -218,7 +218,7 @@ class Workspace:
             if not self.open_files.write(path, data, before, claim):
                 write_atomic(path, data, before=before, claim=claim.take)
 
-    def running(self, command: str) -> AbstractContextManager[None]:
+    def running(self, command: str) -> AbstractAsyncContextManager[None]:
         """Return the context manager to run a command in."""
         return self._keeper.running(command) if self._keeper else nullcontext()
 

@@ -1,6 +1,6 @@
 """The ports of a workspace: a recorder of file changes, and processes left running."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +26,6 @@ class Keeper(Protocol):
         """Return the context manager for writing a file; *before* is None if it is new."""
         ...
 
-    def running(self, command: str) -> AbstractContextManager[None]:
+    def running(self, command: str) -> AbstractAsyncContextManager[None]:
         """Return the context manager for running a command."""
         ...

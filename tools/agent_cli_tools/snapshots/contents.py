@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import stat
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from io import BufferedReader
@@ -15,7 +16,11 @@ from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 
 TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024
+DIGESTED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Tools change no larger files; what a command makes of one is known by its size and time."""
 NO_FILE_ANY_MORE: Final = "not a file"
+_LARGE: Final = "large file"
+_PART_BYTES: Final = 1024 * 1024
 _GONE: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -25,6 +30,7 @@ class ContentStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._bytes: int | None = None
+        self._lock = threading.Lock()
 
     def keep(self, data: bytes) -> bool:
         """Store *data*; return False if the size limit is reached.
@@ -33,16 +39,17 @@ class ContentStore:
             OSError: It cannot be written.
         """
         name = digest(data)
-        if self.has(name):
+        with self._lock:
+            if self.has(name):
+                return True
+            if self._bytes is None:
+                folder = private_dir(self._folder)
+                self._bytes = sum(each.stat().st_size for each in folder.iterdir())
+            if self._bytes + len(data) > TOTAL_BYTES_MAX:
+                return False
+            write_private(self._folder / name, data)
+            self._bytes += len(data)
             return True
-        if self._bytes is None:
-            folder = private_dir(self._folder)
-            self._bytes = sum(each.stat().st_size for each in folder.iterdir())
-        if self._bytes + len(data) > TOTAL_BYTES_MAX:
-            return False
-        write_private(self._folder / name, data)
-        self._bytes += len(data)
-        return True
 
     def has(self, name: str) -> bool:
         """Return whether there is a content with that digest."""
@@ -77,13 +84,35 @@ def content_of(path: Path, bytes_max: int = -1) -> bytes | None:
 
 
 def digest_of(path: Path) -> str | None:
-    """Return the digest of the current content of *path*, or None; never raises OSError."""
+    """Return the digest of the current content of *path*, or None; never raises OSError.
+
+    A file too large for a digest has its size and time of change instead.
+    """
     try:
-        # Read in parts: a command may have made the file gigabytes long.
         with _opened(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() if file else None
+            return _digest(file) if file else None
     except OSError:
         return NO_FILE_ANY_MORE
+
+
+def is_large(found: str | None) -> bool:
+    """Return whether the digest *found* is that of a file too large for one."""
+    return found is not None and found.startswith(_LARGE)
+
+
+def _digest(file: BufferedReader) -> str:
+    # Read in parts: a command may have made the file gigabytes long, or may be writing to it.
+    made, left = hashlib.sha256(), DIGESTED_BYTES_MAX
+    if os.fstat(file.fileno()).st_size <= left:
+        while part := file.read(min(_PART_BYTES, left + 1)):
+            made.update(part)
+            left -= len(part)
+            if left < 0:
+                break
+        else:
+            return made.hexdigest()
+    state = os.fstat(file.fileno())
+    return f"{_LARGE} {state.st_ino} {state.st_size} {state.st_mtime_ns}"
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """Record every change to a file with its earlier content, and undo the changes of a run."""
 
-import stat
+import asyncio
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
@@ -19,24 +19,17 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
-from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import one_line
-from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest
+from agent_cli_tools.snapshots.contents import Digests, digest
+from agent_cli_tools.snapshots.watches import Seen, Watch, keep_content, mode_of, noted, seen_now
+from agent_cli_tools.stoppable import unstoppable
 
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference, TakenBack
     from agent_cli_tools.snapshots.journal import Journal
     from agent_cli_tools.snapshots.spans import Change
 
-_log = logger(__name__)
 _COMMAND_CHARS_MAX: Final = 80
-
-
-class _Seen(NamedTuple):
-    """A file's content at one moment, and its permission bits; None if there was no file."""
-
-    digest: str | None
-    mode: int | None
 
 
 class Snapshots:
@@ -71,8 +64,7 @@ class Snapshots:
         self._has_forgotten = False
         self._run_id = ""
         self._digests = Digests()
-        # For each running command, the digests of known files at its start.
-        self._watches: list[dict[Path, _Seen]] = []
+        self._watches: list[Watch] = []
 
     def __call__(self, event: Event) -> None:
         """Track the current session and run."""
@@ -88,7 +80,7 @@ class Snapshots:
             case PromptOutput(prompt_id=id) | PromptStateChanged(prompt_id=id):
                 self._run_id = id
             case ToolExecutionEnd(tool_name=name, is_error=False) if self._is_foreign(name):
-                with self._lock, _noted("command not noted", name):
+                with self._lock, noted("command not noted", name):
                     self._open().add_command(self._run_id, name)
             case _:
                 pass
@@ -101,42 +93,38 @@ class Snapshots:
         """
         from agent_cli_tools.snapshots.spans import Change  # noqa: PLC0415 - with a change
 
-        seen = _Seen(None if before is None else digest(before), _mode_of(path))
+        seen = Seen(None if before is None else digest(before), mode_of(path))
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
-        with self._lock, _noted("content not kept", path):
+        with self._lock, noted("content not kept", path):
             for watch in self._watches:
-                self._catch_up(path, watch.get(path, seen), seen)
+                self._catch_up(path, watch.seen.get(path, seen), seen)
             if before is not None and not self._has_changed(path):
                 self._open().contents.keep(before)
             self._forget_old()
         yield
-        with self._lock, _noted("change not kept", path):
+        with self._lock, noted("change not kept", path):
             self._add(Change(path, seen.digest, digest(after), seen.mode, made))
 
-    @contextmanager
-    def running(self, command: str) -> Generator[None]:
+    @asynccontextmanager
+    async def running(self, command: str) -> AsyncGenerator[None]:
         """Record that *command* runs during the body, and its changes to known files."""
         if self._only_reads(command):
             yield
             return
-        watch: dict[Path, _Seen] = {}
-        with self._lock, _noted("contents not kept", command):
+        watch = Watch()
+        with self._lock:
             self._watches.append(watch)
-            for path in self._open().paths:
-                watch[path] = self._keep(path)
+        # In threads, as earlier commands may have made the files large.
         try:
+            await asyncio.shield(unstoppable(lambda: self._begin(watch, command)))
+            watch.has_run = True
             yield
         finally:
-            with self._lock, _noted("command not noted", command):
-                for path, before in tuple(watch.items()):
-                    self._catch_up(path, before, self._seen(path))
-                self._open().add_command(self._run_id, one_line(command, _COMMAND_CHARS_MAX))
-            with self._lock:
-                self._watches = [each for each in self._watches if each is not watch]
+            await asyncio.shield(unstoppable(lambda: self._end(watch, command)))
 
     def save(self) -> None:
         """Write lines that could not be written earlier, as far as possible."""
-        with self._lock, _noted("changes not saved", self._run_id):
+        with self._lock, noted("changes not saved", self._run_id):
             if self._journal:
                 self._journal.save()
 
@@ -193,12 +181,12 @@ class Snapshots:
         from agent_cli_tools.snapshots.journal import copy_journal  # noqa: PLC0415 - with a change
 
         self.save()
-        with _noted("changes not copied", from_session), self._lock:
+        with noted("changes not copied", from_session), self._lock:
             copy_journal(self._folder / from_session, self._folder / to_session)
 
     def tell_model(self, turn: Turn) -> None:
         """Tell the model once, before a model call, which of its changes were undone."""
-        with self._lock, _noted("model not told", self._run_id):
+        with self._lock, noted("model not told", self._run_id):
             if self._journal is None and not self._is_recorded():
                 return
             from agent_cli_tools.snapshots.taking_back import told  # noqa: PLC0415 - with /undo
@@ -210,28 +198,41 @@ class Snapshots:
 
     def _add(self, change: "Change") -> None:
         for watch in self._watches:
-            watch[change.path] = _Seen(change.after, change.mode)
+            watch.seen[change.path] = Seen(change.after, change.mode)
         self._open().add(self._run_id, change)
 
-    def _catch_up(self, path: Path, before: _Seen, now: _Seen) -> None:
+    def _catch_up(self, path: Path, before: Seen, now: Seen) -> None:
         """Record the changes of running commands to *path*."""
         from agent_cli_tools.snapshots.spans import Change  # noqa: PLC0415 - with a change
 
         if before.digest != now.digest:
             self._add(Change(path, before.digest, now.digest, before.mode))
 
-    def _keep(self, path: Path) -> _Seen:
-        """Store the current content of *path* and return it."""
-        seen, contents = self._seen(path), self._open().contents
-        with _noted("content not kept", path):
-            if seen.digest and not contents.has(seen.digest):
-                data = content_of(path, TOTAL_BYTES_MAX + 1)
-                if data is not None:
-                    contents.keep(data)
-        return seen
+    def _begin(self, watch: Watch, command: str) -> None:
+        """Keep what all known files hold before a command."""
+        with noted("contents not kept", command):
+            with self._lock:
+                journal = self._open()
+                paths = tuple(journal.paths)
+            for path in paths:
+                keep_content(path, self._digests, journal.contents)
+            with self._lock:
+                for path in paths:
+                    watch.seen.setdefault(
+                        path, seen_now(path, self._digests)
+                    )  # a tool may have changed it
 
-    def _seen(self, path: Path) -> _Seen:
-        return _Seen(self._digests.of(path), _mode_of(path))
+    def _end(self, watch: Watch, command: str) -> None:
+        """Record a command that has ended, and its changes to known files."""
+        with noted("command not noted", command):
+            for path in tuple(watch.seen) if watch.has_run else ():
+                self._digests.of(path)  # while others need not wait for it
+            with self._lock:
+                self._watches = [each for each in self._watches if each is not watch]
+                if watch.has_run:
+                    for path, before in watch.seen.items():
+                        self._catch_up(path, before, seen_now(path, self._digests))
+                    self._open().add_command(self._run_id, one_line(command, _COMMAND_CHARS_MAX))
 
     def _has_changed(self, path: Path) -> bool:
         """Return whether this run has changed *path* before."""
@@ -260,7 +261,7 @@ class Snapshots:
 
         if self._journal is None:
             self._journal = Journal(self._place())
-        with _noted("changes not read", self._journal.contents):
+        with noted("changes not read", self._journal.contents):
             self._journal.read()
         return self._journal
 
@@ -274,19 +275,3 @@ class Snapshots:
         # Without a session, earlier contents are lost when the program ends.
         self._own_folder = self._own_folder or OwnFolder()
         return self._own_folder.path
-
-
-@contextmanager
-def _noted(failure: str, about: object) -> Generator[None]:
-    """Log errors of recording, because a tool must not fail for them."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        _log.warning(failure, about=str(about), reason=str(error))
-
-
-def _mode_of(path: Path) -> int | None:
-    try:
-        return stat.S_IMODE(path.lstat().st_mode)
-    except OSError:
-        return None

@@ -15,6 +15,7 @@ from agent_cli_tools.snapshots.contents import (
     ContentStore,
     content_of,
     digest_of,
+    is_large,
 )
 from agent_cli_tools.snapshots.journal import Journal, RunChanges
 from agent_cli_tools.snapshots.spans import ChangeSpan, spans
@@ -41,6 +42,7 @@ def take_back(journal: Journal) -> TakenBack:
     now = {span.path: digest_of(span.path) for span in found}
     todo = [span for span in found if now[span.path] != span.before]
     _refuse_conflicts(todo, now)
+    _refuse_large(todo, now)
     contents = _contents(todo, journal.contents)
     for span in todo:
         _restore(span, contents)
@@ -80,6 +82,15 @@ def _refuse_conflicts(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]
         raise AgentCliError(
             "nothing was undone, because somebody changed these files too:"
             f" {', '.join(changed)}; /diff run shows what there is to undo by hand"
+        )
+
+
+def _refuse_large(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]) -> None:
+    """Refuse to replace a file whose current content is too large to be compared with."""
+    if large := [str(span.path) for span in todo if span.before and is_large(now[span.path])]:
+        raise AgentCliError(
+            f"nothing was undone, because these files are too large now: {', '.join(large)};"
+            " /diff run shows what there is to undo by hand"
         )
 
 
