@@ -32,6 +32,8 @@ SETTINGS_NAMES = (
 )
 CHILDREN_GRACE_S = 60.0
 
+pytest_plugins = ["tests.workers"]
+
 Address: TypeAlias = Any  # each family of sockets has its own kind
 
 # A busy machine may take any time for one example.
@@ -64,7 +66,7 @@ def pytest_terminal_summary(
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run that skipped too many tests; workers of pytest-xdist have no reporter."""
+    """Fail a run that skipped too many tests."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter and is_over_limit(reporter, session.config) and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
