@@ -1,8 +1,9 @@
 """Run our programs as forks of one process that has imported everything: see tests/forked.py.
 
-    python -P fork_server.py DESCRIPTOR
+    python -P fork_server.py DESCRIPTOR [LISTENER]
 
-Each message on the socket DESCRIPTOR orders one program. It runs in a child that looks like a new
+Each message on the socket DESCRIPTOR orders one program, and each connection to the socket LISTENER
+another one: see tests/as_fork.py. It runs in a child that looks like a new
 process: streams, environment, directory, arguments, and a terminal if it gets one. Only the imports
 are inherited, so everything the server opens or sets for itself is undone in the child.
 """
@@ -47,6 +48,7 @@ ON_FIRST_USE = (
     "anyio._backends._asyncio",
     "anyio.streams.tls",
     "httpcore2",
+    "mcp.server.mcpserver",
     "rich.traceback",
     "structlog",
     "truststore",
@@ -82,7 +84,8 @@ def main() -> None:
     import_everything()
     try_sandboxes()
     count_launchers()
-    order = serve(socket.socket(fileno=int(sys.argv[1])))
+    orders, *listeners = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    order = serve(orders, listeners)
     if order is None:
         return
     if order.fresh:
@@ -152,29 +155,36 @@ def count_launchers() -> None:
         launching._PROGRAM = begin + launching._PROGRAM
 
 
-def serve(orders: socket.socket) -> Order | None:
+def serve(orders: socket.socket, listeners: list[socket.socket]) -> Order | None:
     """Fork for each order and return it in the fork; return None at the end of the orders."""
     ended = _wake_up_when_a_child_ends()
     running: dict[int, int] = {}
+    sockets: list[socket.socket | int] = [orders, *listeners, ended]
     while True:
-        ready, _, _ = select.select([orders.fileno(), ended], [], [])
+        ready, _, _ = select.select(sockets, [], [])
         if ended in ready:
             os.read(ended, 4_096)
             _tell_exit_codes(running)
-        if orders.fileno() in ready:
-            received = _receive(orders)
+        sources = [orders] if orders in ready else []
+        sources += [listener.accept()[0] for listener in listeners if listener in ready]
+        for source in sources:
+            received = _receive(source)
             if received is None:
-                return None
+                if source is orders:
+                    return None
+                continue
             order, (*streams, status) = received
             child = os.fork()
             if child == 0:
-                orders.detach()  # its descriptor is closed with all the others
+                for each in (orders, *listeners, *sources):
+                    each.detach()  # its descriptor is closed with all the others
                 _become(order, streams)
                 return order
             for stream in streams:
                 os.close(stream)
             running[child] = status
-            orders.sendall(HEADER.pack(child))
+            with contextlib.suppress(ConnectionError):
+                source.sendall(HEADER.pack(child))
 
 
 def run_script(command: list[str]) -> None:
@@ -223,7 +233,10 @@ def _receive(orders: socket.socket) -> tuple[Order, list[int]] | None:
     (size,) = HEADER.unpack(header)
     data = bytearray()
     while len(data) < size:
-        data += orders.recv(size - len(data))
+        piece = orders.recv(size - len(data))
+        if not piece:
+            return None
+        data += piece
     return Order(*json.loads(data)), list(descriptors)
 
 

@@ -25,6 +25,7 @@ from typing import IO, Self
 from tests.fork_server import HEADER, Order
 
 SERVER = Path(__file__).with_name("fork_server.py")
+AS_FORK = str(Path(__file__).with_name("as_fork.py"))
 LIMIT_S = 60.0
 # Prefix of the variables the interpreter reads at start; a fork reads PYTHONPATH too.
 READ_AT_START = ("PYTHON", "LC_", "LANG")
@@ -160,6 +161,17 @@ def start_in_terminal(
     return Program(*_order(command, environment, streams, fresh=fresh, in_terminal=True))
 
 
+def arguments_of(script: str, *arguments: str) -> list[str]:
+    """Return the arguments with which `sys.executable` runs a Python script as a fork.
+
+    They are for servers that our programs start. Without abstract sockets it is no fork.
+    """
+    if sys.platform != "linux":
+        return [script, *arguments]
+    name = _server()[2].getsockname().decode().removeprefix("\0")
+    return ["-I", "-S", AS_FORK, name, script, *arguments]
+
+
 def server_pids() -> set[int]:
     """Return the process id of the server, if there is one."""
     return {_server()[0].pid} if _server.cache_info().currsize else set()
@@ -193,7 +205,7 @@ def _order(
 
 
 def _ask_server(message: bytes, descriptors: Sequence[int]) -> int:
-    process, server = _server()
+    process, server, _ = _server()
     try:
         socket.send_fds(server, [HEADER.pack(len(message))], descriptors)
         server.sendall(message)
@@ -216,19 +228,29 @@ def _needs_an_interpreter(environment: Mapping[str, str]) -> bool:
 
 
 @functools.cache
-def _server() -> tuple["subprocess.Popen[bytes]", socket.socket]:
-    """Start the server; it ends when our end of the socket is closed."""
+def _server() -> tuple["subprocess.Popen[bytes]", socket.socket, socket.socket]:
+    """Start the server; it ends when our end of the first socket is closed.
+
+    The other one listens, for `as_fork.py`.
+    """
     ours, theirs = socket.socketpair()
+    listener = socket.socket(socket.AF_UNIX)
+    passed = [theirs.fileno()]
+    if sys.platform == "linux":
+        listener.bind("")  # the kernel chooses a name
+        listener.listen()
+        passed.append(listener.fileno())
     process = subprocess.Popen(
-        [sys.executable, "-P", str(SERVER), str(theirs.fileno())],
-        pass_fds=[theirs.fileno()],
+        [sys.executable, "-P", str(SERVER), *map(str, passed)],
+        pass_fds=passed,
         stdin=subprocess.DEVNULL,
     )
     theirs.close()
 
     def end() -> None:
         ours.close()
+        listener.close()
         process.wait()
 
     atexit.register(end)
-    return process, ours
+    return process, ours, listener

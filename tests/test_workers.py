@@ -65,6 +65,18 @@ def test_fault_at_the_end_of_a_worker_fails_the_run(tmp_path: Path) -> None:
     assert "1 passed, 1 error" in printed, printed
 
 
+def test_broken_worker_fails_the_run(tmp_path: Path) -> None:
+    """Plugins raise when a worker ends, for example for objects that were never closed."""
+    printed = run_pytest(
+        tmp_path,
+        "def test_inner(pytestconfig): pytestconfig.add_cleanup(lambda: 1 / 0)\n",
+        *SEVERAL,
+    )
+
+    assert "ZeroDivisionError" in printed, printed
+    assert "1 failed, 1 passed" in printed, printed
+
+
 def test_workers_stop_after_the_first_failure_if_asked(tmp_path: Path) -> None:
     """`-x` leaves out the batches that no worker has begun."""
     printed = run_pytest(

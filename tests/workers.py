@@ -11,6 +11,7 @@ import os
 import signal
 import struct
 import sys
+import traceback
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from multiprocessing.connection import Connection, Pipe, wait
@@ -88,6 +89,7 @@ class _Worker:
         self, session: pytest.Session, number: int, batches: list[Batch], queue: int
     ) -> None:
         self._running: tuple[str, tuple[str, int | None, str]] | None = None
+        self._fault = ""
         self.done = 0
         base = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         self.messages, sending = Pipe(duplex=False)
@@ -114,6 +116,8 @@ class _Worker:
             case "report":
                 report = hook.pytest_report_from_serializable(config=session.config, data=content)
                 hook.pytest_runtest_logreport(report=report)
+            case "broken":
+                self._fault = content
             case _:
                 self.done += 1
                 self._running = None
@@ -132,9 +136,8 @@ class _Worker:
         self._pid = 0
         if code:
             name, location = self._running or ("a worker", ("", None, ""))
-            report = pytest.TestReport(
-                *(name, location, {}, "failed", f"its process ended with code {code}"), when="call"
-            )
+            text = f"{self._fault}its process ended with code {code}"
+            report = pytest.TestReport(name, location, {}, "failed", text, when="call")
             session.config.hook.pytest_runtest_logreport(report=report)
 
 
@@ -185,8 +188,8 @@ def _work(
     plugins = config.pluginmanager
     capturing = plugins.getplugin("capturemanager")
     try:
-        # What the parent captures into is shared with it.
-        capturing.stop_global_capturing()
+        # All workers share the parent's files. They stay open: modules may have kept `sys.stderr`.
+        shared, capturing._global_capturing = capturing._global_capturing, None
         capturing.start_global_capturing()
         plugins.unregister(name="terminalreporter")
         plugins.register(_Reporter(config, sending))
@@ -200,10 +203,8 @@ def _work(
         session._setupstate.teardown_exact(None)
         config._ensure_unconfigure()  # Objects that are not closed are found now.
         code = 0
+        del shared
     except BaseException:
-        capturing.suspend_global_capture()
-        sys.excepthook(*sys.exc_info())
+        sending.send(("broken", traceback.format_exc()))
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)

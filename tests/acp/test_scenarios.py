@@ -17,6 +17,7 @@ from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from tests.acp.editor import LIMIT_S, editor
 from tests.e2e.program import results_in, said_by_user, text_of
+from tests.forked import arguments_of
 from tests.mcp_client.conftest import SDK_SERVER
 from tests.messages_api import FakeMessagesApi, Gate, error, reply, thinking, tool_use
 from tests.waiting import wait_until
@@ -51,9 +52,8 @@ FILES = schema.ClientCapabilities(
 
 def fixture_server(name: str = "fixture", **env: str) -> schema.McpServerStdio:
     variables = [schema.EnvVariable(name=key, value=value) for key, value in env.items()]
-    return schema.McpServerStdio(
-        name=name, command=sys.executable, args=[SDK_SERVER, "stdio"], env=variables
-    )
+    arguments = arguments_of(SDK_SERVER, "stdio")
+    return schema.McpServerStdio(name=name, command=sys.executable, args=arguments, env=variables)
 
 
 def link(path: Path, name: str = "it") -> schema.ResourceContentBlock:

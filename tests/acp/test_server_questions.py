@@ -9,6 +9,7 @@ from acp import schema
 
 from tests.acp.editor import Editor, editor
 from tests.e2e.program import results_in, text_of
+from tests.forked import arguments_of
 from tests.messages_api import FakeMessagesApi, reply, tool_use
 
 FULL_SERVER = Path(__file__).parents[1] / "mcp_client" / "full_server.py"
@@ -39,7 +40,10 @@ async def result_of(
         client.permissions.extend(permissions)
         await client.agent.initialize(protocol_version=1, client_capabilities=capabilities)
         server = schema.McpServerStdio(
-            name="full", command=sys.executable, args=[str(FULL_SERVER), "stdio"], env=[]
+            name="full",
+            command=sys.executable,
+            args=arguments_of(str(FULL_SERVER), "stdio"),
+            env=[],
         )
         session = await client.agent.new_session(cwd=str(Path.cwd()), mcp_servers=[server])
         await client.say(session.session_id, "go")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent_cli.repl.live.question import SILENCE_S
 from tests.e2e.program import AGENT_CLI, environment, results_in, said_by_user, text_of
+from tests.forked import arguments_of
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 
@@ -24,7 +25,7 @@ def answer(terminal: Terminal, question: str, keys: str) -> None:
 
 def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> None:
     """The form has a default and gets an invalid value; a page, a prompt and a resource follow."""
-    full = {"command": sys.executable, "args": [FULL_SERVER, "stdio"]}
+    full = {"command": sys.executable, "args": arguments_of(FULL_SERVER, "stdio")}
     Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
     options = ("--mcp-config", "servers.json", "--permission-mode", "yolo")
     with (

@@ -114,7 +114,8 @@ def raw_server() -> RawServer:
 
 @pytest.fixture
 def sdk_server() -> ServerConfig:
-    return ServerConfig(name="fixture", command=sys.executable, args=(SDK_SERVER, "stdio"))
+    arguments = forked.arguments_of(SDK_SERVER, "stdio")
+    return ServerConfig(name="fixture", command=sys.executable, args=tuple(arguments))
 
 
 @pytest.fixture

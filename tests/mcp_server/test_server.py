@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.mcp_server.ports import Application, Wanted
 from agent_cli.mcp_server.server import make_server
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
+from tests.forked import arguments_of
 from tests.messages_api import FakeMessagesApi, error, reply, tool_use
 from tests.waiting import wait_until
 
@@ -45,7 +47,9 @@ async def serving(
 ) -> AsyncGenerator[Client]:
     """Yield a client of `agent-cli mcp serve` in the current folder."""
     parameters = StdioServerParameters(
-        command=AGENT_CLI, args=[*arguments, "mcp", "serve"], env=environment(api, {})
+        command=sys.executable,
+        args=arguments_of(AGENT_CLI, *arguments, "mcp", "serve"),
+        env=environment(api, {}),
     )
     callback = user.answer if user else None
     async with Client(stdio_client(parameters), elicitation_callback=callback, **options) as client:

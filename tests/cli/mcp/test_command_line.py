@@ -18,12 +18,14 @@ from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import read_config_file
 from agent_cli.mcp_client.user_servers import user_file
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.forked import arguments_of
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
 from tests.mcp_client.sign_in_server import sign_in_server
 from tests.repl.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tests.mcp_client.conftest import HttpServer
+    from tests.forked import arguments_of
+from tests.mcp_client.conftest import HttpServer
 
 FULL_SERVER = str(Path(__file__).parents[2] / "mcp_client" / "full_server.py")
 
@@ -332,7 +334,7 @@ def test_mcp_import_skips_servers_of_an_untrusted_workspace() -> None:
 
 def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
     """The public conformance suite and `/mcp doctor` rely on it."""
-    configure(full=[FULL_SERVER, "stdio"])
+    configure(full=arguments_of(FULL_SERVER, "stdio"))
 
     code, said = mcp(
         *("exercise", "full", "--call", "ask={}", "--call", "where={}"),
@@ -346,7 +348,7 @@ def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
 
 def test_exercise_calls_only_tools_marked_read_only_by_default() -> None:
     """A tool with made-up arguments may delete a file or end a process, and no one is asked."""
-    configure(fix=[SDK_SERVER, "stdio"])
+    configure(fix=arguments_of(SDK_SERVER, "stdio"))
 
     careful = mcp("exercise", "fix", "--call-all")
     unasked = mcp("exercise", "fix", "--call-all", "--destructive")
@@ -363,7 +365,7 @@ def test_exercise_calls_only_tools_marked_read_only_by_default() -> None:
 
 def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
     """A tool's error is an answer, a lost connection is not. The server is not started again."""
-    configure(fix=[SDK_SERVER, "stdio"])
+    configure(fix=arguments_of(SDK_SERVER, "stdio"))
 
     everything = ("--call-all", "--destructive", "--yes")
     code, said = mcp("exercise", "fix", *everything, "--call", "mcp__fix__add={}")
@@ -390,7 +392,7 @@ def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
 
 def test_mcp_list_and_test_print_tables_on_a_terminal() -> None:
     """The reason of a failure is shown below the table, over its whole width."""
-    configure(bad=["-c", "import sys; sys.exit('no key')"], fix=[SDK_SERVER, "stdio"])
+    configure(bad=["-c", "import sys; sys.exit('no key')"], fix=arguments_of(SDK_SERVER, "stdio"))
     broken = json.loads(user_file().read_text())
     broken["mcpServers"]["odd"] = {"args": []}
     user_file().write_text(json.dumps(broken))
@@ -408,7 +410,7 @@ def test_mcp_list_and_test_print_tables_on_a_terminal() -> None:
 
 def test_mcp_exercise_prints_a_table_on_a_terminal() -> None:
     """A progress bar counts the calls and disappears at the end."""
-    configure(fix=[SDK_SERVER, "stdio"])
+    configure(fix=arguments_of(SDK_SERVER, "stdio"))
 
     shown = on_terminal("exercise", "fix", "--call-all")
 
@@ -424,7 +426,7 @@ def test_mcp_list_test_and_exercise_print_json_without_secrets() -> None:
     broken["mcpServers"]["odd"] = {"args": []}
     user_file().write_text(json.dumps(broken))
     listed, tested = mcp("list", "--json"), mcp("test", "--json")
-    configure(full=[FULL_SERVER, "stdio"])
+    configure(full=arguments_of(FULL_SERVER, "stdio"))
     exercised = mcp("exercise", "full", "--call", "where={}", "--json")
 
     [bad, odd] = json.loads(listed[1])
