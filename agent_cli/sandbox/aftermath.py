@@ -18,6 +18,8 @@ from agent_cli.system.regular_files import start_of
 
 _ACTING_NAMES = ("config", "hooks", "config.worktree")
 _CONFIG_BYTES_MAX = 1_000_000
+_HOOKS_MAX = 30  # git knows fewer
+_SENTENCES_MAX = 20
 
 
 def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path]) -> Iterator[str]:
@@ -47,6 +49,12 @@ def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path
             f"{folder} now has too many folders to search them all: before you use a git repository"
             " or an editor there, delete the folders that the command made"
         )
+
+
+def shortened(sentences: Sequence[str]) -> Sequence[str]:
+    """Return the first *sentences*, and how many more there are; the log has all of them."""
+    more = len(sentences) - _SENTENCES_MAX
+    return [*sentences[:_SENTENCES_MAX], f"and {more} more like these"] if more > 0 else sentences
 
 
 def moved_sentence(path: Path | str, to: Path | str) -> str:
@@ -82,7 +90,8 @@ def _offending(path: Path) -> list[Path]:
         return [path]
     match path.name:
         case "hooks" if path.is_dir():
-            return [each for each in sorted(path.iterdir()) if each.suffix != ".sample"]
+            hooks = [each for each in sorted(path.iterdir()) if each.suffix != ".sample"]
+            return hooks if len(hooks) <= _HOOKS_MAX else [path]
         case "config":
             text = _config(path)
             return [] if text is not None and harmless(text) == text else [path]

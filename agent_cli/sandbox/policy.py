@@ -190,6 +190,9 @@ class Policy:
         is_changed = any(each.is_changed for each in inside)
         secrets = [path for each in (*inside, *outside) for path in each.secrets]
         self._of_home = self._in_home()
+        # A command that still runs may have moved some.
+        self._secret_files.follow()
+        self._locked_files.follow()
         self._secret_files.remember([*secrets, *self._of_home], is_changed=is_changed)
         self._locked_files.remember(
             [path for each in inside for path in each.locked], is_changed=is_changed
@@ -241,7 +244,7 @@ class Policy:
 
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
-        wanted = [*self._of_home, *self._own, *self._denied, *of_system, *socket_covers()]
+        wanted = [*self._of_home, *self._own, *self._denied, *of_system, *socket_covers(writable)]
         found = unique(path for path in (*wanted, *secrets) if exists(path))
         # A workspace inside such a directory must stay visible.
         usable = [path for path in found if not holds(path, writable)]

@@ -223,7 +223,11 @@ class Sandbox:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
-        from agent_cli.sandbox.aftermath import clean_up, moved_sentence  # noqa: PLC0415 - as above
+        from agent_cli.sandbox.aftermath import (  # noqa: PLC0415 - as above
+            clean_up,
+            moved_sentence,
+            shortened,
+        )
         from agent_cli.sandbox.places import Places  # noqa: PLC0415 - as above
         from agent_cli.sandbox.tripwire import Tripwire  # noqa: PLC0415 - as above
 
@@ -247,7 +251,7 @@ class Sandbox:
             for sentence in put_back:
                 # No result shows this if the command ran on after its call.
                 _log.warning("protected file changed", sentence=sentence)
-            return put_back
+            return shortened(put_back)
 
         confinement = backend.confine(rules, places, cwd)
         return replace(

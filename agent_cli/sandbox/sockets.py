@@ -2,16 +2,21 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from agent_cli.sandbox.path_sets import holds
 
-def socket_covers() -> Iterator[Path]:
-    """Yield the paths to hide so that no command reaches a socket: each, or a folder above it."""
+
+def socket_covers(writable: Sequence[Path]) -> Iterator[Path]:
+    """Yield the paths to hide so that no command reaches a socket: each, or a folder above it.
+
+    Never a folder above those that are *writable*, although another user may remove the socket.
+    """
     for path in host_sockets():
         if found := cover(path):
-            yield found
+            yield path if holds(found, writable) else found
 
 
 def host_sockets() -> list[Path]:

@@ -53,14 +53,14 @@ def forget_old(folder: Path) -> None:
 
 
 def _new_folder(folder: Path) -> Path:
-    """Create a folder named by the current time, numbered if that name is taken."""
+    """Create a folder named by the current time, with a random suffix if that name is taken."""
     now = time.strftime("%Y-%m-%dT%H-%M-%S")
-    number = 1
+    name = now
     while True:
-        made = folder / (now if number == 1 else f"{now}.{number}")
+        made = folder / name
         try:
             made.mkdir(mode=0o700, parents=True)
         except FileExistsError:
-            number += 1
+            name = f"{now}.{os.urandom(4).hex()}"
         else:
             return made

@@ -322,6 +322,32 @@ def test_files_moved_aside_keep_their_name_and_content(tmp_path: Path) -> None:
     assert not first.is_symlink()
 
 
+def test_many_hooks_are_moved_away_as_one_folder(tmp_path: Path) -> None:
+    """Each had a folder of its own, which took hours for a hundred thousand of them."""
+    hooks = tmp_path / "ws" / "new" / ".git" / "hooks"
+    policy = _policy(tmp_path)
+    rules, before = policy.survey()
+    hooks.mkdir(parents=True)
+    (hooks.parent / "HEAD").touch()
+    for number in range(100):
+        (hooks / str(number)).touch()
+
+    [sentence] = clean_up(before, policy.acting(before), tmp_path / "aside", rules.writable)
+
+    assert sentence.startswith(f"{hooks} makes other programs run commands")
+    assert not hooks.exists()
+
+
+def test_result_of_a_command_names_the_first_moved_files_only() -> None:
+    with world("bwrap") as place:
+        place.run("mkdir -p {10..60}/.vscode")
+
+        assert len(place.put_back) == 21
+        assert place.put_back[0].startswith(f"{place.root / '60/.vscode'} makes other programs")
+        assert place.put_back[-1] == "and 31 more like these"
+        assert not [*place.root.glob("*/.vscode")]
+
+
 def test_nothing_is_copied_to_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command can make a file of terabytes that takes no room until it is copied."""
     inner, outer = tmp_path / "ws" / "x" / ".vscode" / "y" / ".idea", tmp_path / "ws" / "x"

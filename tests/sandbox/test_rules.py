@@ -18,7 +18,7 @@ from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.protected import NAMES
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
-from agent_cli.sandbox.sockets import host_sockets
+from agent_cli.sandbox.sockets import host_sockets, socket_covers
 from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli_tools.secret_files import is_secret
 from tests.deep_trees import deep_tree, little_recursion
@@ -211,6 +211,19 @@ def test_links_among_submodules_that_form_circles_are_followed_once(root: Path) 
         (modules / name).symlink_to(".")
 
     assert git_folders(root).protected == (root / ".git" / "hooks", root / ".git" / "config")
+
+
+def test_secret_that_a_running_command_moved_is_hidden_from_the_next(root: Path) -> None:
+    """Its new path need not name a secret."""
+    secret = root / "conf" / ".docker" / "config.json"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("{}")
+    policy = Policy([root], home=root.parent / "nobody", own=(), is_secret=is_secret)
+    assert secret in policy.rules().hidden
+
+    secret.parent.rename(root / "conf" / "moved")
+
+    assert root / "conf" / "moved" / "config.json" in policy.rules().hidden
 
 
 def test_settings_beyond_those_mounted_are_watched(root: Path) -> None:
@@ -492,6 +505,16 @@ def reachable() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
+
+
+def test_socket_in_a_workspace_that_the_users_group_may_write_is_hidden(reachable: Path) -> None:
+    """As with umask 002. No folder can be hidden in its place."""
+    reachable.chmod(0o775)
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(reachable / "s"))
+        theirs.listen()
+
+        assert reachable / "s" in socket_covers([reachable])
 
 
 def test_private_files_of_other_users_do_not_break_the_sandbox_rules(reachable: Path) -> None:
