@@ -60,6 +60,7 @@ class ServerConnection:
         self.silence_limits = SilenceLimits()
         self.settled = asyncio.Event()
         """Set unless the server is starting: it is ready, or has failed."""
+        self.restarting = asyncio.Lock()
         self.offering = Offering(self)
         """The last listing, kept during restarts and after a failure."""
         self.upkeep = Upkeep(config, self.offering, lambda: self._show(ServerPhase.READY))

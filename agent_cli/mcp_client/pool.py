@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.mcp_client.ending import ended
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.offers import Offers
 from agent_cli.mcp_client.restarts import NORMAL_RESTARTS, RestartPolicy
@@ -209,14 +210,15 @@ class McpServers(Offers):
 
     async def _restart(self, connection: "ServerConnection") -> None:
         name = connection.config.name
-        await self._stop(connection)
-        connection.prepare_again()
-        self._tasks[name] = self._group.create_task(connection.run())
+        async with connection.restarting:  # two at once would both run it
+            await self._stop(connection)
+            connection.prepare_again()
+            self._tasks[name] = self._group.create_task(connection.run())
         await connection.settled.wait()
 
     async def _stop(self, connection: "ServerConnection") -> None:
         connection.stop()
-        await asyncio.wait([self._tasks[connection.config.name]])
+        await ended([self._tasks[connection.config.name]], _CLOSE_LIMIT_S)
 
     def tell_roots(self) -> None:
         """Tell each connected server that `Host.roots` has changed."""
@@ -255,10 +257,7 @@ class McpServers(Offers):
             loader.cancel()
         for connection in self._connections.values():
             connection.stop()
-        if self._tasks:
-            _, unfinished = await asyncio.wait(self._tasks.values(), timeout=limit_s)
-            for task in unfinished:
-                task.cancel()
+        await ended(self._tasks.values(), limit_s)
 
     async def _load_and_connect(self, configs: list["ServerConfig"]) -> None:
         try:

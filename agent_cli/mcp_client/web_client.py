@@ -5,6 +5,7 @@ the task that owns it (modelcontextprotocol/python-sdk, issues 3522 and 3560), a
 not get the HTTP status.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from httpx2._types import AuthTypes
 
 # No read limit: a tool may be silent for long, and calls have a limit of their own.
+_GOODBYE_S = 2.0
 _TIMEOUT = httpx2.Timeout(30, read=None)
 BODY_BYTES_MAX = 32 * 1024 * 1024
 _QUOTED_CHARS = 200
@@ -79,11 +81,14 @@ class SafeAsyncClient(httpx2.AsyncClient):
         follow_redirects: "bool | UseClientDefault" = httpx2.USE_CLIENT_DEFAULT,
     ) -> httpx2.Response:
         """Send *request*; once connected, turn a failure into a response with a JSON-RPC error."""
+        # The end of a session is reported while others wait for that, so the report is limited.
+        limit_s = _GOODBYE_S if request.method == "DELETE" else None
         try:
-            response = await super().send(
-                request, stream=stream, auth=auth, follow_redirects=follow_redirects
-            )
-            return await self._readable(request, response)
+            async with asyncio.timeout(limit_s):
+                response = await super().send(
+                    request, stream=stream, auth=auth, follow_redirects=follow_redirects
+                )
+                return await self._readable(request, response)
         except (httpx2.RequestError, OAuthFlowError) as error:
             if not self.is_connected:
                 raise

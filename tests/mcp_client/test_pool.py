@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import Host, McpServers, ServerConfig, ServerProblem
 from agent_cli.mcp_client.connection import ServerConnection
 from agent_cli.mcp_client.restarts import RestartPolicy
+from tests.mcp_client.hostile_http import Handler, hostile_http
 from tests.waiting import is_alive
 
 if TYPE_CHECKING:
@@ -530,6 +532,41 @@ async def test_redirect_to_another_host_is_not_followed() -> None:
         assert servers.states()[0].phase is ServerPhase.FAILED
     assert came
     assert all(request.startswith(b"POST /mcp ") for request in came)
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+async def test_server_that_ignores_the_end_of_its_session_does_not_block_a_reconnect(
+    monkeypatch: pytest.MonkeyPatch, *, is_cut_off: bool
+) -> None:
+    """A `/mcp reconnect` waited for ever; the second limit is for other ways not to end."""
+    name = "pool._CLOSE_LIMIT_S" if is_cut_off else "web_client._GOODBYE_S"
+    monkeypatch.setattr(f"agent_cli.mcp_client.{name}", 0.05)
+    if is_cut_off:
+        monkeypatch.setattr("agent_cli.mcp_client.web_client._GOODBYE_S", 10 * LIMIT_S)
+    silent = threading.Event()
+    monkeypatch.setattr(Handler, "do_DELETE", lambda _handler: silent.wait(10 * LIMIT_S))
+    with hostile_http() as url:
+        try:
+            async with McpServers(os.environ) as servers, asyncio.timeout(6 * LIMIT_S):
+                servers.start([ServerConfig(name="web", transport="http", url=url)])
+                await servers.wait_started(LIMIT_S)
+                state = await servers.reconnect("web")
+                await servers.close(limit_s=0.05)
+        finally:
+            silent.set()
+
+    assert state.phase is ServerPhase.READY
+
+
+async def test_two_reconnects_at_once_leave_one_connection(raw_server: "RawServer") -> None:
+    """Two would start the server twice and take its answers from each other."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+        await asyncio.gather(servers.reconnect("raw"), servers.reconnect("raw"))
+        running = [repr(task.get_coro()) for task in asyncio.all_tasks()]
+
+    assert sum("ServerConnection.run" in each for each in running) == 1
 
 
 async def test_missing_sdk_fails_the_server_with_a_reason(
