@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.private_file import read_private, write_private
+from agent_cli.mcp_client.private_file import locked, read_private, write_private
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_object
 
@@ -34,15 +34,16 @@ class UserServers:
 
     def add(self, entries: Mapping[str, Mapping[str, Json]]) -> tuple[str, ...]:
         """Add those of *entries* whose names are free; return the names of the others."""
-        content = self._read()
-        servers = self._servers(content)
-        known = tuple(name for name in entries if name in servers)
-        new: dict[str, Json] = {
-            name: dict(entry) for name, entry in entries.items() if name not in servers
-        }
-        if new:
-            # It may have tokens in `env` and `headers`, so only the user may read it.
-            self._write(content | {_SERVERS: servers | new})
+        with locked(self.path):
+            content = self._read()
+            servers = self._servers(content)
+            known = tuple(name for name in entries if name in servers)
+            new: dict[str, Json] = {
+                name: dict(entry) for name, entry in entries.items() if name not in servers
+            }
+            if new:
+                # It may have tokens in `env` and `headers`, so only the user may read it.
+                self._write(content | {_SERVERS: servers | new})
         return known
 
     def remove(self, name: str) -> None:
@@ -51,12 +52,13 @@ class UserServers:
         Raises:
             UsageError: It is not in the file.
         """
-        content = self._read()
-        servers = self._servers(content)
-        if name not in servers:
-            known = ", ".join(servers) or "none"
-            raise UsageError(f"{self.path} has no server {name!r}; it has: {known}")
-        self._write(content | {_SERVERS: {k: v for k, v in servers.items() if k != name}})
+        with locked(self.path):
+            content = self._read()
+            servers = self._servers(content)
+            if name not in servers:
+                known = ", ".join(servers) or "none"
+                raise UsageError(f"{self.path} has no server {name!r}; it has: {known}")
+            self._write(content | {_SERVERS: {k: v for k, v in servers.items() if k != name}})
 
     def _read(self) -> dict[str, Json]:
         data = read_private(self.path)
