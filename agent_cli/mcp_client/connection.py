@@ -63,7 +63,9 @@ class ServerConnection:
         self.restarting = asyncio.Lock()
         self.offering = Offering(self)
         """The last listing, kept during restarts and after a failure."""
-        self.upkeep = Upkeep(config, self.offering, lambda: self._show(ServerPhase.READY))
+        self.upkeep = Upkeep(
+            config, self.offering, self._list, lambda: self._show(ServerPhase.READY)
+        )
         self.requests = Requests(self)
         self._environment = environment
         self._on_change = on_change
@@ -211,9 +213,14 @@ class ServerConnection:
                 self.silence_limits.end()
             transport = watched(link.open(), on_end=self._end, on_note=self._notes.append)
             client = await stack.enter_async_context(self._new_client(transport))
-            tools = await list_tools(client, self._notes.append)
+            tools = await self._list(client)
         link.connected()
         return client, tools
+
+    async def _list(self, client: Client) -> tuple[mcp_types.Tool, ...]:
+        """List the tools; the notes are those of the last listing."""
+        self._notes.clear()
+        return await list_tools(client, self._notes.append)
 
     def _new_client(self, transport: Transport) -> Client:
         asked = Callbacks(self.config.name, self.host, self.silence_limits)
@@ -268,12 +275,13 @@ class ServerConnection:
                 await client.session.send_roots_list_changed()  # pyright: ignore[reportDeprecated]
 
     def _show(self, phase: ServerPhase, reason: str = "") -> None:
+        notes = (*self._notes, *self.offering.wrapped.notes)
         self._state = ServerState(
             self.config.name,
             phase,
             reason,
             tools=len(self.offering.wrapped.tools),
-            notes=tuple(note[:_NOTE_MAX] for note in (*self._notes, *self.offering.wrapped.notes)),
+            notes=tuple(dict.fromkeys(note[:_NOTE_MAX] for note in notes)),
             restarts=self._restarts,
             tokens=self.offering.wrapped.tokens,
             needs_sign_in=self._needs_sign_in,

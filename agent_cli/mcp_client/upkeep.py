@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import mcp_types
 from mcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.listing import keep_listening, list_catalogue, list_tools
+from agent_cli.mcp_client.listing import keep_listening, list_catalogue
 from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 from agent_cli.system.logger import logger
@@ -33,9 +33,14 @@ class Upkeep:
     """
 
     def __init__(
-        self, config: ServerConfig, offering: Offering, on_change: Callable[[], None]
+        self,
+        config: ServerConfig,
+        offering: Offering,
+        list_tools: Callable[[Client], Awaitable[tuple[mcp_types.Tool, ...]]],
+        on_change: Callable[[], None],
     ) -> None:
         """Listen to nothing yet; *on_change* is called when the offered tools change."""
+        self._list_tools = list_tools
         self.listed = asyncio.Event()
         self.listed.set()
         self._config = config
@@ -78,7 +83,7 @@ class Upkeep:
                 async with asyncio.timeout(self._config.startup_timeout_s):
                     if self._stale.is_set():
                         self._stale.clear()
-                        if await self._offering.take(await list_tools(client)):
+                        if await self._offering.take(await self._list_tools(client)):
                             self._on_change()
                     self._offering.catalogue = await list_catalogue(client, self._config.name)
             except (TimeoutError, *CONNECTION_ERRORS) as error:

@@ -1,6 +1,7 @@
 """Starting, restarting and closing real servers."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -318,6 +319,31 @@ async def test_malformed_tools_are_left_out_with_a_note(raw_server: "RawServer")
                 "tool task is left out: it only runs as a background task",
             ),
         )
+
+
+async def test_notes_about_left_out_tools_are_those_of_the_last_listing(
+    raw_server: "RawServer", call: "Call", until: Until, tmp_path: Path
+) -> None:
+    """Each announced change used to add them again, and those of tools corrected since stayed."""
+    tools = tmp_path / "tools.json"
+    schema = {"type": "object"}
+
+    def offer(*bare: str, also: str) -> None:
+        good = [{"name": name, "inputSchema": schema} for name in ("raw", also)]
+        tools.write_text(json.dumps([*good, *({"name": name} for name in bare)]))
+
+    changed = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
+    offer("a", "b", also="one")
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"tools_file": str(tools)})])
+        await servers.wait_started(LIMIT_S)
+        assert len(servers.states()[0].notes) == 2
+        offer("b", also="two")
+        await call(servers, "mcp__raw__raw", {"line": changed})
+        await until(lambda: "mcp__raw__two" in [tool.name for tool in servers.tools()])
+        notes = servers.states()[0].notes
+
+    assert notes == ("tool b is left out: inputSchema: field required",)
 
 
 async def test_all_pages_of_the_tool_list_are_read(raw_server: "RawServer") -> None:
