@@ -11,6 +11,7 @@ from typing import Final
 from agent_cli.acp.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.shapes import is_object
+from agent_cli.system.surrogates import mend_surrogates
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 """The longest line to read; an image of 5 MB is 7 MB of base64."""
@@ -53,11 +54,7 @@ def decode(line: bytes) -> dict[str, Json]:
         RpcFault: The line is not JSON, or not an object.
     """
     try:
-        message = json.loads(line.decode("utf-8", "replace"))
-        if b"\\ud" in line.lower():
-            # Encoded and decoded again, a pair becomes its character, an unpaired half U+FFFD.
-            text = json.dumps(message, ensure_ascii=False)
-            message = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        message = json.loads(mend_surrogates(line).decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise RpcFault(PARSE_ERROR, f"the line is not JSON: {_reason(error)}") from error
     if not is_object(message):

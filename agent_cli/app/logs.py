@@ -271,7 +271,7 @@ class _PrivateFile(RotatingFileHandler):
 
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return os.fdopen(descriptor, "a", encoding="utf-8")
+        return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:
         # Another process may have rotated our file; rotating again would discard its new one.

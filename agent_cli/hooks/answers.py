@@ -9,6 +9,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import HookOutcome
 from agent_cli.system.shapes import is_object
+from agent_cli.system.surrogates import mend_surrogates
 
 Decision: TypeAlias = Literal["deny", "ask", "allow"]
 _WORDS: Final[Mapping[str, Decision]] = {
@@ -107,7 +108,7 @@ def _parsed(hook: Hook, stdout: str) -> HookAnswer:
         context = bool(text) and hook.event in _TEXT_IS_CONTEXT
         return HookAnswer(contexts=(text,) if context else ())
     try:
-        said = json.loads(text)
+        said = json.loads(mend_surrogates(text.encode()))
     except (ValueError, RecursionError) as error:
         raise _Faulty(f"it printed bad JSON ({error})") from error
     specific = said.get("hookSpecificOutput", {})

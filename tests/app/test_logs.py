@@ -69,6 +69,19 @@ def test_default_logging_writes_info_to_the_file_and_warnings_to_stderr(
     assert paths.log_file().parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_text_that_utf8_cannot_encode_is_logged(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The logging module would print a traceback of sixty lines to the terminal."""
+    start()
+
+    logger("agent_cli.x").info("notice", text="half \ud83d")
+
+    [record] = records()
+    assert record["text"] == "half \ud83d"
+    assert capfd.readouterr().err == ""
+
+
 def test_events_shown_to_the_user_are_logged(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,3 +108,12 @@ def test_conflicting_input_rewrites_of_two_hooks_deny_the_call() -> None:
 
     assert merged([one, one]).updated == {"command": "a"}
     assert merged([one, other]).decision == "deny"
+
+
+def test_half_an_emoji_in_an_answer_is_replaced() -> None:
+    """JavaScript cuts texts there; UTF-8, and so the log and the session, cannot encode it."""
+    cut = r'{"decision": "block", "reason": "no \ud83d", "systemMessage": "\ud83d\ude00"}'
+
+    answer = said("PreToolUse", cut)
+
+    assert (answer.reason, answer.messages) == ("no \ufffd", ("\U0001f600",))

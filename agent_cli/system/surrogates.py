@@ -1,6 +1,6 @@
-"""Replace lone surrogates in JSON text: UTF-8 cannot encode them, and the SDK rejects them.
+"""Replace lone surrogates in JSON text: UTF-8 cannot encode them, and strict parsers reject them.
 
-JavaScript servers cut strings in the middle of an emoji and write half of it as `\\ud83d`.
+JavaScript programs cut strings in the middle of an emoji and write half of it as `\\ud83d`.
 """
 
 import re
