@@ -163,7 +163,12 @@ class RpcConnection:
             return
         task = group.create_task(self._answer(id, method, params))
         self._answering[task] = id
-        task.add_done_callback(self._answering.pop)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        id = self._answering.pop(task)
+        if task.cancelled():  # perhaps before it began
+            self._respond(id, {"error": RpcFault(REQUEST_CANCELLED, "cancelled").to_json()})
 
     def _hear(self, method: str, params: Params) -> None:
         try:
@@ -182,9 +187,6 @@ class RpcConnection:
             told = {"error": fault.to_json()}
         except AgentCliError as error:
             told = {"error": RpcFault(INTERNAL_ERROR, str(error)).to_json()}
-        except asyncio.CancelledError:
-            self._respond(id, {"error": RpcFault(REQUEST_CANCELLED, "cancelled").to_json()})
-            raise
         except Exception as error:
             _log.error("request failed", method=method, exc_info=True)
             reason = f"{type(error).__name__}: {error} (traceback in the log)"

@@ -52,7 +52,6 @@ class AcpServer:
         self._client = ClientCapabilities()
         self._is_initialized = False
         self._hosts = asyncio.TaskGroup()
-        self._ended: dict[OpenSession, asyncio.Task[None]] = {}
         self._connection = RpcConnection(
             streams,
             {
@@ -210,19 +209,18 @@ class AcpServer:
         opened: asyncio.Future[OpenSession] = asyncio.get_running_loop().create_future()
         try:
             app = await in_background(lambda: self._program.build(opening))
-            host = self._hosts.create_task(self._host(app, opened))
-            session = await opened
+            self._hosts.create_task(self._host(app, opened))
+            return await opened
         except NoCredentials as error:
             raise RpcFault(AUTH_REQUIRED, str(error)) from error
         except SessionError as error:
             raise RpcFault(RESOURCE_NOT_FOUND, str(error)) from error
         except (UsageError, SettingsError) as error:
             raise RpcFault(INVALID_PARAMS, str(error)) from error
-        self._ended[session] = host
-        return session
 
     async def _host(self, app: Application, opened: "asyncio.Future[OpenSession]") -> None:
         """Run one session's application until it is closed; its failure ends no other session."""
+        session: OpenSession | None = None
         try:
             async with app:
                 id = app.agent.conversation.id
@@ -241,6 +239,9 @@ class AcpServer:
                 opened.set_exception(error)
             else:
                 _log.error("session ended", exc_info=True)
+        finally:
+            if session:
+                session.ended.set()
 
     async def _end(self, id: str) -> None:
         """Close the session *id* if it is open, and wait until everything in it has ended."""
@@ -248,8 +249,7 @@ class AcpServer:
             session.cancel()
             await session.app.agent.wait_for_idle()
             session.closed.set()
-            await asyncio.wait([self._ended[session]])
-            self._ended.pop(session, None)  # another request may have waited for it too
+            await session.ended.wait()
 
 
 async def _until_closed(session: OpenSession) -> None:

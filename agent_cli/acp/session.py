@@ -38,12 +38,18 @@ _STOP_REASONS: Final = {
 
 
 class OpenSession:
-    """A session whose application runs; created by the task that entered it, right after."""
+    """A session whose application runs; created by the task that entered it, right after.
+
+    Attributes:
+        closed: Set when it is to end.
+        ended: Set when its application has ended.
+    """
 
     def __init__(self, app: Application, client: EditorClient) -> None:
         """Subscribe to *app*, and hold its updates until `release`."""
         self.app = app
         self.closed = asyncio.Event()
+        self.ended = asyncio.Event()
         self._client = client
         self._held: list[dict[str, Json]] | None = []
         self._updates = Updates(app, self._send)

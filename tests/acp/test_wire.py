@@ -90,6 +90,19 @@ def test_notifications_and_stray_responses_get_no_answer(line: str) -> None:
         assert heard(program)["id"] == 1
 
 
+def test_request_that_is_cancelled_before_it_began_is_answered() -> None:
+    """A busy program reads both at once, and a client waits for the answer to each request."""
+    both = [
+        {"jsonrpc": "2.0", "id": 7, "method": "session/list", "params": {}},
+        {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 7}},
+    ]
+    with started() as program:
+        tell(program, "\n".join(map(json.dumps, both)))
+
+        answer = heard(program)
+        assert (answer["id"], answer["error"]["code"]) == (7, -32800)
+
+
 @pytest.mark.parametrize("version", [1, 2, 65535, "2025-02-11", 0])
 def test_any_protocol_version_is_answered_with_version_1(version: object) -> None:
     with started() as program:
