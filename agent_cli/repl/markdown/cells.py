@@ -18,6 +18,9 @@ _NEVER_FIRST: Final = frozenset(
     "、。，．：；！？）」』】〉》〕”’…ー\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 )
 _JOINER: Final = "\u200d"
+# Many terminals widen a narrow character that this asks to show as an emoji, e.g. a warning sign.
+_AS_EMOJI: Final = "\ufe0f"
+_FLAGS_OR_EMOJI: Final = re.compile("[\ufe0f\U0001f1e6-\U0001f1ff]")
 # Longer words are broken here; shorter ones are left to the terminal, so that a copied URL has no
 # newline in it.
 _WORD_CELLS_MAX: Final = 2048
@@ -35,7 +38,27 @@ def _cell(character: str) -> int:
 
 def cells(text: str) -> int:
     """Return the number of cells of a text without tabs and newlines."""
-    return len(text) if is_narrow(text) else sum(map(_cell, text))
+    return len(text) if is_narrow(text) else sum(_sizes(text))
+
+
+def _sizes(text: str) -> list[int]:
+    """Return the number of cells of each character; of a flag's two letters the first has both."""
+    if not _FLAGS_OR_EMOJI.search(text):
+        return [*map(_cell, text)]
+    sizes: list[int] = []
+    is_half_flag = False
+    for character in text:
+        is_flag_letter = "\U0001f1e6" <= character <= "\U0001f1ff"
+        if is_half_flag and is_flag_letter:
+            sizes.append(0)
+        elif is_flag_letter:
+            sizes.append(2)
+        else:
+            sizes.append(_cell(character))
+            if character == _AS_EMOJI and len(sizes) > 1 and sizes[-2] == 1:
+                sizes[-2] = 2
+        is_half_flag = is_flag_letter and not is_half_flag
+    return sizes
 
 
 def wrapped(text: str, width: int, *, breaks_words: bool = False) -> Iterator[tuple[int, int]]:
@@ -68,7 +91,7 @@ def _wrapped_narrow(text: str, width: int, breaks_words: bool) -> Iterator[tuple
 
 def _wrapped_wide(text: str, width: int, breaks_words: bool) -> Iterator[tuple[int, int]]:
     longest = _longest_word(width, breaks_words)
-    sizes = [_cell(character) for character in text]
+    sizes = _sizes(text)
     start = index = end = _after_blanks(text, 0)
     used = 0
     while index < len(text):
@@ -106,7 +129,7 @@ def _may_break(text: str, index: int, sizes: Sequence[int]) -> bool:
         sizes[index] > 0
         and 2 in (sizes[index], sizes[index - 1])
         and text[index] not in _NEVER_FIRST
-        and text[index - 1] != _JOINER
+        and text[index - 1] not in (_JOINER, " ")
     )
 
 
@@ -117,8 +140,7 @@ def folded(text: str, width: int) -> Iterator[tuple[int, int]]:
             yield start, min(start + width, len(text))
         return
     start = used = 0
-    for index, character in enumerate(text):
-        size = _cell(character)
+    for index, size in enumerate(_sizes(text)):
         if used + size > width and index > start:
             yield start, index
             start, used = index, 0

@@ -20,7 +20,14 @@ def test_narrow_characters_take_one_cell() -> None:
     assert len(narrow) > 1_000
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("abc", 3), ("日本", 4), ("e\u0301", 1)])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        *(("", 0), ("abc", 3), ("日本", 4), ("e\u0301", 1)),
+        *(("\u26a0\ufe0f", 2), ("\u26a0", 1), ("\u2b50\ufe0f", 2), ("1\ufe0f\u20e3", 2)),
+        *(("🇩🇪", 2), ("🇩🇪🇫🇷", 4)),
+    ],
+)
 def test_cells_are_counted_as_in_a_terminal(text: str, count: int) -> None:
     assert cells(text) == count
 
@@ -40,6 +47,9 @@ def test_cells_are_counted_as_in_a_terminal(text: str, count: int) -> None:
         ("ab 日本語日本語", ["ab 日本語", "日本語"]),
         ("日本 abcdefghijklm", ["日本", "abcdefghijklm"]),
         ("öäü é one two", ["öäü é one", "two"]),
+        ("12345678 🇩🇪", ["12345678", "🇩🇪"]),
+        ("1234567 🇩🇪🇫🇷", ["1234567 🇩🇪", "🇫🇷"]),
+        ("one four \u26a0\ufe0f", ["one four", "\u26a0\ufe0f"]),
     ],
 )
 def test_rows_break_at_blanks_and_between_wide_characters(text: str, expected: list[str]) -> None:
