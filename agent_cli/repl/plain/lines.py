@@ -10,7 +10,7 @@ from typing import Final, TextIO, TypeAlias
 
 from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer
 from agent_cli.terminal.background import tell
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.sanitize import clean, reveal
 
 # Input that arrives this soon after a question cannot be an answer to it.
 UNREAD_S: Final = 0.3
@@ -45,14 +45,20 @@ class PlainPrompt:
     async def read(self, message: str) -> str:
         """Return the next line; one that ends with a backslash continues on the following line.
 
+        A line typed before is repeated behind the prompt, to show what is sent now.
+
         Raises:
             KeyboardInterrupt: `stop(KeyboardInterrupt)`.
             EOFError: The input ended, or `stop(EOFError)`.
         """
         self._show(message)
+        shown_at_s = time.monotonic()
         self._waits_for = message
         try:
-            text = (await self._next(self._arrived)).text
+            line = await self._next(self._arrived)
+            text = line.text
+            if text and line.at_s < shown_at_s:  # typed during an answer, so not behind the prompt
+                self._show(f"{clean(text)}\n")
             while text.endswith("\\"):
                 text = f"{text[:-1]}\n{(await self._next(self._arrived)).text}"
             return text
