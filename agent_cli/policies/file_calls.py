@@ -23,8 +23,8 @@ from agent_cli.policies.permission_rules import RuleSet, allows, called_paths, t
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.sandbox.protected import what_it_starts, why_protected
 
-_WRITERS = frozenset({"edit", "write"})
-_FILE_TOOLS = _WRITERS | {"read", "grep", "glob"}
+WRITERS = frozenset({"edit", "write"})
+_FILE_TOOLS = WRITERS | {"read", "grep", "glob"}
 # Characters with a special meaning in a rule.
 _PATTERN = re.compile(r"[*?\[\]!#\\()]|\s$")
 
@@ -105,7 +105,7 @@ class FileCalls:
             return allowed("allowed by the mode auto-edit")
         if not tool.changes:
             return asked("only its server says that it only reads", by_mode=True)
-        effect = "changes files" if tool.name in _WRITERS else "may have side effects"
+        effect = "changes files" if tool.name in WRITERS else "may have side effects"
         return asked(effect, by_mode=True)
 
     def _protection(self, paths: Sequence[str]) -> str | None:
@@ -159,7 +159,7 @@ def _path_of(call: ToolCall) -> str:
 
 def _protected(tool: Tool, why: str) -> Decision:
     # The tools refuse these paths themselves, so asking would be useless.
-    if tool.name in _WRITERS:
+    if tool.name in WRITERS:
         return denied(
             why, f"{why}, so the tools do not change it. Tell the user what to change, and why."
         )

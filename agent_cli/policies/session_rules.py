@@ -1,13 +1,14 @@
 """The contents of an approval question: the rules "always" would add, and the facts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ApprovalFacts, Rule
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
-from agent_cli.policies.permission_rules import parse_rule
+from agent_cli.policies.file_calls import WRITERS
+from agent_cli.policies.permission_rules import called_paths, parse_rule, rule_for_file
 from agent_cli.policies.shell.place import Place
 from agent_cli.sandbox.report import Report
 
@@ -29,14 +30,30 @@ def is_covered(asked: ApprovalFacts, allow: Sequence[Rule]) -> bool:
 def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
     """Return the rules that cover *call* and similar ones; none if their effect is unclear.
 
-    A command is remembered by the first words of its parts, every other tool by its name.
+    A command is remembered by the first words of its parts, a change of a file by the folder of the
+    workspace that it is in, and every other tool by its name.
     """
+    if call.name in WRITERS:
+        return tuple(_rules_for_folder(call, place))
     if call.name != COMMAND_TOOL:
         return (f"{call.name}(*)" if "path" in call.arguments else call.name,)
     from agent_cli.policies.shell import session_prefixes  # noqa: PLC0415 - with the first command
 
     prefixes = session_prefixes(command_of(call), place)
     return tuple(f"{COMMAND_TOOL}({prefix})" for prefix in prefixes)
+
+
+def _rules_for_folder(call: ToolCall, place: Place) -> Iterator[str]:
+    """Yield the rule for the folder with the file of *call*; none if a link leads elsewhere.
+
+    Files outside the workspace ask anyway.
+    """
+    paths = [Path(path) for path in called_paths(call, (), place.root)]
+    for folder in (place.root, *place.extra_dirs):
+        if all(path.is_relative_to(folder) for path in paths):
+            is_root = folder == place.root
+            yield f"{call.name}(./**)" if is_root else str(rule_for_file(call.name, folder, ""))
+            return
 
 
 def facts_about(

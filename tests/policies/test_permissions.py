@@ -11,13 +11,14 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AutoAllow
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report
+from agent_cli_tools import Workspace, builtin_tools
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 
 READ = replace(tool("read", returns("text")), changes=False)
@@ -394,14 +395,44 @@ async def test_always_option_offers_the_narrowest_rules_that_cover_the_call(
 
 
 async def test_always_option_offers_rules_by_tool_name_for_tools_other_than_bash() -> None:
-    """S4-26: all edits, or one tool of a server."""
+    """S4-26: all edits in the workspace, or one tool of a server."""
     permissions = policy()
     edit, remote = call_of(EDIT, {"path": "a"}, "t1"), call_of(REMOTE, {"title": "x"}, "t2")
     await permissions(edit, EDIT, {"path": "a"})
     await permissions(remote, REMOTE, {})
 
-    assert permissions.asked_about(edit).rules == ("edit(*)",)
+    assert permissions.asked_about(edit).rules == ("edit(./**)",)
     assert permissions.asked_about(remote).rules == ("mcp__github__create_issue",)
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+async def test_always_option_for_an_edit_covers_no_file_outside_the_workspace(
+    mode: Mode, tmp_path: Path
+) -> None:
+    """S4-26: a person who trusts edits of a project does not open the whole disk."""
+    for name in ("ws", "more (1)", "other"):
+        (tmp_path / name).mkdir()
+    root, more = tmp_path / "ws", tmp_path / "more (1)"
+    (root / "link").symlink_to(tmp_path / "other")
+    with Workspace(root, extra_dirs=[more]) as workspace:
+        permissions = Permissions(place(root), access=workspace)
+        permissions.open_dir(more)
+        tools = {each.name: each for each in builtin_tools(workspace, None, permissions="allow")}
+
+        async def verdict(path: Path, id: str) -> type[Verdict]:
+            given: Json = {"path": str(path), "content": "x"}
+            tool = tools["write"]
+            call = ToolCall(id, "write", given)
+            return type(await permissions(call, tool, check_input(tool, given)))
+
+        for number, folder in enumerate((root, more)):
+            assert await verdict(folder / "a", f"a{number}") is Ask
+            permissions.remember(ToolCall(f"a{number}", "write", {}))
+            assert await verdict(folder / "b" / "c", f"b{number}") is Allow
+        permissions.mode = mode
+
+        assert await verdict(tmp_path / "other" / "x", "c") is Ask
+        assert await verdict(root / "link" / "x", "d") is Ask
 
 
 async def test_resumed_approval_offers_the_same_rules_as_before() -> None:
