@@ -9,6 +9,7 @@ from typing import Final
 
 from agent_cli.agents.definition import AgentDefinition, parse_definition
 from agent_cli.prompt_files.folders import markdown_files
+from agent_cli.system.paths import real_path
 
 FILE_BYTES_MAX: Final = 64 * 1024
 AGENTS_MAX: Final = 100
@@ -106,7 +107,7 @@ class AgentCatalogue:
 
     def _one(self, path: Path, folder: AgentFolder) -> AgentDefinition | None:
         try:
-            if folder.inside and not path.resolve().is_relative_to(folder.inside.resolve()):
+            if folder.inside and not real_path(path).is_relative_to(real_path(folder.inside)):
                 raise ValueError("it leads out of the workspace")
             if path.stat().st_size > FILE_BYTES_MAX:
                 raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")

@@ -24,7 +24,7 @@ from agent_cli.policies.decision import during
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.git import GitError
-from agent_cli.system.paths import is_dir
+from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.worktree_marks import WorktreeMark
 from agent_cli.system.worktrees import (
     Worktree,
@@ -99,7 +99,7 @@ class AgentPlace:
         """
         made, mark = await _made(self.startup.workspace)
         repository = made.repository
-        below = self.workspace.root.relative_to(repository.resolve())
+        below = self.workspace.root.relative_to(real_path(repository))
         extra = self.session.directories.all[1:]
         startup = self.startup._replace(
             workspace=_folder_in(made, below),
@@ -209,7 +209,7 @@ def _folder_in(tree: Worktree, below: Path) -> Path:
     folder = tree.path / below
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-    is_inside = folder.resolve().is_relative_to(tree.path.resolve())
+    is_inside = real_path(folder).is_relative_to(real_path(tree.path))
     return folder if is_inside and is_dir(folder) else tree.path
 
 

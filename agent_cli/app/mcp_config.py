@@ -12,6 +12,7 @@ from agent_cli.mcp_client.switches import Switches
 from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.settings.environment import Environment
 from agent_cli.system import paths
+from agent_cli.system.paths import real_path
 from agent_cli.system.programs import search_path
 from agent_cli.trust.store import acting_files
 
@@ -65,7 +66,7 @@ def stranger(startup: StartupContext) -> Path | None:
 
     A home directory and its parents always count as the user's own.
     """
-    own = startup.trusted or Path.home().resolve().is_relative_to(startup.workspace)
+    own = startup.trusted or real_path(Path.home()).is_relative_to(startup.workspace)
     return None if own else startup.workspace
 
 
@@ -120,7 +121,9 @@ def _is_there(path: Path) -> bool:
 
 def _variables(startup: StartupContext, file: Path) -> Environment:
     """Return the values of `${NAME}` in *file*; none of a project's for the user's own files."""
-    is_projects = file.is_absolute() and file.resolve().is_relative_to(startup.workspace.resolve())
+    is_projects = file.is_absolute() and real_path(file).is_relative_to(
+        real_path(startup.workspace)
+    )
     return startup.environment if is_projects else startup.environment.without_project()
 
 
@@ -135,7 +138,7 @@ def _files(startup: StartupContext) -> Iterator[Path]:
         path = startup.workspace / paths.expanded(given)
         if path in named and not path.exists():
             raise SettingsError(f"--mcp-config: {path} does not exist")
-        inside = path.resolve().is_relative_to(startup.workspace.resolve())
+        inside = real_path(path).is_relative_to(real_path(startup.workspace))
         if path in trusted or path in named or not inside:
             yield path
 

@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.permission_modes import stricter
 from agent_cli.mcp_server.ports import Wanted
 from agent_cli.settings.sources import Override
+from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ class ServedProgram(EditorProgram):
         return export(self._store.read(id), "md", redact=redact)
 
     def _folder(self, given: str | None) -> Path:
-        here = self._startup.workspace.resolve()
-        folder = (here / given).resolve() if given else here
-        allowed = (here, *(each.resolve() for each in self._arguments.add_dirs))
+        here = real_path(self._startup.workspace)
+        folder = real_path(here / given) if given else here
+        allowed = (here, *(real_path(each) for each in self._arguments.add_dirs))
         if not any(map(folder.is_relative_to, allowed)):
             raise UsageError(f"cwd: {folder} is not in {here}, where this server was started")
         return folder

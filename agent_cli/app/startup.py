@@ -14,6 +14,7 @@ from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.system import paths
+from agent_cli.system.paths import real_path
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.confirmation import confirmed
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
@@ -192,7 +193,7 @@ def _ask(workspace: Path) -> bool:
 def _added(given: Path) -> Path:
     if not paths.is_dir(given):
         raise UsageError(f"--add-dir: {given} is not a directory")
-    return given.resolve()
+    return real_path(given)
 
 
 def _here() -> Path:
@@ -203,7 +204,7 @@ def _here() -> Path:
 
 
 def _directory(given: str) -> Path:
-    path = paths.expanded(given).resolve()
+    path = real_path(paths.expanded(given))
     if not paths.is_dir(path):
         raise SettingsError(f"working_directory {given!r} is not a directory")
     return path

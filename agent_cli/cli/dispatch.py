@@ -10,7 +10,7 @@ from agent_cli.cli.conversations import decide, open_repl, play_demo, print_answ
 from agent_cli.cli.protocols import mcp, serve_editor
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
-from agent_cli.system.paths import is_dir
+from agent_cli.system.paths import is_dir, real_path
 
 
 def _doctor(arguments: Arguments) -> int:
@@ -50,7 +50,7 @@ def _config_example(_arguments: Arguments) -> int:
 def _trust(arguments: Arguments) -> int:
     from agent_cli.trust.store import TrustStore, shown_name, what_would_act  # noqa: PLC0415
 
-    workspace = Path(*arguments.operands).resolve()
+    workspace = real_path(Path(*arguments.operands))
     if not is_dir(workspace):
         raise UsageError(f"{workspace} is not a directory")
     if arguments.revoke:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.system import paths
+from agent_cli.system.paths import real_path
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 BYTES_MAX = 32 * 1024
@@ -49,7 +50,7 @@ def project_instructions(
         trusted: Whether the user trusts the workspace; if not, its text is marked as a stranger's.
         bytes_max: The limit for all files together.
     """
-    root, directory = root.resolve(), directory.resolve()
+    root, directory = real_path(root), real_path(directory)
     reader = _Instructions(root, directory, user_files, is_secret, warn, bytes_max, trusted=trusted)
     return Plugin(name="project_instructions", prepare=reader.prepare)
 
@@ -102,7 +103,9 @@ class _Instructions:
         folders = [self._root.joinpath(*below[:depth]) for depth in range(len(below) + 1)]
         theirs = [folder / name for folder in folders for name in NAMES]
         # In a cloned ~/.config, the user's file belongs to a repository.
-        own = [path for path in self._user_files if path.parent.resolve() / path.name not in theirs]
+        own = [
+            path for path in self._user_files if real_path(path.parent) / path.name not in theirs
+        ]
         yield from ((path, _USER) for path in own)
         yield from ((path, _REPOSITORY if self._trusted else _STRANGER) for path in theirs)
 
@@ -128,7 +131,7 @@ class _Instructions:
         """Return the text of *path*; "" if it is missing or must not be read."""
         if not paths.is_file(path):
             return ""
-        if source != _USER and (objection := self._objection(path.resolve())):
+        if source != _USER and (objection := self._objection(real_path(path))):
             self._warn(f"{path} is not read: {objection}")
             return ""
         try:

@@ -19,6 +19,7 @@ from agent_cli.contracts.prompt_commands import WrittenPrompt
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
+from agent_cli.system.paths import real_path
 from agent_cli.system.trees import walk
 
 FILE_BYTES_MAX: Final = 64 * 1024
@@ -240,7 +241,7 @@ def _check_place(folder: CommandFolder, path: Path) -> None:
     """
     if folder.refusal:
         raise UsageError(f"{path} is not used: {folder.refusal}")
-    if folder.inside and not path.resolve().is_relative_to(folder.inside.resolve()):
+    if folder.inside and not real_path(path).is_relative_to(real_path(folder.inside)):
         raise UsageError(f"{path} is not used: it leads out of {folder.inside}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.folders import entries_of
-from agent_cli.system.paths import is_file
+from agent_cli.system.paths import is_file, real_path
 from agent_cli.system.trees import walk
 
 FILE = "SKILL.md"
@@ -40,7 +40,7 @@ class Skill:
             OSError: The file cannot be read.
             ValueError: The file is too large, or not in the skill's folder.
         """
-        path = (self.folder / file).resolve()
+        path = real_path(self.folder / file)
         if not path.is_relative_to(self.folder):
             raise ValueError(f"{file} is not in the folder of the skill")
         if path.stat().st_size > FILE_BYTES_MAX:
@@ -105,8 +105,8 @@ def read_skill(path: Path) -> Skill:
         OSError: The file cannot be read.
         ValueError: The file is not a skill, or leads out of its folder.
     """
-    folder = path.parent.resolve()
-    if not path.resolve().is_relative_to(path.parent.parent.resolve()):
+    folder = real_path(path.parent)
+    if not real_path(path).is_relative_to(real_path(path.parent.parent)):
         raise ValueError("it leads out of its folder")
     with path.open(encoding="utf-8", errors="replace") as stream:
         fields, _ = front_matter.split(stream.read(FILE_BYTES_MAX))

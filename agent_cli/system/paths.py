@@ -112,6 +112,14 @@ def exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
+def real_path(path: Path) -> Path:
+    """Return *path* absolute and without links, as far as they can be followed.
+
+    `Path.resolve` raises a RuntimeError for a link to itself, which any repository may contain.
+    """
+    return Path(os.path.realpath(path))
+
+
 def is_dir(path: Path) -> bool:
     """Return whether *path* is a directory; False if that cannot be found out, as in `is_file`."""
     return os.path.isdir(path)  # noqa: PTH112

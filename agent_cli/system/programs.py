@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_cli.system.paths import exists
+from agent_cli.system.paths import exists, real_path
 
 _SYSTEM = frozenset(map(Path, os.defpath.split(os.pathsep)))
 
@@ -29,7 +29,7 @@ def find_program(name: str, *, outside: Path) -> Path | None:
         # Our own installation may be a virtual environment inside the workspace.
         if directory == ours or directory in _SYSTEM:
             return program
-        is_foreign = any(map(program.resolve().is_relative_to, foreign))
+        is_foreign = any(map(real_path(program).is_relative_to, foreign))
         if not is_foreign and directory.name != "shims":
             return program
     return None
@@ -70,7 +70,7 @@ def users_path() -> str:
 
 def _repository(here: Path) -> Path | None:
     """Return the repository around *here*, or *here*; None if that contains the user's home."""
-    home = Path.home().resolve()
+    home = real_path(Path.home())
     around = [each for each in (here, *here.parents) if not home.is_relative_to(each)]
     roots = (each for each in around if exists(each / ".git"))
     return next(roots, next(iter(around), None))
@@ -85,6 +85,6 @@ def search_path(folders: str, *, outside: Path | None) -> str:
         folder
         for folder in map(Path, folders.split(os.pathsep))
         if folder in _SYSTEM
-        or (folder.is_absolute() and not (outside and folder.resolve().is_relative_to(outside)))
+        or (folder.is_absolute() and not (outside and real_path(folder).is_relative_to(outside)))
     )
     return os.pathsep.join(map(str, kept)) or os.defpath

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from agent_cli.system.paths import exists
+from agent_cli.system.paths import exists, real_path
 from agent_cli.system.regular_files import start_of
 from agent_cli.system.worktrees import Worktree, git_folder_of, worktree_folder
 
@@ -54,7 +54,7 @@ def take_left_worktrees(folder: Path) -> list[Path]:
     """
     with suppress(OSError):
         if common := _common_git_folder(folder):
-            beside = _real(worktree_folder(common.parent, ""))
+            beside = real_path(worktree_folder(common.parent, ""))
             left = [_left(mark) for mark in sorted(common.glob(f"worktrees/*/{_FILE}"))]
             # A repository made by others may name any path.
             return [path for path in left if path and path.parent == beside and path.is_dir()]
@@ -68,7 +68,7 @@ def _common_git_folder(folder: Path) -> Path | None:
         return found
     # A worktree has a file that names its git folder, and that names the common one.
     own = found.parent / _line(found).removeprefix("gitdir: ")
-    return _real(own / _line(own / "commondir"))
+    return real_path(own / _line(own / "commondir"))
 
 
 def _git_folders(folder: Path) -> Iterator[Path]:
@@ -85,7 +85,7 @@ def _left(mark: Path) -> Path | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        worktree = _real(mark.parent / _line(mark.parent / "gitdir")).parent
+        worktree = real_path(mark.parent / _line(mark.parent / "gitdir")).parent
         mark.unlink()
     except OSError:
         return None
@@ -97,7 +97,3 @@ def _left(mark: Path) -> Path | None:
 def _line(file: Path) -> str:
     # Git reads it as a C string.
     return os.fsdecode(start_of(file, _LINE_BYTES_MAX).partition(b"\0")[0]).strip("\n")
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))  # `Path.resolve` raises a RuntimeError for a link to itself

@@ -110,6 +110,14 @@ def test_untrusted_workspace_files_start_only_servers_of_a_named_file() -> None:
     assert [server.name for server in configured_servers(named)] == ["named"]
 
 
+def test_mcp_file_that_is_a_link_to_itself_stops_no_program() -> None:
+    """Any repository may contain one, or a command may leave it there."""
+    Path(".mcp.json").symlink_to(".mcp.json")
+
+    for arguments in (Arguments(), Arguments(trust=True)):
+        assert list(configured_servers(start(arguments, may_ask=False))) == []
+
+
 def test_missing_mcp_config_file_is_an_error() -> None:
     """A mistyped --mcp-config would start a run without the tools it needs."""
     named = start(parse_arguments(["--mcp-config", "nmaed.json"]), may_ask=False)
