@@ -8,6 +8,7 @@ from agent_cli.prompt_files import front_matter
 from agent_cli.system.shapes import is_array, is_object
 
 FIELD: Final = "mcpServers"
+_BRACKETS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ def written_servers(text: str) -> WrittenServers | None:
 def _loaded(block: str) -> object:
     import yaml  # noqa: PLC0415 - few definitions have the field
 
+    # Its time grows with the square of their number and more: minutes for a file of 64 KB.
+    if block.count("[") + block.count("{") > _BRACKETS_MAX:
+        raise ValueError(f"its {FIELD} must not have more than {_BRACKETS_MAX} opening brackets")
     try:
         # An alias stands for a part written elsewhere, and a few lines of them for gigabytes.
         if any(isinstance(event, yaml.events.AliasEvent) for event in yaml.parse(block)):

@@ -67,7 +67,8 @@ def test_mcp_server_values_are_kept_as_text() -> None:
         (" {a: b}", "its mcpServers must be names of servers, or names with a table each"),
         (" [a", "its mcpServers cannot be read as YAML: "),
         (" \x01", "its mcpServers cannot be read as YAML: "),
-        (f" {'[' * 5000}", "its mcpServers "),
+        (f" {'[' * 60_000}", "its mcpServers must not have more than 500 opening brackets"),
+        (f" {'[' * 400}{']' * 400}", "its mcpServers is nested too deeply"),
     ],
 )
 def test_invalid_mcp_servers_field_is_an_error_that_names_the_field(
