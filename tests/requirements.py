@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -33,6 +34,7 @@ def requirements() -> Sequence[Requirement]:
     return [Requirement(row["id"], row["text"], row["reason"] or "") for row in _ROW.finditer(page)]
 
 
+@cache
 def coverage() -> Mapping[str, Sequence[str]]:
     """Return the tests that name each ID, as `path::test`, in the order of their files."""
     found: dict[str, list[str]] = defaultdict(list)
@@ -49,7 +51,7 @@ def _named_in(path: Path) -> Iterator[tuple[str, str]]:
     for id in _ID.findall(ast.get_docstring(module) or ""):
         yield id, name
     lines = source.splitlines()
-    for node in ast.walk(module):
+    for node in module.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[:5] == "test_":
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             for id in _ID.findall("\n".join(lines[first - 1 : node.end_lineno])):

@@ -34,25 +34,25 @@ def test_no_unlisted_private_name_of_a_library_is_used() -> None:
     found: set[str] = set()
     for folder in ("agent_cli", "tools"):
         for path in (ROOT / folder).rglob("*.py"):
-            tree = ast.parse(path.read_text())
+            nodes = [*ast.walk(ast.parse(path.read_text()))]
             own = {
                 node.attr
-                for node in ast.walk(tree)
+                for node in nodes
                 if isinstance(node, ast.Attribute) and _is_self(node.value)
             }
             own |= {
                 node.target.id
-                for node in ast.walk(tree)
+                for node in nodes
                 if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
             }
             own |= {
                 node.name
-                for node in ast.walk(tree)
+                for node in nodes
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             }
             found |= {
                 node.attr
-                for node in ast.walk(tree)
+                for node in nodes
                 if isinstance(node, ast.Attribute)
                 and node.attr.startswith("_")
                 and not node.attr.startswith("__")
