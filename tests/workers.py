@@ -39,7 +39,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Run the tests in workers if there are to be several."""
     gc.collect()
     gc.freeze()  # A collection need not look at a million objects that stay.
-    count: int = session.config.getoption("--workers")
+    count = int(session.config.getoption("--workers") or 0)
     if count < 2 or session.testsfailed or session.config.option.collectonly:
         return None
     batches = list(_batches(session.items))
@@ -196,7 +196,7 @@ def _work(session: pytest.Session, items: Iterator[pytest.Item], sending: Connec
     code = 1
     config = session.config
     plugins = config.pluginmanager
-    capturing = plugins.getplugin("capturemanager")
+    capturing: Any = plugins.getplugin("capturemanager")  # of no declared type
     try:
         # All workers share the parent's files. They stay open: modules may have kept `sys.stderr`.
         shared, capturing._global_capturing = capturing._global_capturing, None
