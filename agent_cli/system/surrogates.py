@@ -31,7 +31,7 @@ class SurrogateMender:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the text so far, except an end that may be half of a surrogate pair."""
+        """Return the text so far, except the end of an unfinished line that may be half a pair."""
         data = self._held + chunk
         end = _end_of_whole_escapes(data)
         self._held = data[end:]
@@ -44,7 +44,9 @@ class SurrogateMender:
 
 
 def _end_of_whole_escapes(data: bytes) -> int:
-    at = data.find(b"\\", max(0, len(data) - _PAIR_BYTES + 1))
+    # A line is whole: strings hold no raw line break, and the reader may wait for this line.
+    begun = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    at = data.find(b"\\", max(begun, len(data) - _PAIR_BYTES + 1))
     if at < 0:
         return len(data)
     at = _start_of_run(data, at)
