@@ -43,7 +43,10 @@ class ServedProgram(EditorProgram):
 
     def _folder(self, given: str | None) -> Path:
         here = real_path(self._startup.workspace)
-        folder = real_path(here / given) if given else here
+        try:
+            folder = real_path(here / given) if given else here
+        except (OSError, ValueError) as error:  # a NUL, or too long
+            raise UsageError(f"cwd: {given!r} is not a path ({error})") from error
         allowed = (here, *(real_path(each) for each in self._arguments.add_dirs))
         if not any(map(folder.is_relative_to, allowed)):
             raise UsageError(f"cwd: {folder} is not in {here}, where this server was started")

@@ -7,6 +7,7 @@ questions and is repeated with the answers; meanwhile the run waits in its sessi
 from collections.abc import Mapping
 from typing import Final
 
+from mcp import MCPError
 from mcp.server.mcpserver import Context
 from mcp_types import (
     ElicitRequest,
@@ -19,6 +20,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field
 
 from agent_cli.mcp_server.runs import AnswersNeeded, Asker
+from agent_cli.system.logger import logger
+
+_log = logger(__name__)
 
 
 class _Decision(BaseModel):
@@ -61,7 +65,11 @@ class _DuringCall:
         """Do nothing: questions are asked one by one."""
 
     async def __call__(self, _id: str, question: str) -> bool:
-        answer = await self._ctx.elicit(question, _Decision)
+        try:
+            answer = await self._ctx.elicit(question, _Decision)
+        except (MCPError, ValueError) as error:
+            _log.info("the client did not ask its user", fault=str(error))
+            return False
         return answer.action == "accept" and answer.data.allow
 
 

@@ -12,15 +12,15 @@ from typing import Any, Literal
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp_types import ElicitRequestParams, ElicitResult
+from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.mcp_server.ports import Application, Wanted
 from agent_cli.mcp_server.server import make_server
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
-from tests.forked import arguments_of
-from tests.messages_api import FakeMessagesApi, error, reply, tool_use
+from tests.forked import arguments_of, start
+from tests.messages_api import FakeMessagesApi, error, reply, serve_in_thread, tool_use
 from tests.waiting import wait_until
 
 WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
@@ -29,13 +29,15 @@ WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
 class User:
     """Answers the server's questions as scripted; records them."""
 
-    def __init__(self, *answers: bool | Literal["cancel"]) -> None:
+    def __init__(self, *answers: bool | Literal["cancel", "fails"]) -> None:
         self.asked: list[str] = []
         self._answers = [*answers]
 
-    async def answer(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def answer(self, context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         self.asked.append(params.message)
         answer = self._answers.pop(0)
+        if answer == "fails":
+            return ErrorData(code=-1, message="there is no window")
         if answer == "cancel":
             return ElicitResult(action="cancel")
         return ElicitResult(action="accept", content={"allow": answer})
@@ -100,19 +102,42 @@ async def test_approval_is_asked_of_the_clients_user(mode: str) -> None:
         assert outcome["files_changed"] == [str(Path("note.txt").resolve())]
 
 
-@pytest.mark.parametrize("answer", [False, "cancel"])
-async def test_declined_or_cancelled_approval_rejects_the_call(
-    answer: bool | Literal["cancel"],
+@pytest.mark.parametrize("answer", [False, "cancel", "fails"])
+async def test_approval_that_is_not_given_rejects_the_call(
+    answer: bool | Literal["cancel", "fails"],
 ) -> None:
+    """A client that cannot ask after all used to end the call without a reason."""
     async with (
         FakeMessagesApi(reply(WRITE), reply("Not written.")) as api,
-        serving(api, user=User(answer)) as client,
+        serving(api, user=User(answer), mode="legacy") as client,
     ):
         outcome = await called(client, "ask", prompt="write it")
 
         assert not Path("note.txt").exists()
         assert outcome["files_changed"] == []
         assert "does not want" in text_of(results_in(api.requests[1].body)[0])
+
+
+def test_request_with_half_an_emoji_is_answered() -> None:
+    """JavaScript clients cut texts there; the SDK drops such a line, and the client waits."""
+    asked = {"name": "ask", "arguments": {"prompt": "cut \ud83d"}}
+    info = {"name": "js", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+    with serve_in_thread(reply("Done.")) as api:
+        program = start(AGENT_CLI, "mcp", "serve", environment=environment(api, {}))
+        with program:
+            for id, method, params in (
+                (1, "initialize", hello),
+                (None, "notifications/initialized", {}),
+                (2, "tools/call", asked),
+            ):
+                message = {"jsonrpc": "2.0", "method": method, "params": params}
+                program.stdin.write(json.dumps(message | ({"id": id} if id else {})) + "\n")
+            program.stdin.flush()
+            answers = [json.loads(program.stdout.readline()) for _ in range(2)]
+
+    assert answers[1]["result"]["structuredContent"]["text"] == "Done."
+    assert api.requests[0].body["messages"][0]["content"][0]["text"] == "cut \ufffd"
 
 
 async def test_call_is_rejected_if_the_client_cannot_ask_its_user() -> None:
@@ -142,6 +167,7 @@ async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> N
     Path("below").mkdir()
     async with FakeMessagesApi(reply("ok")) as api, serving(api) as client:
         outside = await failed(client, "ask", prompt="go", cwd="..")
+        wrong = await failed(client, "ask", prompt="go", cwd="a\0b")
         freer = [
             await failed(client, "ask", prompt="go", permission_mode=mode)
             for mode in ("auto-edit", "yolo")
@@ -158,6 +184,7 @@ async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> N
         )
 
         assert "where this server was started" in outside
+        assert "cwd: 'a\\x00b' is not a path" in wrong
         assert all("allows more than ask, the server's own" in each for each in freer)
         assert "no session" in unknown
         assert api.requests[0].body["model"] == "claude-opus-5-5"

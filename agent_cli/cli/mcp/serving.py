@@ -56,9 +56,11 @@ def _parser() -> CommandParser:
 
 def _over_stdio(arguments: Arguments) -> int:
     from agent_cli.mcp_server.server import make_server  # noqa: PLC0415 - slow, and --help is quick
+    from agent_cli.mcp_server.stdin import repair_stdin  # noqa: PLC0415 - as above
 
     program = ServedProgram(arguments)
     with program.logging():
+        repair_stdin()
         run_loop(make_server(program).run_stdio_async())
     return 0
 
