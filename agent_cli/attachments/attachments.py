@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.attachments.files import NamedFile, attach, named_files, place, refused
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, text_of, typed_in
 from agent_cli.system.paths import exists
@@ -119,7 +120,8 @@ class Attachments:
             typed: The text in which files are named; None means the last text of *message*.
 
         Raises:
-            UsageError: An image is damaged, or takes too long to shrink.
+            UsageError: An image is damaged or takes too long to shrink, or all are too large
+                together.
         """
         typed = typed_in(message.content) if typed is None else typed
         files = [block async for block in self._files(typed)]
@@ -135,7 +137,14 @@ class Attachments:
             raise UsageError(
                 f"an image is not ready after {_FITTED_LIMIT_S} s; send a smaller copy of it"
             ) from error
-        return replace(message, content=(*images, *files, *message.content))
+        content = (*images, *files, *message.content)
+        chars = sum(map(image_chars, content))
+        if chars > REQUEST_CHARS_MAX:
+            raise UsageError(
+                f"the images have {chars / 1e6:.0f} MB together, and a message has room for"
+                f" {REQUEST_CHARS_MAX / 1e6:.0f} MB (in base64); attach fewer, or smaller copies"
+            )
+        return replace(message, content=content)
 
     async def _files(self, typed: str) -> AsyncIterator[Block]:
         if "@" not in typed:  # no thread if no file is named

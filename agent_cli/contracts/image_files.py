@@ -11,6 +11,8 @@ from agent_cli.contracts.timeline import Block
 # The API's limits for one image: pixels of a side, and bytes before base64 encoding.
 _SIDE_MAX: Final = 8_000
 _BYTES_MAX: Final = 10 * 1024 * 1024 * 3 // 4
+# Of all images in a request, in base64: the API accepts 32 MB, and the text needs some of it.
+REQUEST_CHARS_MAX: Final = 24_000_000
 # Start-of-frame markers; 0xC4, 0xC8 and 0xCC among them mean something else.
 _JPEG_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
@@ -121,3 +123,9 @@ def image_block(data: bytes, media_type: str) -> Block:
     encoded = base64.b64encode(data).decode()
     source: Block = {"type": "base64", "media_type": media_type, "data": encoded}
     return {"type": "image", "source": source}
+
+
+def image_chars(block: Block) -> int:
+    """Return the length of the data of an image block; 0 for other blocks."""
+    source = block.get("source")
+    return len(str(source.get("data"))) if isinstance(source, dict) else 0

@@ -125,6 +125,11 @@ def rejects_thinking(failed: CallFailed) -> bool:
     return failed.error.status == 400 and _BAD_THINKING.search(str(failed)) is not None
 
 
+def rejects_size(failed: CallFailed) -> bool:
+    """Return whether the body of the request has too many bytes, not the prompt too many tokens."""
+    return failed.error.status == 413 and not _TOO_LONG.search(str(failed))
+
+
 def _retryable(refusal: Refusal) -> bool:
     if _spent(refusal) or _too_long(refusal):
         return False

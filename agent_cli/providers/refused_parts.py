@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.accepted_history import without_thinking
 from agent_cli.providers.connection import Connection
-from agent_cli.providers.failures import CallFailed, rejects_thinking
+from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
 from agent_cli.providers.sent_images import images, with_notes
 from agent_cli.providers.wire import parameters
 from agent_cli.system.logger import logger
@@ -30,6 +31,8 @@ _IMAGE: Final = re.compile(r"(?:\bmessages\.(\d+)\b.*)?\bimages?\b", re.DOTALL |
 # "tools.31.custom.input_schema: JSON schema is invalid. ..."
 _TOOL: Final = re.compile(r"\btools\.(\d+)\.")
 _NAMED_MAX: Final = 5
+# Fewer characters of images are not the reason for a request that is too large.
+_IMAGE_CHARS_MIN: Final = 250_000
 
 _log = logger(__name__)
 
@@ -42,11 +45,17 @@ class RefusedParts:
         self._fields: set[str] = set()
         self._images: set[str] = set()
         self._tools: set[str] = set()
+        self._image_chars_max = REQUEST_CHARS_MAX
 
     def parameters(self, request: ModelRequest) -> dict[str, Json]:
         """Return the arguments for *request*, as `wire.parameters`, without the refused parts."""
         where = self._connection
-        sent = parameters(request, compat=where.compat, platform=where.platform)
+        sent = parameters(
+            request,
+            compat=where.compat,
+            platform=where.platform,
+            image_chars_max=self._image_chars_max,
+        )
         for name in self._fields:
             sent.pop(name, None)
         if self._images:
@@ -65,6 +74,8 @@ class RefusedParts:
             failed: The refusal.
             tries: The number of earlier calls of this method for the request.
         """
+        if rejects_size(failed):
+            return request if self._makes_room(failed, sent) else None
         if failed.error.status != 400:
             return None
         bare = without_thinking(request.messages)
@@ -84,6 +95,15 @@ class RefusedParts:
             self._fields.add(field)
             return request
         return None
+
+    def _makes_room(self, failed: CallFailed, sent: dict[str, Json]) -> bool:
+        """Allow half of the images, by their size, from now on; return False without large ones."""
+        chars = sum(len(data) for message in _messages(sent) for data in images(message))
+        if chars < _IMAGE_CHARS_MIN:
+            return False
+        _log.warning("older images left out", reason=failed.reason, chars=chars)
+        self._image_chars_max = chars // 2
+        return True
 
     def _unknown_field(self, failed: CallFailed, sent: dict[str, Json]) -> str | None:
         if not self._connection.compat:

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Final
 
 from agent_cli.contracts.image_files import image_facts
@@ -9,8 +10,12 @@ from agent_cli.contracts.timeline import Block, Json, text_block
 
 MANY: Final = 20
 MANY_SIDE_MAX: Final = 2_000
-# The size of an image is in the beginning of its file.
-_HEAD_CHARS: Final = 400_000
+# The size of an image is in the beginning of its file: in that of a photo behind its preview.
+_HEADS_CHARS: Final = (4_000, 400_000)
+_OLD: Final = (
+    "[An image was left out here: newer ones fill the space that a request has for images. Read its"
+    " file again if it is needed.]"
+)
 
 
 def images(block: Json) -> Iterator[str]:
@@ -36,8 +41,35 @@ def without_large_among_many(messages: Sequence[Block]) -> list[Block]:
 
     Source: Messages API, which then accepts at most 2,000 pixels a side, in the whole request.
     """
-    count = sum(1 for message in messages for _ in images(message))
-    return [with_notes(each, _too_large) for each in messages] if count > MANY else [*messages]
+    number = sum(1 for message in messages for _ in images(message))
+    return [with_notes(each, _too_large) for each in messages] if number > MANY else [*messages]
+
+
+def without_oldest(messages: Sequence[Block], chars_max: int) -> list[Block]:
+    """Return *messages*, with notes in place of the oldest images beyond *chars_max* together.
+
+    Then half of the space is made free, so that the next images change no earlier byte.
+    """
+    left_out = _left_out([len(data) for each in messages for data in images(each)], chars_max)
+    position = count()
+
+    def note(_data: str) -> str:
+        return _OLD if next(position) < left_out else ""
+
+    return [with_notes(each, note) for each in messages] if left_out else [*messages]
+
+
+def _left_out(sizes: Sequence[int], chars_max: int) -> int:
+    """Return the number of images to leave out, from the first; further images never lower it."""
+    first = total = 0
+    for at, size in enumerate(sizes):
+        total += size
+        wanted = chars_max // 2 if total > chars_max else chars_max
+        # The newest one stays if it fits at all.
+        while total > (wanted if first < at else chars_max):
+            total -= sizes[first]
+            first += 1
+    return first
 
 
 def _with_notes(block: Json, note: Callable[[str], str]) -> Json:
@@ -53,16 +85,24 @@ def _with_notes(block: Json, note: Callable[[str], str]) -> Json:
 
 
 def _too_large(data: str) -> str:
-    try:
-        facts = image_facts(base64.b64decode(data[:_HEAD_CHARS]))
-    except ValueError:
-        return ""
-    if max(facts.width, facts.height) <= MANY_SIDE_MAX:
+    width, height = _pixels(data)
+    if max(width, height) <= MANY_SIDE_MAX:
         return ""
     return (
-        f"[An image of {facts.width}×{facts.height} pixels was left out here: among more than"
+        f"[An image of {width}×{height} pixels was left out here: among more than"
         f" {MANY} images, the API accepts at most {MANY_SIDE_MAX} pixels a side.]"
     )
+
+
+def _pixels(data: str) -> tuple[int, int]:
+    """Return width and height of an image; zeros if they cannot be found."""
+    for chars in _HEADS_CHARS:
+        try:
+            facts = image_facts(base64.b64decode(data[:chars]))
+        except ValueError:
+            continue
+        return facts.width, facts.height
+    return 0, 0
 
 
 def _data(image: Block) -> str:

@@ -7,13 +7,14 @@ signed thinking depend on it.
 from collections.abc import Sequence
 from typing import Final
 
+from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.accepted_history import accepted
 from agent_cli.providers.models import with_known_facts
 from agent_cli.providers.platforms import ANTHROPIC, Platform
-from agent_cli.providers.sent_images import without_large_among_many
+from agent_cli.providers.sent_images import without_large_among_many, without_oldest
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
 
 TASK_BUDGET_BETA: Final = "task-budgets-2026-03-13"
@@ -23,7 +24,11 @@ FIVE_MINUTES: Json = {"type": "ephemeral"}
 
 
 def parameters(
-    request: ModelRequest, *, compat: bool, platform: Platform = ANTHROPIC
+    request: ModelRequest,
+    *,
+    compat: bool,
+    platform: Platform = ANTHROPIC,
+    image_chars_max: int = REQUEST_CHARS_MAX,
 ) -> dict[str, Json]:
     """Return the arguments of `client.beta.messages.create` for *request*, except `stream`.
 
@@ -31,11 +36,13 @@ def parameters(
         compat: For servers with only the core of the API: no betas, no cache markers, no metadata,
             and thinking only if a level is requested.
         platform: The platform that serves the model; decides its id, and which features are sent.
+        image_chars_max: Characters that the images together may have.
 
     Raises:
         ModelError: The model does not support the request.
     """
     messages = to_api(accepted(request.messages, compat=compat))
+    messages = without_oldest(messages, image_chars_max)
     if not compat:
         messages = without_large_among_many(messages)
     automatic = platform.has_automatic_caching

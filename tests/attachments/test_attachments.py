@@ -74,6 +74,18 @@ async def test_an_image_that_cannot_be_sent_is_an_error_not_text(
         await with_attachments("what is @pic.png", Path.cwd())
 
 
+async def test_images_too_large_together_are_an_error_before_they_are_sent() -> None:
+    """The API refuses the request, and with it every later one of the session."""
+    start = Path("pic.png").read_bytes()
+    for number in range(5):
+        Path(f"{number}.png").write_bytes(start + bytes(3_900_000))
+    four, five = (" ".join(f"@{n}.png" for n in range(count)) for count in (4, 5))
+
+    assert len((await with_attachments(four, Path.cwd())).content) == 5
+    with pytest.raises(UsageError, match=r"26 MB together, .* room for 24 MB .*; attach fewer"):
+        await with_attachments(five, Path.cwd())
+
+
 async def test_images_of_a_user_message_are_counted_and_sent(picture: Path) -> None:
     """S6: both the context estimate and the request include them."""
     conversation = Conversation()

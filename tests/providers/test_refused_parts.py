@@ -4,6 +4,7 @@ from base64 import b64encode
 
 import pytest
 
+from agent_cli.contracts.errors import ContextOverflow
 from agent_cli.contracts.image_files import image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
@@ -63,6 +64,22 @@ async def test_all_images_are_left_out_if_it_was_not_the_newest() -> None:
 
     assert asked.text == "ok"
     assert images(api.requests[-1]) == ["-", "-"]
+
+
+async def test_older_images_are_left_out_of_a_request_with_too_many_bytes() -> None:
+    """A proxy may accept less than the API; compaction alone would not make the request smaller."""
+    refusal = error(413, "request_too_large", "Request exceeds the maximum size")
+    first, second = (image_block(bytes([n]) * 100_000, "image/png") for n in (1, 2))
+    history = [UserMessage.of("look", [first]), UserMessage.of("and", [second])]
+    async with FakeMessagesApi(refusal, reply("ok"), refusal, refusal) as api, asker(api) as it:
+        asked = await it.ask(request(*history))
+        gave_up = await it.ask(request(*history))
+
+    assert asked.text == "ok"
+    sent = [each["type"] for each in api.requests[1].body["messages"][0]["content"]]
+    assert sent == ["text", "text", "text", "image"]
+    assert "newer ones fill the space" in str(api.requests[1].body)
+    assert isinstance(gave_up.error, ContextOverflow)  # what is left is too small to matter
 
 
 async def test_refusal_is_reported_if_no_image_is_left() -> None:

@@ -8,6 +8,8 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.core.api_messages import to_api
+from agent_cli.providers.sent_images import images, without_large_among_many, without_oldest
 from tests.messages_api import FakeMessagesApi, reply
 from tests.providers.asking import asker, request
 
@@ -46,3 +48,36 @@ async def test_large_image_among_many_is_replaced_by_a_note() -> None:
             " accepts at most 2000 pixels a side.]"
         )
     ]
+
+
+def test_oldest_images_are_left_out_where_all_do_not_fit() -> None:
+    """The space freed lasts for several images, so that each changes no earlier part."""
+    message = to_api([UserMessage.of("", [screenshot(700)])])[0]
+    (data,) = images(message)
+    room = 6 * len(data)
+    earlier: list[Block] = []
+    changes = 0
+    for number in range(1, 20):
+        sent = without_oldest([message] * number, room)
+        kept = sum(1 for each in sent for _ in images(each))
+        assert min(number, 3) <= kept <= 6
+        assert sent[-1] == message
+        changes += sent[: len(earlier)] != earlier
+        earlier = sent
+    assert changes <= 4
+    assert [*images(without_oldest([message], len(data) - 1)[0])] == []
+
+
+def test_size_of_a_photo_behind_its_preview_is_found() -> None:
+    """The header of a JPEG file may hold a preview and a colour profile."""
+    profile = b"\xff\xe2\xff\xf0" + bytes(0xFFF0 - 2)
+    frame = b"\xff\xc0\x00\x11\x08" + (3_000).to_bytes(2) + (800).to_bytes(2) + bytes(10)
+    photos = [
+        UserMessage.of("", [image_block(b"\xff\xd8" + profile * count + frame, "image/jpeg")])
+        for count in (0, 2, 9)
+    ]
+
+    sent = without_large_among_many(to_api([*photos, *(photos[:1] * 18)]))
+
+    texts = [block.get("text", "") for block in sent[0]["content"]]
+    assert [str(text)[:31] for text in texts[:3]] == ["[An image of 800×3000 pixels wa"] * 2 + [""]
