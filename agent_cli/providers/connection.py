@@ -19,8 +19,8 @@ class Connection:
     """The address, credentials and limits of a Messages API server.
 
     Attributes:
-        base_url: Without a path; a trailing `/v1` is removed. None means ANTHROPIC_BASE_URL, or
-            Anthropic's own URL.
+        base_url: A trailing `/v1` is removed. None means ANTHROPIC_BASE_URL, or else the URL of the
+            credentials profile, or Anthropic's own.
         api_key: None means the environment's, then the SDK's own profile files.
         auth_token: Used when there is no `api_key`.
         read_timeout_s: Longest silence in a reply; the server's pings count as signs of life.
@@ -28,7 +28,8 @@ class Connection:
         compat: The server is not Anthropic's: send only the core of the API.
         platform: The cloud that serves the model; for clouds other than Anthropic's, `base_url`,
             `api_key` and `auth_token` are not used, and `variables` hold the credentials.
-        variables: The environment, for the platform's names.
+        variables: The environment and the user's `.env`: the platform's names, ANTHROPIC_PROFILE
+            and ANTHROPIC_CUSTOM_HEADERS.
         record: Write the replies' bytes here.
         replay: Play a recording instead of asking a server.
         redact: Removes secrets from server text before it is shown or recorded.
@@ -57,8 +58,13 @@ class Connection:
 
 def base_url(connection: Connection) -> str:
     """Return the base URL of the server, without `/v1` and trailing slashes."""
-    given = connection.base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
-    return given.rstrip("/").removesuffix("/v1").rstrip("/")
+    return chosen_base_url(connection) or DEFAULT_BASE_URL
+
+
+def chosen_base_url(connection: Connection) -> str | None:
+    """Return the base URL that the user chose, as `base_url` does; None for the default one."""
+    given = connection.base_url or os.environ.get("ANTHROPIC_BASE_URL")
+    return given.strip().rstrip("/").removesuffix("/v1").rstrip("/") if given else None
 
 
 def without_password(address: str) -> str:
@@ -91,13 +97,13 @@ def checked_key(key: str) -> str:
     raise CallFailed(ModelError(sentence), retryable=False)
 
 
-def custom_headers() -> dict[str, str]:
+def custom_headers(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of ANTHROPIC_CUSTOM_HEADERS, one `Name: value` per line.
 
     Raises:
         CallFailed: One of them is not valid in a request.
     """
-    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
+    lines = variables.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
     pairs = (line.partition(":") for line in lines if ":" in line)
     headers = {name.strip(): value.strip() for name, _, value in pairs}
     for name, value in headers.items():

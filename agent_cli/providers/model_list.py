@@ -73,7 +73,7 @@ async def _all(connection: Connection, where: str) -> list[_Entry]:
     if credential is None:
         return await _of_sdk(connection)
     found: list[_Entry] = []
-    headers = _headers(credential)
+    headers = _headers(credential, connection)
     async with http_client(connection) as http:
         for _ in range(_PAGES_MAX):
             after = {"after_id": found[-1].id} if found else {}
@@ -109,12 +109,12 @@ async def _of_sdk(connection: Connection) -> list[_Entry]:
         await client.aclose()
 
 
-def _headers(credential: str) -> dict[str, str]:
+def _headers(credential: str, connection: Connection) -> dict[str, str]:
     return {
         "accept": "application/json",
         "anthropic-version": API_VERSION,
         "authorization": f"Bearer {checked_key(credential)}",
-        **custom_headers(),
+        **custom_headers(connection.variables),
         "user-agent": f"agent-cli/{__version__}",
     }
 

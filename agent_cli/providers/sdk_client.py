@@ -16,7 +16,14 @@ from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
 from anthropic.lib.vertex import AsyncAnthropicVertex
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.connection import Connection, base_url, checked_key, without_password
+from agent_cli.providers.connection import (
+    Connection,
+    checked_key,
+    chosen_base_url,
+    custom_headers,
+    known_credential,
+    without_password,
+)
 from agent_cli.providers.encoding import encodable
 from agent_cli.providers.failures import MAX_SAID_CHARS, CallFailed, Refusal, refused
 from agent_cli.providers.platforms import ANTHROPIC
@@ -148,14 +155,24 @@ def _check_credentials(sdk: anthropic.AsyncAnthropic) -> None:
 
 def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
     http = http_client(connection)
+    options = sdk_options(http)
+    variables = connection.variables
+    # The SDK itself reads these two only from the process's environment.
+    profile = None if known_credential(connection) else variables.get("ANTHROPIC_PROFILE") or None
     try:
+        options["default_headers"] = {**custom_headers(variables), **options["default_headers"]}
         return anthropic.AsyncAnthropic(
             api_key=connection.api_key or None,
             auth_token=(connection.auth_token or None) if not connection.api_key else None,
-            base_url=base_url(connection),
-            **sdk_options(http),
+            profile=profile,
+            base_url=chosen_base_url(connection),
+            **options,
         )
-    except (anthropic.AnthropicError, httpx2.InvalidURL, ValueError) as error:
+    except CallFailed as failed:
+        raise failed.error from failed
+    except anthropic.AnthropicError as error:
+        raise _sign_in_failure(error, connection).error from error
+    except (httpx2.InvalidURL, ValueError) as error:
         raise ModelError(
             f"the API client cannot be set up: {error}; check key, base URL and proxies"
         ) from error

@@ -63,7 +63,8 @@ class WireClient:
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AsyncGenerator[OpenReply]:
         """Send a request; see `transport.Client`."""
-        headers = _headers(checked_key(api_key or self._credential), parameters)
+        credential = checked_key(api_key or self._credential)
+        headers = _headers(credential, parameters, self._connection.variables)
         sent = False
         request_id: str | None = None
         try:
@@ -118,7 +119,9 @@ class WireClient:
         return refused(refusal, asked_delay_s=server_delay_s(response.headers, now_s=time.time()))
 
 
-def _headers(credential: str, parameters: Mapping[str, Any]) -> httpx2.Headers:
+def _headers(
+    credential: str, parameters: Mapping[str, Any], variables: Mapping[str, str]
+) -> httpx2.Headers:
     headers = httpx2.Headers(
         {
             "accept": "application/json",
@@ -127,7 +130,7 @@ def _headers(credential: str, parameters: Mapping[str, Any]) -> httpx2.Headers:
             "authorization": f"Bearer {credential}",
         }
     )
-    headers.update(custom_headers())
+    headers.update(custom_headers(variables))
     headers["user-agent"] = f"agent-cli/{__version__}"
     if betas := parameters.get("betas"):
         headers["anthropic-beta"] = ",".join(betas)

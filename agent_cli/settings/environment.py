@@ -11,12 +11,9 @@ from agent_cli.contracts.credentials import KEYS_URL
 from agent_cli.contracts.errors import NoCredentials
 from agent_cli.system import paths
 
-_CREDENTIALS = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_PROFILE",
-    "ANTHROPIC_FEDERATION_RULE_ID",
-)
+_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+# The SDK reads these, and those that go with them, from the process alone.
+_EXPORTED = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_CONFIG_DIR")
 
 # Tools that exist only when all of their secrets are set.
 OPTIONAL_SECRETS: Mapping[str, tuple[str, ...]] = {
@@ -67,6 +64,10 @@ class Environment(Mapping[str, str]):
                 return "environment" if layer == "process" else f"{layer}'s .env"
         return "not set"
 
+    def exported(self, name: str) -> str | None:
+        """Return the value that the process itself has, without a `.env`."""
+        return dict(self._layers)["process"].get(name)
+
     def is_hidden(self, name: str) -> bool:
         """Return whether a `.env` has the variable, and the process an empty one, which wins."""
         return not self.get(name) and any(variables.get(name) for _, variables in self._layers)
@@ -106,8 +107,13 @@ def check_credentials(environment: Environment) -> None:
     Raises:
         NoCredentials: There is no key, token or profile; says where to get one and where to put it.
     """
-    if len(environment.missing(*_CREDENTIALS)) < len(_CREDENTIALS) or _has_profile(environment):
+    if len(environment.missing(*_CREDENTIALS)) < len(_CREDENTIALS) or _finds_some(environment):
         return
+    if given := next((n for n in _EXPORTED if environment.get(n) != environment.exported(n)), None):
+        raise NoCredentials(
+            f"{given} counts only in the environment, not in a .env; export it, with the variables"
+            " that go with it"
+        )
     file = paths.shown(paths.user_env_file())
     if hidden := next(filter(environment.is_hidden, _CREDENTIALS), None):
         raise NoCredentials(
@@ -119,11 +125,12 @@ def check_credentials(environment: Environment) -> None:
     )
 
 
-def _has_profile(environment: Environment) -> bool:
-    """Return whether the SDK would find a profile on disk (its own rules for the directory)."""
-    chosen = environment.get("ANTHROPIC_CONFIG_DIR")
+def _finds_some(environment: Environment) -> bool:
+    """Return whether the SDK would find a workload's identity, or a profile on disk."""
+    rule, chosen = (environment.exported(name) for name in _EXPORTED)
     folder = Path(chosen) if chosen else Path.home() / ".config" / "anthropic"
-    return (folder / "active_config").is_file() or (folder / "configs/default.json").is_file()
+    profiles = (folder / "active_config", folder / "configs/default.json")
+    return bool(rule) or any(map(paths.is_file, profiles))
 
 
 def _read(path: Path, *, from_project: bool) -> tuple[dict[str, str], list[str]]:

@@ -23,6 +23,7 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     [
         ("https://x", "https://x"),
         ("https://x/v1", "https://x"),
+        (" https://x/v1\n", "https://x"),
         ("https://x//v1//", "https://x"),
         ("https://x/api/", "https://x/api"),
     ],
@@ -82,19 +83,15 @@ def test_api_key_is_checked_to_be_valid_in_a_header() -> None:
         assert "CANARY" not in str(refused.value)
 
 
-def test_custom_headers_are_read_from_the_environment_one_per_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_custom_headers_are_read_one_per_line() -> None:
     """C15: the SDK reads them in the same way; an invalid line is skipped."""
-    monkeypatch.delenv("ANTHROPIC_CUSTOM_HEADERS", raising=False)
-    assert custom_headers() == {}
+    assert custom_headers({}) == {}
 
-    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Team:  tools \nno header\nX-At: 10:30")
+    given = {"ANTHROPIC_CUSTOM_HEADERS": "X-Team:  tools \nno header\nX-At: 10:30"}
 
-    assert custom_headers() == {"X-Team": "tools", "X-At": "10:30"}
-    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-User: Zo\u00eb")
+    assert custom_headers(given) == {"X-Team": "tools", "X-At": "10:30"}
     with pytest.raises(CallFailed, match="ANTHROPIC_CUSTOM_HEADERS: 'X-User' is not ASCII"):
-        custom_headers()
+        custom_headers({"ANTHROPIC_CUSTOM_HEADERS": "X-User: Zo\u00eb"})
 
 
 def test_repr_of_a_connection_shows_no_credential() -> None:

@@ -1,14 +1,17 @@
 """Credentials that only the SDK can find: profiles and workload identity."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.sdk_client import SdkClient
 from agent_cli.providers.wire import parameters
-from tests.providers.asking import request
+from tests.messages_api import FakeMessagesApi, reply
+from tests.providers.asking import asker, request
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -49,3 +52,33 @@ async def test_credentials_that_cannot_be_had_fail_the_call(
         assert failed.reason.startswith(reason)
         assert str(failed).endswith("; sign in again, or set ANTHROPIC_API_KEY")
         assert (failed.retryable, failed.kind) == (retryable, "connection" if retryable else None)
+
+
+def write_profile(name: str, address: str) -> None:
+    """Write a credentials profile as Anthropic's own tool does."""
+    folder = Path.home() / ".config" / "anthropic"
+    config = {"authentication": {"type": "user_oauth"}, "base_url": address}
+    tokens = {"access_token": "of the profile", "expires_at": 4_000_000_000}
+    for kind, content in (("configs", config), ("credentials", tokens)):
+        file = folder / kind / f"{name}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content))
+        file.chmod(0o600)
+
+
+async def test_profile_and_headers_of_the_users_env_file_are_used() -> None:
+    """C15: the SDK itself reads them only from the environment; the profile names the server."""
+    variables = {"ANTHROPIC_PROFILE": "work", "ANTHROPIC_CUSTOM_HEADERS": "X-Team: tools"}
+    async with FakeMessagesApi(reply("ok")) as api:
+        write_profile("work", api.base_url)
+        async with asker(variables=variables) as it:
+            asked = await it.ask()
+
+    assert asked.text == "ok"
+    headers = api.requests[0].headers
+    assert (headers["authorization"], headers["x-team"]) == ("Bearer of the profile", "tools")
+
+
+def test_profile_that_does_not_exist_is_named_with_a_remedy() -> None:
+    with pytest.raises(ModelError, match=r"not signed in \(.*work.*\); sign in again, or set"):
+        SdkClient(Connection(variables={"ANTHROPIC_PROFILE": "work"}))

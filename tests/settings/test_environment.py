@@ -139,6 +139,16 @@ def test_each_credential_variable_of_the_sdk_is_accepted(name: str) -> None:
     check_credentials(Environment({name: "x"}))
 
 
+@pytest.mark.parametrize("name", ["ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_CONFIG_DIR"])
+def test_credential_variable_that_only_the_process_can_have_is_named(name: str) -> None:
+    """The SDK does not read a .env; otherwise the first prompt would fail."""
+    with pytest.raises(SettingsError, match=f"^{name} counts only in the environment, not in a"):
+        check_credentials(Environment({}, {name: "x"}))
+    Path("configs").mkdir()
+    Path("configs/default.json").touch()
+    check_credentials(Environment({name: str(Path.cwd())}))
+
+
 def test_anthropic_profile_on_disk_is_accepted_as_credentials() -> None:
     """S1-26: as after a login with Anthropic's own tool."""
     write_env(Path.home() / ".config/anthropic/active_config", "default")
