@@ -12,6 +12,9 @@ from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.platforms import ANTHROPIC, Platform
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
+# Source: RFC 9110, section 5.6.2.
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_HEADERS = ("content-length", "transfer-encoding")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +89,16 @@ def known_credential(connection: Connection) -> str | None:
 
 
 def checked_key(key: str) -> str:
-    """Return *key* if it is valid in a header.
+    """Return *key* as it is valid in a header: copied text often has blanks around it.
 
     Raises:
         CallFailed: It is not. The HTTP library's own error would print the key.
     """
-    if key.isascii() and key.isprintable():
+    key = key.strip()
+    if key and key.isascii() and key.isprintable():
         return key
-    sentence = "the API key holds a line break or a character that is not ASCII; copy it again"
-    raise CallFailed(ModelError(sentence), retryable=False)
+    fault = "holds a line break or a character that is not ASCII" if key else "is blank"
+    raise CallFailed(ModelError(f"the API key {fault}; copy it again"), retryable=False)
 
 
 def custom_headers(variables: Mapping[str, str]) -> dict[str, str]:
@@ -108,6 +112,13 @@ def custom_headers(variables: Mapping[str, str]) -> dict[str, str]:
     headers = {name.strip(): value.strip() for name, _, value in pairs}
     for name, value in headers.items():
         if not f"{name}{value}".isascii():
-            sentence = f"ANTHROPIC_CUSTOM_HEADERS: {name!a} is not ASCII; remove or encode it"
-            raise CallFailed(ModelError(sentence), retryable=False)
+            fault = "is not ASCII; remove or encode it"
+        elif not _HEADER.fullmatch(name) or not value.isprintable():
+            fault = "is not valid as a header; correct it"
+        elif name.lower() in _OWN_HEADERS:
+            fault = "cannot be set; remove it"
+        else:
+            continue
+        sentence = f"ANTHROPIC_CUSTOM_HEADERS: {name!a} {fault}"
+        raise CallFailed(ModelError(sentence), retryable=False)
     return headers

@@ -19,7 +19,7 @@ from agent_cli.providers.connection import (
 )
 from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.platforms import ANTHROPIC
-from agent_cli.providers.transport import connection_failure, http_client
+from agent_cli.providers.transport import NEVER_SENT, connection_failure, http_client
 from agent_cli.providers.wire_client import API_VERSION
 from agent_cli.system.importing import load
 from agent_cli.version import __version__
@@ -83,7 +83,7 @@ async def _all(connection: Connection, where: str) -> list[_Entry]:
                     params={"limit": _A_PAGE, **after},
                     headers=headers,
                 )
-            except (httpx2.RequestError, httpx2.InvalidURL, OverflowError) as error:
+            except (httpx2.RequestError, *NEVER_SENT, BaseExceptionGroup) as error:
                 raise connection_failure(error, where) from error
             if not response.is_success:
                 raise ModelError(

@@ -67,7 +67,7 @@ class SdkClient:
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AsyncGenerator[OpenReply]:
         """Send a request; see `transport.Client`."""
-        sdk = self._sdk.with_options(api_key=api_key) if api_key else self._sdk
+        sdk = self._sdk.with_options(api_key=checked_key(api_key)) if api_key else self._sdk
         _check_credentials(sdk)
         async with open_reply(sdk, parameters, self._connection, self.base_url) as opened:
             yield opened
@@ -156,14 +156,15 @@ def _check_credentials(sdk: anthropic.AsyncAnthropic) -> None:
 def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
     http = http_client(connection)
     options = sdk_options(http)
+    key = (connection.api_key or "").strip() or None
     variables = connection.variables
     # The SDK itself reads these two only from the process's environment.
     profile = None if known_credential(connection) else variables.get("ANTHROPIC_PROFILE") or None
     try:
         options["default_headers"] = {**custom_headers(variables), **options["default_headers"]}
         return anthropic.AsyncAnthropic(
-            api_key=connection.api_key or None,
-            auth_token=(connection.auth_token or None) if not connection.api_key else None,
+            api_key=key,
+            auth_token=None if key else (connection.auth_token or "").strip() or None,
             profile=profile,
             base_url=chosen_base_url(connection),
             **options,

@@ -23,6 +23,8 @@ WRITE_TIMEOUT_S = 60.0
 # The body normally ends with the last event; do not wait for a server that delays its end.
 FINISH_LIMIT_S = 0.5
 # Notice a dead connection within six minutes, not at the next prompt.
+# Errors of a request that could not be made, beyond those of the HTTP library.
+NEVER_SENT = (ModelError, OverflowError, UnicodeError, httpx2.InvalidURL)
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
 
@@ -134,6 +136,9 @@ def connection_failure(
     if fault := _fault_of_address(error):
         sentence = f"the base URL {base_url!r} {fault}; check {variable}"
         return CallFailed(ModelError(sentence), retryable=False)
+    if isinstance(error, httpx2.LocalProtocolError):  # its text may quote a key
+        sentence = "the request has a header that is not valid; check the keys and their variables"
+        return CallFailed(ModelError(sentence), retryable=False)
     is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     if isinstance(error, httpx2.TimeoutException):
         return broken_off(f"no answer from {base_url} in time", is_sent=is_sent)
@@ -158,7 +163,7 @@ def _fault_of_address(error: BaseException | None) -> str:
             return "has a port above 65535"
         case httpx2.UnsupportedProtocol():
             return "does not begin with http:// or https://"
-        case httpx2.InvalidURL():
+        case httpx2.InvalidURL() | UnicodeError():
             return "is not a valid address"  # the error may quote part of a password
         case _:
             return ""

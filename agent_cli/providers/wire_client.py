@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx2
 
-from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.connection import (
     Connection,
@@ -25,6 +24,7 @@ from agent_cli.providers.encoding import encoded
 from agent_cli.providers.failures import CallFailed, Refusal, refused
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
+    NEVER_SENT,
     OpenReply,
     broken_reply,
     connection_failure,
@@ -88,7 +88,7 @@ class WireClient:
             if sent:
                 raise broken_reply(error, self._connection, request_id) from error
             raise connection_failure(error, self.base_url) from error
-        except (ModelError, OverflowError, httpx2.InvalidURL, BaseExceptionGroup) as error:
+        except (*NEVER_SENT, BaseExceptionGroup) as error:
             if sent:
                 raise
             raise connection_failure(error, self.base_url) from error

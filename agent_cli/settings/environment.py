@@ -73,8 +73,8 @@ class Environment(Mapping[str, str]):
         return not self.get(name) and any(variables.get(name) for _, variables in self._layers)
 
     def missing(self, *names: str) -> tuple[str, ...]:
-        """Return those of *names* that are unset or empty."""
-        return tuple(name for name in names if not self.get(name))
+        """Return those of *names* that are unset or blank."""
+        return tuple(name for name in names if not self.get(name, "").strip())
 
 
 def load_environment(process: Mapping[str, str], *, workspace: Path, trusted: bool) -> Environment:

@@ -586,6 +586,7 @@ async def test_api_key_invalid_in_a_header_is_refused_without_showing_the_key(ke
         ("localhost:1", "does not begin with http:// or https://"),
         ("http://127.0.0.1:65536", "has a port above 65535"),
         ("http://[::1", "is not a valid address"),
+        ("http://127.0.0.1/caf\udce9", "is not a valid address"),
     ],
 )
 async def test_invalid_base_url_is_an_error_without_retries(base_url: str, fault: str) -> None:

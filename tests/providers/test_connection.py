@@ -74,9 +74,11 @@ def test_first_available_credential_is_used(
 
 
 def test_api_key_is_checked_to_be_valid_in_a_header() -> None:
-    """An invalid key is refused without being shown."""
-    assert checked_key("sk-1 2") == "sk-1 2"
-    for key in ("CANARY\n", "CANARY\u043a"):
+    """An invalid key is refused without being shown; blanks around it were copied with it."""
+    assert checked_key(" sk-1 2\r\n") == "sk-1 2"
+    with pytest.raises(CallFailed, match="the API key is blank; copy it again"):
+        checked_key(" ")
+    for key in ("CANARY\nCANARY", "CANARY\u043a"):
         with pytest.raises(CallFailed, match="holds a line break or a character") as refused:
             checked_key(key)
         assert not refused.value.retryable
@@ -90,8 +92,14 @@ def test_custom_headers_are_read_one_per_line() -> None:
     given = {"ANTHROPIC_CUSTOM_HEADERS": "X-Team:  tools \nno header\nX-At: 10:30"}
 
     assert custom_headers(given) == {"X-Team": "tools", "X-At": "10:30"}
-    with pytest.raises(CallFailed, match="ANTHROPIC_CUSTOM_HEADERS: 'X-User' is not ASCII"):
-        custom_headers({"ANTHROPIC_CUSTOM_HEADERS": "X-User: Zo\u00eb"})
+    for invalid, complaint in (
+        ("X-User: Zo\u00eb", "'X-User' is not ASCII"),
+        ("X Team: tools", "'X Team' is not valid as a header; correct it"),
+        ("X-Team: to\rols", "'X-Team' is not valid as a header"),
+        ("Content-Length: 5", "'Content-Length' cannot be set; remove it"),
+    ):
+        with pytest.raises(CallFailed, match=f"^ANTHROPIC_CUSTOM_HEADERS: {complaint}"):
+            custom_headers({"ANTHROPIC_CUSTOM_HEADERS": invalid})
 
 
 def test_repr_of_a_connection_shows_no_credential() -> None:

@@ -127,6 +127,16 @@ def test_an_untrusted_certificate_is_not_retried() -> None:
     assert not failed.retryable
 
 
+def test_invalid_header_is_not_retried_and_its_value_not_quoted() -> None:
+    """Threat 9: the library's own sentence holds the whole header, with the key."""
+    error = httpx2.LocalProtocolError("Illegal header value b'Bearer CANARY '")
+
+    failed = connection_failure(error, "http://x")
+
+    assert not failed.retryable
+    assert "CANARY" not in str(failed)
+
+
 def test_model_error_in_the_transport_is_kept_unchanged() -> None:
     """An exhausted recording, for example, is no network fault."""
     error = ModelError("the recording holds no more")
