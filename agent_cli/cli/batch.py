@@ -16,6 +16,7 @@ from agent_cli.batch.local import LocalEngine
 from agent_cli.batch.ray_engine import RayEngine, ray_address
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import read_tasks
+from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.conversations import ready
 from agent_cli.cli.one_run import run_options
 from agent_cli.contracts.errors import UsageError
@@ -121,7 +122,7 @@ def _as_option(override: Override) -> Iterator[str]:
 
 def _tell_notices(startup: StartupContext) -> None:
     for notice in startup.notices:
-        print(f"agent-cli: {notice}", file=sys.stderr)
+        print_complaint(notice)
 
 
 @dataclass(slots=True)

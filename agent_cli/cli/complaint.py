@@ -6,8 +6,13 @@ from contextlib import suppress
 
 
 def print_complaint(text: str) -> None:
-    """Print *text* to stderr; on a terminal its lines wrap between words."""
-    sys.stderr.write(f"{_fitted(f'agent-cli: {text}')}\n")
+    """Print *text* to stderr; on a terminal its lines wrap between words.
+
+    It may hold the name of a file, or words of a server, with control sequences for the terminal.
+    """
+    from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415 - as below
+
+    sys.stderr.write(f"{_fitted(reveal(f'agent-cli: {text}'))}\n")
 
 
 def _fitted(text: str) -> str:

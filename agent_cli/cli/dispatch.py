@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
+from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.conversations import decide, open_repl, play_demo, print_answer
 from agent_cli.cli.protocols import mcp, serve_editor
 from agent_cli.contracts.errors import UsageError
@@ -34,7 +35,7 @@ def _config_show(arguments: Arguments) -> int:
         shown = show_settings(startup.loaded, startup.environment, with_origin=arguments.origin)
         show(SourceText(shown, "toml"), sys.stdout)
     for notice in startup.notices:
-        print(f"agent-cli: {notice}", file=sys.stderr)
+        print_complaint(notice)
     return 0
 
 

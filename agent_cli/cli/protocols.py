@@ -4,6 +4,7 @@ import sys
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
+from agent_cli.cli.complaint import print_complaint
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
 
@@ -40,7 +41,7 @@ def mcp(arguments: Arguments) -> int:
 
     startup = start(arguments, may_ask=False)
     for notice in startup.notices:
-        print(f"agent-cli: {notice}", file=sys.stderr)
+        print_complaint(notice)
     sinks = logs.configure(startup.loaded.settings.logging, Redactor.of(startup.environment))
     around = CommandContext(
         environment=inherited_environment(startup),

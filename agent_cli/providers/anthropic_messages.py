@@ -203,12 +203,14 @@ async def _payloads(
                 return
             pause_s = gulps.pause_s(clock() - asked_s)
             for event in decoder.feed(chunk):
+                if not event.data.strip():  # some servers keep the connection alive with it
+                    continue
                 payload = _payload(event, opened)
                 limit.note(payload)
                 yield payload
             if pause_s:
                 await asyncio.sleep(pause_s)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or a very long number
         raise BrokenReply(str(error)) from error
 
 

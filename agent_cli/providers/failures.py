@@ -16,6 +16,7 @@ SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_
 OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
 NO_CREDIT = "credit balance is too low"
 MAX_SAID_CHARS = 300
+_CUT = " ..."
 _ADDRESS = ANTHROPIC.remedies.address
 # Phrases of the API, Bedrock, and compatible servers such as vLLM and llama.cpp.
 _TOO_LONG = re.compile(
@@ -120,6 +121,19 @@ def not_the_api(base_url: str, found: str, variable: str = _ADDRESS) -> CallFail
     return CallFailed(ModelError(sentence, status=200), retryable=False)
 
 
+def quoted(text: str) -> str:
+    """Return *text* as one line without its last full stop, cut if it is long.
+
+    A proxy may answer with a whole page, or with JSON in which there is no space to cut at.
+    """
+    line = " ".join(text.split()).rstrip(".")
+    if len(line) <= MAX_SAID_CHARS:
+        return line
+    whole = line[: MAX_SAID_CHARS - len(_CUT)]
+    words = whole.rpartition(" ")[0]
+    return f"{words if len(words) > len(whole) // 2 else whole}{_CUT}"
+
+
 def rejects_thinking(failed: CallFailed) -> bool:
     """Return whether the server rejected the thinking of an earlier reply."""
     return failed.error.status == 400 and _BAD_THINKING.search(str(failed)) is not None
@@ -164,11 +178,7 @@ def _too_long(refusal: Refusal) -> bool:
 
 
 def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
-    # A proxy may answer with a whole page: quote only one line.
-    from textwrap import shorten  # noqa: PLC0415 - rare
-
-    words = refusal.message.strip().rstrip(".")
-    said = shorten(words, MAX_SAID_CHARS, placeholder=" ...")
+    said = quoted(refusal.message)
     if _too_long(refusal):
         return f"the conversation is too large for the model ({said})", "shorten it with /compact"
     if _spent(refusal):
@@ -191,8 +201,6 @@ def _of_cloud(refusal: Refusal, said: str) -> tuple[str, str] | None:
 
 
 def _of_status(refusal: Refusal, said: str) -> tuple[str, str]:
-    from textwrap import shorten  # noqa: PLC0415 - rare
-
     remedies = refusal.remedies
     match refusal.status:
         case 200 if refusal.kind == "overloaded_error":
@@ -200,7 +208,7 @@ def _of_status(refusal: Refusal, said: str) -> tuple[str, str]:
         case 200:
             return f"the API broke the reply off ({said})", "ask again"
         case status if 300 <= status < 400:
-            target = shorten(refusal.headers.get("location", "another address"), MAX_SAID_CHARS)
+            target = quoted(refusal.headers.get("location", "another address"))
             return (
                 f"the server redirects to {target}",
                 f"set {remedies.address} to it if you trust it",

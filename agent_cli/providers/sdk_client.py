@@ -25,7 +25,7 @@ from agent_cli.providers.connection import (
     without_password,
 )
 from agent_cli.providers.encoding import encodable
-from agent_cli.providers.failures import MAX_SAID_CHARS, CallFailed, Refusal, refused
+from agent_cli.providers.failures import CallFailed, Refusal, quoted, refused
 from agent_cli.providers.platforms import ANTHROPIC
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
@@ -124,13 +124,10 @@ def _sign_in_failure(error: anthropic.AnthropicError, connection: Connection) ->
 
     The SDK reads and renews them before each request.
     """
-    from textwrap import shorten  # noqa: PLC0415 - rare
-
     platform = connection.platform
     is_cloud = platform is not ANTHROPIC
     advice = platform.remedies.sign_in if is_cloud else "sign in again, or set ANTHROPIC_API_KEY"
-    said = shorten(connection.redact(str(error)).rstrip("."), MAX_SAID_CHARS, placeholder=" ...")
-    reason = f"not signed in ({said})"
+    reason = f"not signed in ({quoted(connection.redact(str(error)))})"
     # A token server that is out of reach may be back soon.
     is_passing = isinstance(error.__cause__, httpx2.RequestError)
     return CallFailed(

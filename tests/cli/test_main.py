@@ -52,6 +52,19 @@ def test_inaccessible_home_directory_is_reported_in_one_line(
     assert said.count("\n") == 1
 
 
+def test_control_characters_in_a_message_are_shown_not_executed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Threat 7: the name of a file in a repository may rename the window or forge the screen."""
+    with open(os.devnull) as stdin, open(os.devnull, "w") as stdout:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        exit_code = run(["replay", "\x1b]0;forged\x07\u202e.jsonl"])
+
+    assert exit_code == 1
+    assert r"\x1b]0;forged\x07\u202e.jsonl" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]

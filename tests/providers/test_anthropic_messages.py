@@ -319,6 +319,25 @@ async def test_stream_without_event_lines_is_accepted() -> None:
     assert asked.text == "hi"
 
 
+async def test_blank_events_are_skipped_and_a_number_too_long_is_asked_for_again() -> None:
+    """Compatible servers keep connections alive with the first; Python refuses to parse the other.
+
+    The limit is that of Python: 4,300 digits.
+    """
+    start = b'data: {"type": "message_start", "message": {"usage": {"input_tokens": %b}}}\n\n'
+    end = b'data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}\n\n'
+    stop = b'data: {"type": "message_stop"}\n\n'
+    answers = [
+        raw(200, b"data:\n\nevent: ping\ndata: \n\n" + start % tokens + end + stop)
+        for tokens in (b"1" * 5_000, b"7")
+    ]
+    async with FakeMessagesApi(*answers) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert [retry.reason[:23] for retry in asked.retries] == ["the reply was garbled: "]
+    assert asked.reply.usage.input_tokens == 7
+
+
 async def test_invalid_json_in_tool_arguments_reaches_the_caller_as_text() -> None:
     """The turn must continue: validation reports them, and the model corrects itself."""
     call = tool_use("read", id="t1", raw='{"path": "a"')

@@ -118,6 +118,14 @@ def test_too_large_conversation_becomes_context_overflow(status: int, said: str)
     assert (failed.error.request_id, failed.retryable) == ("req_1", False)
 
 
+def test_error_without_spaces_is_cut_not_left_out() -> None:
+    """Gateways answer with JSON on one line, in which there is no space to cut at."""
+    failed = refused(answer(502, '{"error":{"code":"upstream_gone","trace":"' + "x" * 900))
+
+    assert failed.reason.startswith('API error (502: {"error":{"code":"upstream_gone"')
+    assert len(failed.reason) <= MAX_SAID_CHARS + len("API error (502: )")
+
+
 def test_html_error_page_is_shortened_to_one_line() -> None:
     """S1-46: a proxy's page is too long to show."""
     failed = refused(answer(502, "<p>no\n" * 500))
