@@ -7,10 +7,15 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+_OTHER_AGENTS = (
+    *(".agents", ".claude", ".cursor", ".codex", ".gemini", ".opencode", "opencode.json"),
+    *("opencode.jsonc", ".windsurf", ".kiro", ".roo", ".amazonq", ".qwen"),
+)
+
 # Settings of this program, other agents, editors and git hooks, at the top of a workspace.
 NAMES = (
-    *(".mcp.json", "appsettings.toml", "appsettings.json"),
-    *(".agent-cli", ".agents", ".claude", ".cursor", ".vscode", ".idea", ".husky"),
+    *(".mcp.json", "appsettings.toml", "appsettings.json", ".agent-cli", *_OTHER_AGENTS),
+    *(".vscode", ".idea", ".zed", ".husky"),
 )
 
 _SETTINGS = "holds agent-cli's settings for this folder, programs to start among them"
@@ -21,8 +26,9 @@ _STARTS = {
     "appsettings.json": _SETTINGS,
     ".vscode": "can make the editor run programs",
     ".idea": "can make the IDE run programs",
+    ".zed": "can make the editor run programs",
     ".husky": "holds git hooks: programs that run with every commit",
-    **dict.fromkeys((".agent-cli", ".agents", ".claude", ".cursor"), _AGENTS),
+    **dict.fromkeys((".agent-cli", *_OTHER_AGENTS), _AGENTS),
 }
 
 # The same in any folder below, since a part of a repository may be opened as a project.

@@ -693,6 +693,8 @@ def test_protected_files_are_never_written_without_approval(mode: Mode, path: st
         (".husky/pre-commit", ".husky/pre-commit holds git hooks"),
         (".agents/skills/x/SKILL.md", ".agents/skills/x/SKILL.md tells agents what to do"),
         (".Claude/skills/x.md", ".Claude/skills/x.md tells agents what to do"),
+        ("web/.codex/config.toml", "web/.codex/config.toml tells agents what to do"),
+        ("opencode.json", "opencode.json tells agents what to do"),
     ],
 )
 def test_approval_for_a_protected_file_says_what_the_file_can_do(path: str, what: str) -> None:
