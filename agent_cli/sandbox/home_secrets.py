@@ -11,6 +11,10 @@ SECRETS = (
     *(".terraform.d/credentials.tfrc.json", ".config/containers/auth.json"),
     *(".local/share/keyrings", ".local/share/kwalletd", ".mozilla", ".thunderbird"),
     *(".config/google-chrome", ".config/chromium", ".config/BraveSoftware", "Library/Keychains"),
+    *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json"),
+    *(".config/github-copilot", ".local/share/opencode/auth.json", ".cache/huggingface/token"),
+    *(".config/rclone/rclone.conf", ".config/sops/age/keys.txt", ".s3cfg"),
+    *(".Xauthority", ".ICEauthority", ".local/share/fish/fish_history", ".node_repl_history"),
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history"),
 )
 """Secret wherever they are: a backup of a home directory has them, too."""

@@ -17,6 +17,7 @@ from agent_cli_tools.secret_files import is_other_name, is_secret
         *("/proc/self/environ", "/proc/7/task/8/environ", "proc/7/environ"),
         *("/home/u/.cargo/credentials.toml", "/home/u/.vault-token", "/backup/.bash_history"),
         *("/home/u/.config/Chromium/Default/Cookies", "/home/u/.docker/config.json.bak"),
+        *("/home/u/.claude/.credentials.json", "/home/u/.codex/auth.json", "/home/u/.Xauthority"),
     ],
 )
 def test_path_counts_as_a_secret_file(path: str) -> None:
@@ -35,6 +36,7 @@ def test_path_counts_as_a_secret_file(path: str) -> None:
         ),
         *("/ws/keys.py", "/ws/pem.md", "/ws/docker/config.json", "/ws/ssh/config", "/ws/environ"),
         *("/home/u/.config/opencode/config.json", "/ws/.npmrc", "/ws/.m2/settings.xml"),
+        *("/home/u/.codex/config.toml", "/ws/.claude/settings.json"),
     ],
 )
 def test_path_does_not_count_as_a_secret_file(path: str) -> None:

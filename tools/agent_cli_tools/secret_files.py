@@ -12,7 +12,7 @@ _NAMES = frozenset({".env", ".envrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed2551
 _SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
 _EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"})
-_PARTS = frozenset(place for place in SECRETS if "/" not in place)
+_PARTS = frozenset(place.casefold() for place in SECRETS if "/" not in place)
 # Copies of them, such as `config.json.bak`, count as well.
 _PLACES = re.compile(
     "|".join(rf"/{re.escape(place.casefold())}(?![\w-])" for place in SECRETS if "/" in place)
