@@ -95,7 +95,7 @@ def test_unsent_draft_is_offered_in_the_next_session() -> None:
         with Terminal(AGENT_CLI, **environment(api, {})) as terminal:
             terminal.until("? or /help")
             terminal.send(PASTE.format("one\n" * 50) + "not sent yet")
-            terminal.until("[paste #1: 51 lines]not sent yet")
+            terminal.until("[paste #1: 50 lines]not sent yet")
             terminal.child.kill(signal.SIGHUP)
             assert terminal.exit_code() == 128 + signal.SIGHUP
         with Terminal(AGENT_CLI, **environment(api, {})) as terminal:

@@ -138,7 +138,7 @@ async def test_editor_gets_the_whole_draft_and_a_failed_edit_keeps_it(
         return done.exists() or any(words in told for words in said)
 
     async with live(tmp_path) as it:
-        it.type(f"\x1b[200~{'x' + chr(10) * 10}\x1b[201~\x07")
+        it.type(f"\x1b[200~{'x' + chr(10) * 11}\x1b[201~\x07")
         await it.until(has_ended)
         it.type("!")
         await it.until(lambda: f"{row}!" in it.rows)

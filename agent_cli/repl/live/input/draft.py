@@ -53,8 +53,8 @@ class Draft:
         self.buffer.insert_text(text)
 
     def put_back(self, text: str) -> None:
-        """Insert *text* at the start."""
-        whole = "\n".join(part for part in (text, self.buffer.text) if part)
+        """Insert *text*, which was sent or queued, at the start; its pastes become marks again."""
+        whole = "\n".join(part for part in (self.marks.marked(text), self.buffer.text) if part)
         self.buffer.document = Document(whole, len(whole))
 
     def replace(self, before: str, after: str) -> None:

@@ -26,7 +26,7 @@ class PromptMarks:
 
     def shortened(self, text: str) -> str:
         """Return *text*, or a new mark for it if it is long."""
-        lines = text.count("\n") + 1
+        lines = text.removesuffix("\n").count("\n") + 1
         if lines <= _LINES_MAX and len(text) <= _CHARS_MAX:
             return text
         self._pastes += 1
@@ -42,6 +42,13 @@ class PromptMarks:
     def expanded(self, text: str) -> str:
         """Return *text* with marks replaced by their contents."""
         return _MARK.sub(lambda found: self._meaning(found[0]).sent, text)
+
+    def marked(self, text: str) -> str:
+        """Return *text*, which `expanded` made and whose ends may be stripped, with its marks."""
+        for mark, meaning in self._meanings.items():
+            if (paste := meaning.sent.strip()) and paste != mark:
+                text = text.replace(meaning.sent, mark).replace(paste, mark)
+        return text
 
     def recalled(self, text: str) -> str:
         """Return *text* as the prompt history stores it."""

@@ -15,7 +15,7 @@ from prompt_toolkit.output import DummyOutput
 from agent_cli.repl.live.input.draft import Draft
 
 MARK = "[paste #1: 5,000 lines]"
-PASTE = "\n" * 4_999
+PASTE = "\n" * 5_000
 BACKSPACE, LEFT, UNDO, DELETE_WORD = "\x7f", "\x1b[D", "\x1f", "\x17"
 
 
@@ -54,6 +54,18 @@ async def test_keys_treat_a_paste_mark_as_one_character() -> None:
     assert await typed(line, f"\x05{DELETE_WORD}") == "y"
     assert await typed(line, UNDO) == f"y{MARK}"
     assert line.text == f"y{PASTE}"
+
+
+def test_text_that_is_put_back_has_its_paste_marks() -> None:
+    """A queued message of 5,000 lines returns to the input as it was typed."""
+    line = draft()
+    line.paste("a\nb\n" * 2_500)
+    typed_text, sent_text = line.buffer.text, line.text.strip()
+    line.clear()
+
+    line.put_back(sent_text)
+
+    assert (line.buffer.text, line.text.strip()) == (typed_text, sent_text)
 
 
 async def test_forward_delete_removes_a_paste_mark_as_a_whole() -> None:

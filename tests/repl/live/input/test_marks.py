@@ -7,7 +7,7 @@ MARK = "[paste #1: 5,000 lines]"
 
 def marks() -> PromptMarks:
     known = PromptMarks()
-    assert known.shortened("\n" * 4_999) == MARK
+    assert known.shortened("\n" * 5_000) == MARK
     return known
 
 
@@ -16,8 +16,9 @@ def test_short_paste_stays_text_and_a_long_paste_becomes_a_mark() -> None:
     known = PromptMarks()
 
     assert known.shortened("\n" * 9) == "\n" * 9
-    assert known.shortened("\n" * 4_999) == MARK
+    assert known.shortened("\n" * 5_000) == MARK
     assert known.shortened("x" * 1_001) == "[paste #2: 1,001 characters]"
+    assert known.shortened("x\n" * 20 + "x") == "[paste #3: 21 lines]"
 
 
 def test_paste_marks_are_expanded_when_sent() -> None:
@@ -30,6 +31,17 @@ def test_paste_marks_are_expanded_when_sent() -> None:
     whole = known.expanded(f"{second}{first}{typed}{first}")
 
     assert whole == f"[paste #1: 2,000 characters]{chr(10) * 20}{'a' * 2_000}{typed}{'a' * 2_000}"
+
+
+def test_expanded_text_gets_its_paste_marks_back() -> None:
+    """Even if the blanks at its ends were stripped when it was sent; pictures stay marks."""
+    known = PromptMarks()
+    known.add("[image 1: a.png 8×6]", sent="[image 1: a.png 8×6]", recalled="@a.png")
+    text = (
+        f"see [image 1: a.png 8×6] and {known.shortened('line' + chr(10) * 20 + 'end' + chr(10))}"
+    )
+
+    assert known.marked(known.expanded(text).strip()) == text
 
 
 def test_image_mark_is_sent_as_a_mark_and_recalled_as_a_file_name() -> None:
@@ -56,7 +68,7 @@ def test_edit_of_part_of_a_mark_removes_the_whole_mark() -> None:
 def test_edit_that_splits_no_mark_is_left_alone() -> None:
     """Typing around one, removing it whole, undoing a change, and unknown marks."""
     known = marks()
-    known.shortened("\n" * 4_999)
+    known.shortened("\n" * 5_000)
     before = f"see {MARK} now"
 
     assert known.healed(before, f"see X{MARK} now") is None
