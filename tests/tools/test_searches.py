@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -441,6 +442,25 @@ async def test_search_is_stopped_by_ctrl_c(slow_search: Tools) -> None:
     with pytest.raises(Aborted):
         async with asyncio.timeout(60):
             await asyncio.gather(slow_search("grep", pattern="x"), stop())
+
+
+async def test_end_of_a_search_is_awaited_beside_the_event_loop(
+    tree: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed program that waits for a network disk does not end before that answers."""
+    threads: list[threading.Thread] = []
+
+    class Watched(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            threads.append(threading.current_thread())
+            return super().wait(timeout)
+
+    monkeypatch.setattr(searches, "Popen", Watched)
+
+    await tree.text("grep", pattern="needle")
+
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_search_that_finds_too_much_is_stopped(

@@ -159,6 +159,6 @@ def _ended_with_it(names: Sequence[str]) -> Sequence[str]:
 def _still_running(left: Sequence[Member]) -> str:
     if not left:
         return ""
-    listed = ", ".join(f"{one.name} {one.pid}" for one in left[:_LISTED_PROCESSES_MAX])
+    listed = ", ".join(f"{reveal(one.name)} {one.pid}" for one in left[:_LISTED_PROCESSES_MAX])
     more = len(left) - _LISTED_PROCESSES_MAX
     return f" · still running: {listed}{f' and {more} more' if more > 0 else ''}"

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO
 
 from agent_cli.contracts.errors import ToolError
@@ -21,6 +21,7 @@ from agent_cli_tools.workspace import Workspace
 
 LIMIT_S = 20.0
 OUTPUT_BYTES_MAX = 32 * 1024 * 1024
+_END_LIMIT_S = 2.0
 _ERROR_BYTES_MAX = 2_000
 _CHUNK_BYTES = 64 * 1024
 _RULES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
@@ -91,12 +92,14 @@ async def search(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput
             cut = f"the search was stopped after {LIMIT_S:g} s"
         finally:
             process.kill()
-            process.wait()
+            # One that waits for a disk ends later: the thread that reads its output collects it.
+            with contextlib.suppress(TimeoutExpired):
+                await asyncio.to_thread(process.wait, _END_LIMIT_S)
         errors.seek(0)
         told = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace")
         message = _ABOUT_RULES.sub("", told).strip()
         # A crashing program may exit with the code for "nothing was found".
-        if message and not output and process.returncode > 0:
+        if message and not output and (process.returncode or 0) > 0:
             raise ToolError(f"The search was not possible: {message}\nCorrect it and call again.")
     return SearchOutput(bytes(output), cut)
 
