@@ -152,6 +152,24 @@ async def test_failed_command_is_explained_without_a_search_in_the_event_loop(
     assert threading.main_thread() not in threads
 
 
+async def test_no_settings_are_made_that_a_background_commands_sandbox_moves_away(
+    bash: Bash,
+) -> None:
+    """They vanished two seconds after a write that the user had approved."""
+    workspace, root = bash.workspace, bash.place.root
+    (root / ".idea").mkdir()
+    await bash("sleep 600", background=True)
+
+    for path in (".vscode/tasks.json", "sub/.claude/settings.json", ".mcp.json"):
+        with pytest.raises(ToolError, match="would move it away again"):
+            workspace.resolve(path, to_write=True)
+    for path in (".idea/x.xml", "sub/code.py"):
+        assert workspace.resolve(path, to_write=True) == root / path
+    await bash("kill %1")
+
+    assert workspace.resolve(".mcp.json", to_write=True) == root / ".mcp.json"
+
+
 async def test_sandbox_is_found_although_a_path_to_hide_has_vanished(place: World) -> None:
     """Otherwise the whole session would go on without one."""
     real = place.sandbox._backend

@@ -118,7 +118,14 @@ class CommandRun:
         else:
             self._workspace.keep(command)
         if goes_on:
-            job = self._jobs.start(self._call_id, self._wanted.text, command, self._output, pattern)
+            job = self._jobs.start(
+                self._call_id,
+                self._wanted.text,
+                command,
+                self._output,
+                pattern,
+                is_confined=confinement is not None,
+            )
             return self._handed_on(job, time.monotonic() - began)
         if code and not command.has_begun:
             raise _NotBegun(self._output.last_lines().strip())

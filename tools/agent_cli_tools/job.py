@@ -74,6 +74,7 @@ class Job:
         pattern: The model is notified of the first matching line; None for none.
         matched: The matching line, once there is one.
         reply: Returns an agent's answer; None for a command.
+        is_confined: Whether it is a command in a sandbox.
         stopped_by: Who stopped it; "" if it ended by itself, or runs.
         ended_s: When it ended; None while it runs.
         read_lines: Lines of the log that `job_output` has shown.
@@ -87,6 +88,7 @@ class Job:
     log: Path
     pattern: LinePattern | None
     reply: Callable[[], str] | None = None
+    is_confined: bool = False
     started_s: float = field(default_factory=time.monotonic)
     matched: str = ""
     stopped_by: StoppedBy = ""

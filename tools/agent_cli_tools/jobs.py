@@ -106,10 +106,12 @@ class Jobs:
         pattern: "LinePattern | None" = None,
         *,
         reply: Callable[[], str] | None = None,
+        is_confined: bool = False,
     ) -> "Job":
         """Make *work*, whose output goes to a file, a job; it is stopped at the time limit.
 
-        *reply* returns the answer of an agent, once it has ended.
+        *reply* returns the answer of an agent, once it has ended; a command may be *is_confined*,
+        in a sandbox.
         """
         from agent_cli_tools.job import Job  # noqa: PLC0415 - with the first job
 
@@ -123,6 +125,7 @@ class Jobs:
             log=output.spill_path,
             pattern=pattern,
             reply=reply,
+            is_confined=is_confined,
         )
         self._next_id += 1
         ended = [each for each in self._jobs if not each.is_running]

@@ -16,6 +16,7 @@ from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system.launching import Launcher
 from agent_cli_tools.jobs import Jobs
+from agent_cli_tools.new_settings import objection
 from agent_cli_tools.open_files import OpenFiles
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
@@ -281,6 +282,8 @@ class Workspace:
                     f"{given} is {why}, so the tools do not change it."
                     " Tell the user what to change there, and why."
                 )
+            if self.jobs.running and (why := objection(given, real, directory, self.jobs.running)):
+                raise ToolError(why)
 
 
 class _Outside(ToolError):
