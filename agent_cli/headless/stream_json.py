@@ -6,6 +6,7 @@ the new piece is written, because repeating the whole would be quadratic.
 
 import dataclasses
 import json
+import math
 from typing import Final
 
 from agent_cli.contracts.events import Event, MessageUpdate
@@ -33,6 +34,8 @@ def to_line(shown: dict[str, Json]) -> str:
 
 
 def _value(value: object) -> Json:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such number; tools and servers may send one
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if is_mapping(value):

@@ -69,6 +69,7 @@ class OutputSchema:
         fenced = _FENCED.fullmatch(text)
         try:
             value: Json = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
+            json.dumps(value, allow_nan=False)  # 1e999 is read as an infinite number
             faults = schema_faults(self.schema, value)
         except UncheckableSchema as error:
             raise InvalidAnswer(f"the answer cannot be checked: {error}") from error

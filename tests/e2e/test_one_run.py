@@ -196,3 +196,9 @@ def test_second_answer_that_violates_the_json_schema_is_an_error(schema: str) ->
 def test_output_schema_refuses_an_invalid_answer(answer: str) -> None:
     with pytest.raises(InvalidAnswer):
         OutputSchema(SCHEMA).parse(answer)
+
+
+def test_output_schema_refuses_a_number_that_json_cannot_hold() -> None:
+    """Python reads 1e999 as infinity, and would write it as `Infinity`."""
+    with pytest.raises(InvalidAnswer, match="not JSON"):
+        OutputSchema({}).parse('{"n": 1e999}')

@@ -9,7 +9,7 @@ import pytest
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
 from agent_cli.contracts.provider import TextDelta, ToolCallStart
-from agent_cli.contracts.timeline import Prompt, TextOutput, ToolOutput, Usage, text_block
+from agent_cli.contracts.timeline import Json, Prompt, TextOutput, ToolOutput, Usage, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.headless.stream_json import to_json, to_line
@@ -199,3 +199,13 @@ def test_event_with_any_content_stays_one_printable_line() -> None:
     assert line.isprintable()
     assert len(line.splitlines()) == 1
     assert json.loads(line)["text"] == "a\nb\r\u2028\ud800\x1b\x7f é"
+
+
+def test_infinite_number_is_null() -> None:
+    """JSON has none; many parsers stop at `Infinity`."""
+    details: Json = {"rate": float("inf"), "share": [float("nan"), 0.5]}
+    event = events.ToolExecutionEnd("t1", "look", ToolResult.of("x", details), is_error=False)
+
+    shown = json.loads(to_line(to_json(event)))
+
+    assert shown["result"]["details"] == {"rate": None, "share": [None, 0.5]}
