@@ -16,10 +16,9 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from agent_cli.contracts import events
 from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system import paths
-from agent_cli.system.logger import logger, shared_processors
+from agent_cli.system.logger import shared_processors
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.sanitize import reveal
 
@@ -37,8 +36,6 @@ _LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-
-_log = logger(__name__)
 
 
 class LogSinks:
@@ -113,57 +110,6 @@ def configure(
 def load() -> None:
     """Import structlog ahead of the first record."""
     import structlog  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
-
-
-class EventLog:
-    """Logs the events that the user sees during a run; an event sink.
-
-    Events are held back until `release`: the first record imports structlog, which would delay the
-    first request by 50 ms.
-    """
-
-    def __init__(self) -> None:
-        self._kept: list[events.Event] | None = []
-
-    def __call__(self, event: events.Event) -> None:
-        """Log *event*, or hold it back."""
-        if self._kept is None:
-            _record(event)
-        else:
-            self._kept.append(event)
-
-    def release(self) -> None:
-        """Log the events held back, and from now on every event at once."""
-        kept, self._kept = self._kept, None
-        for event in kept or ():
-            _record(event)
-
-
-def _record(event: events.Event) -> None:
-    """Log *event*.
-
-    At level info, even warnings: otherwise the console would repeat a line already on the terminal.
-    """
-    match event:
-        case events.SessionOpened():
-            _log.info("session opened", session_id=event.session_id, resumed=event.resumed)
-        case events.Notice():
-            _log.info("notice", notice_level=event.level, text=event.text)
-        case events.ErrorShown():
-            _log.info("error shown", text=event.text)
-        case events.Retry():
-            _log.info("retry", attempt=event.attempt, wait_s=event.wait_s, reason=event.reason)
-        case events.Compacted():
-            _log.info(
-                "compacted",
-                removed_messages=event.removed_messages,
-                tokens_before=event.tokens_before,
-                tokens_after=event.tokens_after,
-            )
-        case events.AgentEnd():
-            _log.info("run ended", stop_reason=event.stop_reason, error=event.error)
-        case _:
-            pass
 
 
 def _set_levels(lowest: int) -> None:
@@ -246,12 +192,21 @@ def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any
     return reveal(f"{record.get('level', 'info')}: {told}" + (f" ({stack})" if stack else ""))
 
 
+def _left_out(error: BaseException | None) -> str:
+    """Return the line about a record that cannot be formatted, which may hold secrets."""
+    return f"warning: a log record was left out: {type(error).__name__}"
+
+
 class _Stderr(logging.Handler):
     """Writes to the current `sys.stderr`, which a live screen shows above the prompt."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # the terminal is gone: no one can be informed
-            sys.stderr.write(self.format(record) + "\n")
+        try:
+            text = self.format(record)
+        except (TypeError, ValueError, LookupError, RecursionError) as error:
+            text = _left_out(error)
+        with suppress(OSError, ValueError):  # the terminal is gone: no one can be informed
+            sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
 
 
@@ -285,13 +240,13 @@ class _PrivateFile(RotatingFileHandler):
         with suppress(OSError):
             super().close()
 
-    def handleError(self, record: logging.LogRecord) -> None:
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - named by the library
         error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-            return
-        self.setLevel(logging.CRITICAL + 1)
-        sys.stderr.write(f"warning: logging stopped: {error.strerror}\n")
+        if isinstance(error, OSError):
+            self.setLevel(logging.CRITICAL + 1)
+            sys.stderr.write(f"warning: logging stopped: {error.strerror}\n")
+        else:
+            sys.stderr.write(f"{_left_out(error)}\n")
 
 
 def _is_at(path: str, stream: TextIOWrapper) -> bool:

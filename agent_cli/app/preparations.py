@@ -3,6 +3,7 @@
 from functools import partial
 
 from agent_cli.app import logs
+from agent_cli.app.event_log import EventLog
 from agent_cli.app.left_worktrees import tell_left_worktrees
 from agent_cli.app.working_place import WorkingPlace
 from agent_cli.terminal.background import in_background
@@ -17,7 +18,7 @@ class Preparations:
 
     def __init__(self, place: WorkingPlace, *, one_shot: bool) -> None:
         """Begin nothing yet; a *one_shot* program waits for its request to be sent."""
-        self.log = logs.EventLog()
+        self.log = EventLog()
         self._sandbox = place.sandbox
         self._launcher = place.workspace.launcher
         self._tell_left = partial(tell_left_worktrees, place.workspace.root, place.warn)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app import logs
+from agent_cli.app.event_log import EventLog
 from agent_cli.app.logs import LogSinks, configure
 from agent_cli.contracts import events
 from agent_cli.settings.schema import LoggingSettings, LogSink, Settings
@@ -88,7 +89,7 @@ def test_events_shown_to_the_user_are_logged(
     """C17: a warning is an event, and the log subscribes to it like the terminal."""
     start()
 
-    log = logs.EventLog()
+    log = EventLog()
     log.release()
     for event in (
         events.SessionOpened("s1", "s1.jsonl", resumed=True),
@@ -121,7 +122,7 @@ def test_events_shown_to_the_user_are_logged(
 def test_events_are_logged_in_order_after_the_first_request_is_sent(start: Configure) -> None:
     """C17: the import of structlog for the first record must not delay the request."""
     start()
-    log = logs.EventLog()
+    log = EventLog()
 
     log(events.Notice("info", "early"))
     before = paths.log_file().read_text()
@@ -303,6 +304,33 @@ def test_console_shows_control_characters_of_an_exception_instead_of_obeying_the
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_name_that_is_not_utf8_is_logged_with_escapes(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The library printed a traceback and the record, secrets included, over the screen."""
+    start()
+
+    logger("agent_cli.x").info("not attached", path="caf\udce9.txt")
+
+    assert "caf\\udce9.txt" in paths.log_file().read_text()
+    assert records()[0]["path"] == "caf\udce9.txt"
+    assert capfd.readouterr().err == ""
+
+
+def test_record_that_cannot_be_formatted_is_left_out(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The call that logs goes on, and no secret of the record is printed."""
+    start()
+    record = logging.LogRecord("x", logging.WARNING, "x.py", 1, "%d CANARY", ("no number",), None)
+
+    for handler in logging.getLogger().handlers:
+        if type(handler).__module__ == logs.__name__:
+            handler.handle(record)
+
+    assert capfd.readouterr().err == 2 * "warning: a log record was left out: TypeError\n"
+
+
 def test_full_disk_is_reported_once_by_the_log(
     start: Configure, capfd: pytest.CaptureFixture[str]
 ) -> None:
