@@ -115,6 +115,8 @@ class ServerHost:
 
     def _spent(self, _model: str, usage: Usage) -> None:
         conversation = self._agent().conversation
+        if not conversation.prompts:
+            return  # begun meanwhile: it does not bear the cost of the one before
         conversation.add_usage(usage)
         self._publish(UsageChanged(usage, conversation.usage))
 

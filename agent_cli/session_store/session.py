@@ -56,13 +56,15 @@ class Session:
         return self.header.id
 
     def record(self, event: Event) -> None:
-        """Save the change of *event*, if it is one. Never raises."""
+        """Save the change of *event*, if it is one of this conversation. Never raises."""
         found = record_of(event)
         if found is None:
             return
         record, sync = found
         if isinstance(event, PromptStarted):
             self._prompts[event.prompt.id] = event.prompt
+        elif record["prompt"] not in self._prompts:
+            return  # late work of the conversation before this one, or of a rewound prompt
         self._save([self._with_usage(record)], sync=sync)
 
     def rewind(self, prompt_id: str) -> Conversation:

@@ -292,6 +292,27 @@ async def test_user_answers_the_questions_of_mcp_servers(full_url: str) -> None:
     assert person.looks == 3
 
 
+def test_new_conversation_does_not_bear_the_cost_of_earlier_sampling() -> None:
+    """The user may begin one while the model writes the reply for a server."""
+    agent = Agent()
+    begun = start(parse_arguments(()), may_ask=False)
+    events: list[Event] = []
+    host = ServerHost(
+        begun,
+        stream=ScriptedModel(),
+        model=MODEL,
+        check_budget=lambda: None,
+        agent=lambda: agent,
+        sessions=lambda: Sessions(begun, agent, agent.publish),
+        directories=tuple,
+        publish=events.append,
+    )
+
+    host._spent(MODEL.id, Usage(1, 1))
+
+    assert (agent.conversation.usage, events) == (Usage(), [])
+
+
 async def test_sampling_by_a_server_cannot_exceed_the_cost_limit_of_the_run(full_url: str) -> None:
     """S0-26: the user is not even asked, and the run ends as it would without the server."""
     person = Person()

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.events import ApprovalRequested, Event
-from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Success, Usage, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
@@ -313,3 +313,17 @@ def test_events_that_change_no_entry_are_not_recorded(tmp_path: Path) -> None:
     session.close()
 
     assert session.path.read_bytes() == before
+
+
+def test_late_change_of_another_conversation_is_not_recorded(tmp_path: Path) -> None:
+    """A tool that ignored its cancellation may write state after the user began a new session."""
+    before, now = Conversation(), Conversation()
+    before.begin(UserMessage.of("before"))
+    session = SessionStore(tmp_path).create(now, WORKSPACE)
+    before.publish = now.publish = session.record
+    now.begin(UserMessage.of("hello"))
+    before.note(CustomMessage("late"))
+
+    session.close()
+
+    assert [record["kind"] for record in saved(session)] == ["session", "prompt"]
