@@ -26,6 +26,7 @@ from agent_cli.core.deadline import Bounded, Overran
 from agent_cli.core.hook_values import settled
 from agent_cli.core.preflight import CheckedCall
 from agent_cli.core.reasons import bounded
+from agent_cli.core.returned_results import as_result
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 
@@ -131,7 +132,7 @@ class ToolCallRun:
                 exception=traceback_of(error),
             )
             return ToolResult.error(str(error) or type(error).__name__)
-        return _as_result(call, result)
+        return as_result(call.name, result)
 
     def _context(self) -> ToolContext:
         config = self._turn.config
@@ -175,15 +176,3 @@ def _shortened(result: ToolResult) -> ToolResult:
         for block in result.content
     )
     return replace(result, content=content)
-
-
-def _as_result(call: ToolOutput, returned: object) -> ToolResult:
-    """Convert a tool's return value to a result; a plugin may return a value of any type."""
-    if isinstance(returned, ToolResult):
-        return returned
-    if isinstance(returned, str):
-        return ToolResult.of(returned)
-    return ToolResult.error(
-        f"{call.name} returned {type(returned).__name__}, which is not a result: report this to"
-        " the tool's author."
-    )

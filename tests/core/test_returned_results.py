@@ -1,0 +1,52 @@
+"""What a plugin's tool returned: any value becomes a result that every later request can hold."""
+
+from typing import Any
+
+import pytest
+
+from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.core.returned_results import as_result
+from tests.fakes import calls, check_run, says, scripted_agent, texts, tool, tool_use
+
+IMAGE: Block = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": ""},
+}
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ({"rows": 3}, "returned dict, which is not a result"),
+        (ToolResult(("text",)), "returned content that does not consist of"),  # type: ignore[arg-type]
+        (ToolResult(({"text": "x"},)), "returned content that does not consist of"),
+        (ToolResult(({"type": "text", "text": 5},)), "returned content that does not consist of"),
+        (ToolResult(({"type": "image"},)), "returned content that does not consist of"),
+        (ToolResult("text"), "returned content that does not consist of"),  # type: ignore[arg-type]
+    ],
+)
+async def test_malformed_result_of_a_tool_is_an_error_result(returned: Any, told: str) -> None:
+    """The run went on to fail, and so did every later request of the session."""
+
+    async def execute(*_given: object) -> Any:
+        return returned
+
+    agent, model, events = scripted_agent(
+        calls(tool_use("look", {}, "t1")), says("ok"), says("again"), tools=[tool("look", execute)]
+    )
+    result = await agent.prompt("go")
+    check_run(events)
+    await agent.prompt("more")
+
+    assert told in texts(result.messages)["t1"]
+    assert len(model.requests) == 3
+
+
+def test_well_formed_results_stay_as_they_are() -> None:
+    result = ToolResult((text_block("a"), IMAGE))
+    reference = ToolResult(({"type": "tool_reference", "tool_name": "x"},))
+
+    assert as_result("look", "a") == ToolResult.of("a")
+    assert as_result("look", result) is result
+    assert as_result("look", reference) is reference
