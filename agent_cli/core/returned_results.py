@@ -4,8 +4,16 @@ A plugin's tool may return anything. One malformed block in the record would mak
 request of the session fail.
 """
 
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, cast
+
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.system.shapes import is_sequence
+
+_NO_JSON: Final = (TypeError, ValueError, RecursionError)
 
 
 def as_result(tool_name: str, returned: object) -> ToolResult:
@@ -16,7 +24,22 @@ def as_result(tool_name: str, returned: object) -> ToolResult:
         return _refused(tool_name, f"{type(returned).__name__}, which is not a result")
     if not _is_content(returned.content):
         return _refused(tool_name, "content that does not consist of text and image blocks")
-    return returned
+    details = as_json(returned.details)
+    return returned if details is returned.details else replace(returned, details=details)
+
+
+def as_json(value: object) -> Json:
+    """Return *value*, with text in place of parts that JSON cannot hold.
+
+    Listeners write it as JSON: one that fails loses the event.
+    """
+    with suppress(*_NO_JSON):
+        json.dumps(value)
+        return cast("Json", value)
+    with suppress(*_NO_JSON):
+        text: Json = json.loads(json.dumps(value, default=str, skipkeys=True))
+        return text
+    return None
 
 
 def _is_content(content: object) -> bool:

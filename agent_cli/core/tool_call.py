@@ -26,7 +26,7 @@ from agent_cli.core.deadline import Bounded, Overran
 from agent_cli.core.hook_values import settled
 from agent_cli.core.preflight import CheckedCall
 from agent_cli.core.reasons import bounded
-from agent_cli.core.returned_results import as_result
+from agent_cli.core.returned_results import as_json, as_result
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 
@@ -157,6 +157,8 @@ class ToolCallRun:
 
     def _attach(self, output: FileOutput | WidgetOutput) -> None:
         if self.is_running:
+            if isinstance(output, WidgetOutput):
+                output = replace(output, data=as_json(output.data))
             self._turn.conversation.attach(output)
         else:
             _log.warning("tool output after its end", tool=self._call.name)
