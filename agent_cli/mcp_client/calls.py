@@ -35,6 +35,7 @@ _INVALID_REQUEST = -32600
 _MISSING_CAPABILITY = -32021
 _URL_ELICITATION_REQUIRED = -32042
 _CALL_TO_SILENCE = 12
+_PROGRESS_CHARS_MAX = 1000
 Reply = TypeVar("Reply")
 
 
@@ -203,7 +204,7 @@ async def _sent_to_pages(server: Server, error: MCPError) -> str:
 
 def _progress_text(progress: float, total: float | None, message: str | None) -> str:
     share = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
-    return f"{message} ({share})" if message else share
+    return f"{message[:_PROGRESS_CHARS_MAX]} ({share})" if message else share
 
 
 def _protocol_error(server: Server, error: MCPError) -> str:

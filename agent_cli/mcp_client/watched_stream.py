@@ -22,6 +22,7 @@ OUTPUT_SCHEMA = "agent-cli/output-schema"
 Item: TypeAlias = SessionMessage | Exception
 _BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _KIND_CHARS = 40
+_PARTS_MAX = 1000
 
 
 @asynccontextmanager
@@ -99,7 +100,11 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
         mended = [_mended(tool) for tool in tools]
         result["tools"] = [tool for tool in mended if _is_valid(tool, on_note)]
     if is_array(content := result.get("content")):
-        result["content"] = [_known_block(block) for block in content]
+        # The SDK checks each part in the event loop: hundreds of thousands would stop the program.
+        result["content"] = [_known_block(block) for block in content[:_PARTS_MAX]]
+        if (more := len(content) - _PARTS_MAX) > 0:
+            text = f"({more:,} more parts of this result are left out)"
+            result["content"].append({"type": "text", "text": text})
     if is_array(messages := result.get("messages")):
         for message in messages:
             if is_object(message) and is_object(message.get("content")):

@@ -196,6 +196,23 @@ async def test_progress_is_shown_and_keeps_a_long_call_alive(
         assert (updates[0], updates[-1]) == ("counting (1 of 25)", "counting (25 of 25)")
 
 
+async def test_progress_and_result_of_excessive_length_are_cut(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    """A result of 300,000 parts stopped the program for seconds, and went to the model as such."""
+    updates: list[str] = []
+    parts: list[dict[str, Json]] = [{"type": "text", "text": "a"}] * 1003
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+        params: dict[str, Json] = {"reply": result(*parts), "progress": "p" * 5000}
+        outcome = await call(servers, "mcp__raw__reply", params, updates=updates)
+
+    assert updates == [f"{'p' * 1000} (1 of 2)"]
+    assert len(outcome.content) == 1001
+    assert outcome.text.endswith("a(3 more parts of this result are left out)")
+
+
 async def test_cancellation_of_a_call_reaches_the_server(
     raw_server: "RawServer", call: "Call", tmp_path: Path, until: Until
 ) -> None:
