@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.options import MCP_CALL_TIMEOUT_S, MCP_STARTUP_TIMEOUT_S
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
@@ -99,3 +101,18 @@ class ConfigFile:
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[ServerProblem, ...] = ()
+
+
+def web_address(key: str, url: str) -> str:
+    """Return *url* if Python can take it apart; whether it leads anywhere is found out later.
+
+    Raises:
+        SettingsError: It cannot; the message does not quote it, since it may hold a password.
+    """
+    try:
+        urlsplit(url)
+    except ValueError:
+        raise SettingsError(
+            f'"{key}" is not a web address; write it like https://example.com/mcp'
+        ) from None
+    return url

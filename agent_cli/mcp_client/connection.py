@@ -187,7 +187,7 @@ class ServerConnection:
                     ready_at = loop.time()
                     await self.upkeep.attend(client, until=self._ended)
                 why = link.ended
-            except CONNECTION_ERRORS as error:
+            except Exception as error:  # any: one server must not end the session
                 why = why_not_connected(
                     self.config,
                     error,

@@ -21,6 +21,7 @@ from agent_cli.mcp_client.config import (
     ServerConfig,
     ServerProblem,
     TransportName,
+    web_address,
 )
 from agent_cli.mcp_client.variables import Expansion
 from agent_cli.system.commented_json import load_commented
@@ -28,6 +29,7 @@ from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_array, is_object
 
 _SHORTEST_TIMEOUT_MS = 1000
+_LONGEST_TIMEOUT_S = 10**9
 # These grants also need the issuer: the MCP server must not choose who gets the assertion.
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "jwt_bearer": ("assertion_file",),
@@ -104,9 +106,9 @@ class _Entry(BaseModel):
     headers_helper: str = Field(default="", alias="headersHelper")
     enabled: bool = True
     disabled: bool = False
-    timeout_ms: int = Field(default=0, alias="timeout")
-    startup_timeout_s: float | None = Field(default=None, gt=0)
-    call_timeout_s: float | None = Field(default=None, gt=0)
+    timeout_ms: int = Field(default=0, alias="timeout", le=_LONGEST_TIMEOUT_S * 1000)
+    startup_timeout_s: float | None = Field(default=None, gt=0, le=_LONGEST_TIMEOUT_S)
+    call_timeout_s: float | None = Field(default=None, gt=0, le=_LONGEST_TIMEOUT_S)
     protocol: Protocol | None = None
     oauth: _OAuthEntry = Field(default_factory=_OAuthEntry)
     enabled_tools: tuple[str, ...] = Field(
@@ -199,7 +201,7 @@ def server_config(
             args=tuple(text.of("args", argument) for argument in given.args),
             env={key: text.of(f"env.{key}", value) for key, value in given.env.items()},
             cwd=text.of("cwd", given.cwd),
-            url=text.of("url", given.url),
+            url=web_address("url", text.of("url", given.url)),
             headers={key: text.of(f"headers.{key}", each) for key, each in given.headers.items()},
             enabled=given.enabled and not given.disabled,
             startup_timeout_s=given.startup_timeout_s or startup_timeout_s,
@@ -246,13 +248,13 @@ def _oauth(given: _OAuthEntry, text: Expansion) -> OAuth:
         client_id=text.of("oauth.client_id", given.client_id),
         client_secret=text.of("oauth.client_secret", given.client_secret),
         client_key=read_key(Path(key_file)) if key_file else "",
-        issuer=given.issuer,
+        issuer=web_address("oauth.issuer", given.issuer),
         scopes=given.scopes,
         callback_port=given.callback_port,
         client_metadata_url=given.client_metadata_url,
         assertion_file=text.of("oauth.assertion_file", given.assertion_file),
         id_token_file=text.of("oauth.id_token_file", given.id_token_file),
-        idp_token_endpoint=given.idp_token_endpoint,
+        idp_token_endpoint=web_address("oauth.idp_token_endpoint", given.idp_token_endpoint),
         idp_client_id=text.of("oauth.idp_client_id", given.idp_client_id),
         idp_client_secret=text.of("oauth.idp_client_secret", given.idp_client_secret),
     )

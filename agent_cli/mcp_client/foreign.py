@@ -132,7 +132,7 @@ def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
         more["scopes"] = given["scopes"]
     if more:
         yield "oauth", {**(oauth if isinstance(oauth, dict) else {}), **more}
-    if isinstance(limit_ms := given.get("startup_timeout_ms"), int):
+    if isinstance(limit_ms := given.get("startup_timeout_ms"), int) and limit_ms < 10**12:
         yield "startup_timeout_s", limit_ms / 1000
     for theirs, ours in (
         ("startup_timeout_sec", "startup_timeout_s"),

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.system.logger import logger
 from agent_cli.system.shapes import is_group
 
 CONNECTION_CLOSED = -32000
@@ -36,6 +37,9 @@ _CLOSED = (CONNECTION_CLOSED, "Connection closed")
 _INVALID_REQUEST = -32600
 _TEXT_MAX = 500
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
+
+
+log = logger(__name__)
 
 
 class SignInUnavailable(OAuthFlowError):
@@ -82,6 +86,8 @@ def why_not_connected(
         refused: The HTTP status with which the server refused the last message.
         refusal: The server's message, with the status.
     """
+    if not isinstance(error, CONNECTION_ERRORS):
+        log.error("mcp server failed", server=config.name, exc_info=error)
     cause = next(leaves(error))
     where = _address(config)
     match cause:
@@ -162,6 +168,9 @@ def first_fault(error: ValidationError) -> str:
 
 def _address(config: ServerConfig) -> str:
     """Return the URL without user name, password and query: they may be secrets."""
-    parts = urlsplit(config.url)
+    try:
+        parts = urlsplit(config.url)
+    except ValueError:
+        return config.url.rpartition("@")[2].partition("?")[0]
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}" if host else config.url.partition("?")[0]

@@ -79,6 +79,9 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "text": "npx server",
             "args": {"command": "x", "args": "--flag"},
             "helper": {"url": "https://x/mcp", "headersHelper": "./token.sh"},
+            "bracket": {"url": "http://[::1"},
+            "issuer": {"url": "https://x/mcp", "oauth": {"issuer": "http://[::1"}},
+            "long": {"command": "x", "timeout": 10**400},
             "good": {"command": "x"},
         },
     )
@@ -101,6 +104,9 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
                 '"headersHelper" is a program that makes headers, and no such program is run here;'
                 ' put the value into a variable and write it as ${NAME} in "headers"'
             ),
+            "bracket": '"url" is not a web address; write it like https://example.com/mcp',
+            "issuer": '"oauth.issuer" is not a web address; write it like https://example.com/mcp',
+            "long": '"timeout": input should be less than or equal to 1000000000000',
         }.items()
     )
 

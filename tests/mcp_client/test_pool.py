@@ -22,6 +22,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import Host, McpServers, ServerConfig, ServerProblem
 from agent_cli.mcp_client.connection import ServerConnection
 from agent_cli.mcp_client.restarts import RestartPolicy
+from agent_cli.mcp_client.transports import Link
 from tests.mcp_client.hostile_http import Handler, hostile_http
 from tests.waiting import is_alive
 
@@ -558,6 +559,27 @@ async def test_redirect_to_another_host_is_not_followed() -> None:
         assert servers.states()[0].phase is ServerPhase.FAILED
     assert came
     assert all(request.startswith(b"POST /mcp ") for request in came)
+
+
+async def test_server_that_fails_in_an_unknown_way_does_not_end_the_others(
+    raw_server: "RawServer", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address without an end of its bracket ended the whole session, and so would a bug."""
+
+    def fail(_self: Link) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(Link, "_streamable_http", fail)
+    async with McpServers(os.environ) as servers:
+        odd = ServerConfig(name="odd", transport="sse", url="http://user:secret@[::1?key=secret")
+        bug = ServerConfig(name="bug", transport="http", url="http://127.0.0.1:1/mcp")
+        servers.start([odd, bug, raw_server()])
+        await servers.wait_started(LIMIT_S)
+        states = {state.name: state for state in servers.states()}
+
+    assert [states[name].phase for name in ("odd", "bug", "raw")] == ["failed", "failed", "ready"]
+    assert "secret" not in states["odd"].reason
+    assert "a bug" in states["bug"].reason
 
 
 @pytest.mark.parametrize("is_cut_off", [False, True])
