@@ -98,7 +98,7 @@ class _Worker:
         self._pid = os.fork()
         if self._pid == 0:
             self.messages.close()
-            base /= f"worker-{number}"
+            base /= str(number)
             base.mkdir(mode=0o700)
             _work(session, _items(session.config, base, batches, queue), sending)
         sending.close()
