@@ -98,9 +98,7 @@ class _Worker:
         self._pid = os.fork()
         if self._pid == 0:
             self.messages.close()
-            base /= str(number)
-            base.mkdir(mode=0o700)
-            _work(session, _items(session.config, base, batches, queue), sending)
+            _work(session, base / str(number), _items(batches, queue), sending)
         sending.close()
 
     def take(self, session: pytest.Session) -> bool:
@@ -156,19 +154,10 @@ def _follow(session: pytest.Session, workers: list[_Worker], queue: int) -> None
                 pass  # Each worker finishes its batch and finds no other.
 
 
-def _items(
-    config: pytest.Config, base: Path, batches: list[Batch], queue: int
-) -> Iterator[pytest.Item]:
-    """Yield what this worker is to run, until the queue is empty.
-
-    Each batch has its own folder in *base*: pytest searches all of it for a free name.
-    """
+def _items(batches: list[Batch], queue: int) -> Iterator[pytest.Item]:
+    """Yield what this worker is to run, until the queue is empty."""
     while packed := os.read(queue, NUMBER.size):
-        (number,) = NUMBER.unpack(packed)
-        folder = base / str(number)
-        folder.mkdir(mode=0o700)
-        config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
-        yield from batches[number]
+        yield from batches[NUMBER.unpack(packed)[0]]
 
 
 class _Reporter:
@@ -191,7 +180,9 @@ class _Reporter:
         self._sending.send(("finish", (nodeid, location)))
 
 
-def _work(session: pytest.Session, items: Iterator[pytest.Item], sending: Connection) -> NoReturn:
+def _work(
+    session: pytest.Session, base: Path, items: Iterator[pytest.Item], sending: Connection
+) -> NoReturn:
     """Run *items* in this process, and end it."""
     code = 1
     config = session.config
@@ -203,6 +194,8 @@ def _work(session: pytest.Session, items: Iterator[pytest.Item], sending: Connec
         capturing.start_global_capturing()
         plugins.unregister(name="terminalreporter")
         plugins.register(_Reporter(config, sending))
+        base.mkdir(mode=0o700)
+        config._tmp_path_factory._basetemp = base  # type: ignore[attr-defined]
         for item, following in pairwise(chain(items, [None])):
             assert item is not None
             config.hook.pytest_runtest_protocol(item=item, nextitem=following)
