@@ -214,6 +214,10 @@ class Policy:
         watched += [path for folders in more for path in (*folders.protected, *folders.watched)]
         watched += [path for folders in (*git, *more) for path in folders.beyond]
         watched += _settings(inside, slice(_NESTED_SETTINGS_MAX, None))
+        # Links, and files that name a folder which does not name them: nothing is mounted on these.
+        known = {*protected, *watched}
+        pointers = (path for contents in inside for path in contents.git_pointers)
+        watched += [path for path in pointers if path not in known]
         hidden = self._hidden(writable, self._secret_files.known())
         locked = fewer(outermost(self._locked_files.known()), keep=writable)
         return Rules(

@@ -61,7 +61,7 @@ class Tripwire:
                         continue
                     _put_back(path.name, place, before)
             except OSError as error:
-                if before.kind == "nothing" and not os.path.lexists(path):
+                if not os.path.lexists(path):  # deleted with its folder
                     continue
                 yield f"{path} was changed, and could not be put back: {_reason(error)}"
             else:

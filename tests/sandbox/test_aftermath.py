@@ -86,6 +86,29 @@ def test_copy_of_a_folder_cannot_take_the_place_of_one_with_protected_files() ->
         assert (root / "evil" / "config").read_text() == "[core]\n"
 
 
+def test_command_cannot_lead_git_to_another_folder() -> None:
+    """Threat 11: the folder of a `--separate-git-dir` does not name its `.git` file, nor a link."""
+    with world("bwrap") as place:
+        root, apart, link = place.root, place.base / "apart", place.root / "x" / ".git"
+        (root / ".git").rename(apart)
+        (root / ".git").write_text(f"gitdir: {apart}\n")
+        for folder in (root / "data", link.parent):
+            folder.mkdir()
+        link.symlink_to("../data")
+
+        place.run(
+            "mkdir -p node_modules/evil && cd node_modules/evil && mkdir objects refs && touch HEAD"
+            " && echo '[core] fsmonitor = x' >config && cd ../.. && rm x/.git"
+            " && echo gitdir: node_modules/evil >.git && ln -s ../node_modules/evil x/.git"
+        )
+
+        assert (root / ".git").read_text() == f"gitdir: {apart}\n"
+        assert link.readlink() == Path("../data")
+        assert [line.partition(" was")[2] for line in place.put_back] == [
+            " changed, and was put back: other programs act on its content"
+        ] * 2
+
+
 def test_folder_renamed_by_a_command_leaves_no_report_about_its_old_place() -> None:
     with world("bwrap") as place:
         (place.root / "pkg" / ".vscode").mkdir(parents=True)

@@ -362,6 +362,17 @@ def test_tripwire_changes_nothing_behind_a_link_in_place_of_a_folder(root: Path)
     ]
 
 
+def test_tripwire_reports_nothing_that_was_deleted_with_its_folder(root: Path) -> None:
+    (root / "a").mkdir()
+    (root / "a" / ".git").write_text("gitdir: elsewhere")
+    wire = Tripwire([root / "a" / ".git"])
+
+    shutil.rmtree(root / "a")
+
+    assert wire.restore() == []
+    assert not (root / "a").exists()
+
+
 def test_tripwire_restores_a_folder_in_which_a_command_made_many_levels(root: Path) -> None:
     """Threat 11: it failed with a RecursionError, and nothing else was restored."""
     (root / "hooks").mkdir()
