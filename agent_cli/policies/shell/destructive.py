@@ -12,22 +12,53 @@ _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 # Arguments that, in this order behind the program, make it irreversible.
 _LOSSES: Mapping[str, Sequence[tuple[str, ...]]] = MappingProxyType(
     {
-        "git": (
-            *(("reset", "--hard"), ("branch", "-D"), ("stash", "drop"), ("stash", "clear")),
-            *(("checkout", "."), ("restore", "."), ("reflog", "expire"), ("update-ref", "-d")),
-            *(("checkout", "-f"), ("checkout", "--force"), ("filter-branch",)),
-        ),
+        "git": (("filter-branch",), ("filter-repo",)),
         "gh": (("release", "create"), ("release", "delete"), ("repo", "delete")),
         **dict.fromkeys(("npm", "pnpm"), (("publish",), ("unpublish",))),
         **dict.fromkeys(("yarn", "bun", "lerna", "jsr"), (("publish",),)),
         **dict.fromkeys(("uv", "poetry", "hatch", "flit", "pdm", "cargo"), (("publish",),)),
-        **dict.fromkeys(("docker", "podman", "gem", "nuget"), (("push",),)),
+        **dict.fromkeys(
+            ("docker", "podman"),
+            (("push",), ("prune",), ("volume", "rm"), ("compose", "down", "-v")),
+        ),
+        **dict.fromkeys(("gem", "nuget"), (("push",),)),
         "twine": (("upload",),),
+        **dict.fromkeys(("python", "python3"), (("-m", "twine", "upload"),)),
         "mvn": (("deploy",),),
+        **dict.fromkeys(("terraform", "tofu"), (("destroy",),)),
+        **dict.fromkeys(("kubectl", "oc"), (("delete",),)),
+        "helm": (("uninstall",), ("delete",)),
+        "crontab": (("-r",),),
+        "dropdb": ((),),
     }
 )
-_GIT_PUSH = re.compile(r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|[+:].*", re.DOTALL)
-_GIT_CLEAN = re.compile(r"-\w*f\w*|--force")
+# Git accepts the beginning of a long option.
+_FORCE = r"-\w*f\w*|--fo(?:r(?:c(?:e)?)?)?"
+_EVERYTHING = r"\./?|:/|\*"
+# An argument that makes a git command behind it irreversible.
+_GIT_LOSSES = tuple(
+    (subcommand, re.compile(argument))
+    for subcommand, argument in (
+        ("reset", r"--h(?:a(?:rd?)?)?"),
+        ("checkout", rf"{_FORCE}|{_EVERYTHING}"),
+        ("switch", rf"{_FORCE}|--di.*"),
+        ("restore", _EVERYTHING),
+        ("branch", r"-\w*D\w*"),
+        ("stash", "drop|clear"),
+        ("reflog", "expire|delete"),
+        ("update-ref", "-d"),
+        ("worktree", _FORCE),
+        ("read-tree", "--reset"),
+        ("checkout-index", _FORCE),
+    )
+)
+_DELETE = re.compile(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
+_IS_FORCED = re.compile(_FORCE)
+_GIT_PUSH = re.compile(
+    r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"
+    r"|[+:].*",
+    re.DOTALL,
+)
 
 
 def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
@@ -55,7 +86,7 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return _deletion(arguments, root)
     for loss in _LOSSES.get(name, ()):
         if _in_order(loss, words):
-            return f"{name} {' '.join(loss)} cannot be undone"
+            return f"{' '.join((name, *loss))} cannot be undone"
     if name == "git":
         return _git_loss(words)
     if name in _DISK or name.startswith("mkfs"):
@@ -92,7 +123,7 @@ def _is_vital(target: str, root: PurePath) -> bool:
     outside = target.startswith("~") or ".." in path.parts
     if path.is_absolute():
         outside = root not in path.parents
-    return outside or path.parts in ((), (".git",))
+    return outside or path.parts[-1:] in ((), (".git",))
 
 
 def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
@@ -101,8 +132,15 @@ def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _git_loss(words: Sequence[str]) -> str | None:
+    for subcommand, argument in _GIT_LOSSES:
+        behind = words[words.index(subcommand) + 1 :] if subcommand in words else []
+        if found := next(filter(argument.fullmatch, behind), None):
+            return f"git {subcommand} {found} cannot be undone"
+    forced = any(map(_IS_FORCED.fullmatch, words))
+    if "branch" in words and forced and any(map(_DELETE.fullmatch, words)):
+        return "git branch deletes commits that are in no other branch"
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push can overwrite or delete remote commits"
-    if "clean" in words and any(map(_GIT_CLEAN.fullmatch, words)):
+    if "clean" in words and (forced or "clean.requireForce=false" in words):
         return "git clean permanently deletes files"
     return None
