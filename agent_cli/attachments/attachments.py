@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.attachments.files import NamedFile, attach, named_files, place, refused
+from agent_cli.attachments.files import NamedFile, attach, judged, named_files, place
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage
@@ -79,9 +79,11 @@ class Attachments:
         from agent_cli.attachments.images import is_image, read_image  # noqa: PLC0415 - with an image
 
         found = place(path, self._folder)
-        if not is_image(found) or refused(NamedFile(path, found), self._refusal):
+        if not is_image(found):
             return None
-        return self.add(read_image(found), found.name)
+        real, why = judged(NamedFile(path, found), self._refusal)
+        # The image, or the link to it, may be another by now.
+        return None if why or not is_image(real) else self.add(read_image(real), found.name)
 
     def marked(self, text: str) -> str:
         """Return *text* with each `@path` of an image replaced by a mark.

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted
-from agent_cli.system.paths import expanded, is_dir
+from agent_cli.system.fixed_paths import directory_at, names_in, open_file
+from agent_cli.system.paths import expanded
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -80,9 +81,9 @@ def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
         refusal: Returns the reason the model may not read a path, or "".
     """
     name = one_line(reveal(file.name), _NAME_CHARS_MAX)
-    if why := refused(file, refusal):
+    real, why = judged(file, refusal)
+    if why:
         return Attached(None, why)
-    real = Path(os.path.realpath(file.path))
     try:
         if real.is_dir():
             return _folder(name, real)
@@ -91,12 +92,16 @@ def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
         return Attached(None, f"@{name} not attached: {error.strerror}")
 
 
-def refused(file: NamedFile, refusal: Callable[[Path], str]) -> str:
-    """Return the sentence about a file that the model may not read; "" if it may."""
+def judged(file: NamedFile, refusal: Callable[[Path], str]) -> tuple[Path, str]:
+    """Return the real path of *file*, and why the model may not read it; "" if it may.
+
+    Only that path may be read: a link may be changed meanwhile.
+    """
     # The given path counts too: a link may lead to a file with an innocent name.
     given, real = Path(os.path.normpath(file.path.absolute())), Path(os.path.realpath(file.path))
     why = refusal(given) or refusal(real)
-    return f"@{one_line(reveal(file.name), _NAME_CHARS_MAX)} not attached: {why}" if why else ""
+    name = one_line(reveal(file.name), _NAME_CHARS_MAX)
+    return real, f"@{name} not attached: {why}" if why else ""
 
 
 def place(path: str, folder: Path) -> Path:
@@ -114,7 +119,8 @@ def _kind(path: Path) -> int:
 
 
 def _folder(name: str, path: Path) -> Attached:
-    entries = sorted(f"{each.name}/" if is_dir(each) else each.name for each in path.iterdir())
+    with directory_at(path) as place:
+        entries = names_in(place)
     shown = [one_line(reveal(each), _NAME_CHARS_MAX) for each in entries[:_ENTRIES_MAX]]
     if left_out := len(entries) - len(shown):
         shown.append(f"[{counted(left_out, 'more entry', 'more entries')}]")
@@ -124,7 +130,7 @@ def _folder(name: str, path: Path) -> Attached:
 
 
 def _file(name: str, path: Path) -> Attached:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = open_file(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return Attached(None, f"@{name} not attached: not a regular file")

@@ -172,3 +172,27 @@ async def test_file_attached_in_full_counts_as_read() -> None:
     await with_attachments(text, Path.cwd(), note=lambda *each: noted.append(each))
 
     assert noted == [(Path("whole.txt").resolve(), b"all of it\n")]
+
+
+@pytest.mark.parametrize("name", ["a/x", "a"])
+async def test_symlink_that_changes_after_the_check_attaches_nothing_else(name: str) -> None:
+    """Threat 3: a background process may change a link while the file is attached."""
+    for folder in ("open", "locked"):
+        Path(folder).mkdir()
+        Path(folder, "x").write_text(f"{folder}\n")
+        Path(folder, f"of-{folder}").touch()
+    link = Path("a")
+    link.symlink_to("open")
+
+    def refusal(_path: Path) -> str:
+        link.unlink()
+        link.symlink_to("locked")
+        return ""
+
+    told: list[str] = []
+    message = await with_attachments(f"see @{name}", Path.cwd(), refusal=refusal, tell=told.append)
+
+    attached = str(message.content[0]["text"])
+    assert "open" in attached
+    assert "locked" not in attached
+    assert len(told) == 1
