@@ -245,6 +245,7 @@ async def test_a_large_image_is_shrunk_if_possible(tools: Tools) -> None:
         (b"%PDF-1.7\n\0", "pdftotext"),
         (b"PK\x03\x04\0", "unzip"),
         (b"\xff\xfea\0", "iconv"),
+        ("漢字".encode("utf-16"), "iconv"),
         (b"\x01\0\x02", "unknown type"),
     ],
 )

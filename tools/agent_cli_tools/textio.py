@@ -3,6 +3,7 @@
 It handles bytes and encodings, not the workspace.
 """
 
+import codecs
 import errno
 import os
 import stat
@@ -15,6 +16,7 @@ from agent_cli.system.fixed_paths import open_file
 Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "latin-1"]
 
 _BOM = b"\xef\xbb\xbf"
+_UTF_16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SNIFFED_BYTES = 8192
 CHANGED_BYTES_MAX = 20_000_000
 _WRITABLE = 0o222
@@ -24,7 +26,8 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 def looks_binary(start: bytes) -> bool:
     """Return whether a file that starts with *start* is binary; UTF-16 counts as binary."""
-    return b"\0" in start[:_SNIFFED_BYTES]
+    # Most UTF-16 text holds NUL bytes; Chinese text may not, but begins with a byte order mark.
+    return b"\0" in start[:_SNIFFED_BYTES] or start.startswith(_UTF_16_BOMS)
 
 
 def decode(raw: bytes) -> tuple[str, Encoding]:
