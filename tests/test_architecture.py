@@ -69,6 +69,7 @@ CATCHERS_OF_EVERYTHING = {
     "core/declared_paths/": "a tool's bug becomes an answer the model reads",
     "core/preflight/": "a broken permission check becomes a question to the user",
     "core/tool_call/": "a tool's bug becomes an answer the model reads",
+    "hooks/run/": "a hook that breaks is that hook's fault, and a guard then blocks",
     "mcp_client/connection/": "a server that fails in an unknown way costs only itself",
     "mcp_client/tools/": "a definition that breaks a check costs its tool, not the server",
     "providers/clouds/account/": "a thread hands its error to whoever waits for it",

@@ -21,11 +21,14 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
 from agent_cli.system.importing import load
+from agent_cli.system.logger import logger
+from agent_cli.system.shapes import is_group
 from agent_cli.terminal.background import in_background
 
 _REASON_CHARS_MAX = 2_000
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 _CANNOT_START = frozenset({126, 127})
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,13 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
         ran = HookOutcome(
             fault=f"it cannot be started ({error.strerror or error}); check its command"
         )
+    except Exception as error:
+        # A command that cannot be encoded, a port that no machine has: it would end the session.
+        _log.info("hook failed", hook=hook.shown, exc_info=True)
+        cause: BaseException = error
+        while is_group(cause):
+            cause = cause.exceptions[0]
+        ran = HookOutcome(fault=f"it cannot be run ({cause}); correct its definition")
     return HookOutcome(ran.code, ran.stdout, ran.stderr, ran.fault, time.monotonic() - started_s)
 
 

@@ -55,6 +55,7 @@ async def test_exec_form_passes_arguments_without_shell_expansion(tmp_path: Path
         ("exit 3", "exit code 3"),
         ("kill -SEGV $$", "exit code 139"),
         ("yes", "more than 1 MB"),
+        ("echo \ud83d", "surrogates not allowed"),
     ],
 )
 async def test_hook_that_cannot_run_reports_the_cause(
@@ -154,12 +155,18 @@ async def test_error_status_or_redirect_of_an_http_hook_is_a_fault(
     assert len(_Server.asked) == 1
 
 
-async def test_http_hook_without_a_listener_is_a_fault(tmp_path: Path) -> None:
-    hook = Hook(event="PreToolUse", url="http://127.0.0.1:9/x")
+@pytest.mark.parametrize(
+    ("port", "named"), [(9, "did not answer"), (99_999, "cannot be run (connect(): port must be")]
+)
+async def test_http_hook_that_cannot_be_reached_is_a_fault(
+    tmp_path: Path, port: int, named: str
+) -> None:
+    """A port that no machine has ended the session, if the hook ran at its start."""
+    hook = Hook(event="SessionStart", url=f"http://127.0.0.1:{port}/x")
 
     found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {}))
 
-    assert "did not answer" in found.fault
+    assert named in found.fault
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "10.1.2.3", "[fe80::1]", "[::ffff:a00:1]"])
