@@ -86,9 +86,9 @@ def why_not_connected(
         refused: The HTTP status with which the server refused the last message.
         refusal: The server's message, with the status.
     """
-    if not isinstance(error, CONNECTION_ERRORS):
-        log.error("mcp server failed", server=config.name, exc_info=error)
     cause = next(leaves(error))
+    if not _is_known(error):
+        log.error("mcp server failed", server=config.name, exc_info=error)
     where = _address(config)
     match cause:
         case TimeoutError():
@@ -124,6 +124,10 @@ def why_not_connected(
         case _:
             pass
     return error_line(cause)
+
+
+def _is_known(error: BaseException) -> bool:
+    return isinstance(error, CONNECTION_ERRORS)
 
 
 def _other_way(status: int) -> str:
