@@ -67,11 +67,13 @@ class JobHost:
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
+        running = self._jobs.running if self._end_with_run else ()
+        left = [job for job in running if not job.work.has_ended()]
         for task in [*self._tasks]:
             if not task.cancelling():  # an agent that was just stopped finishes its cleanup
                 task.cancel()
         await self._group.__aexit__(None, None, None)
-        for job in self._jobs.running if self._end_with_run else ():
+        for job in left:
             self._announce.warn(
                 f"job {job.id} (`{job.shown}`) was still running; it ends with this run"
             )

@@ -98,6 +98,25 @@ async def test_end_of_a_job_starts_a_run_while_the_agent_is_idle(
         assert len(now.api.requests) == 3
 
 
+async def test_job_that_has_just_ended_is_not_reported_as_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The program looks at its jobs four times a second; a run of `-p` may end in between."""
+    monkeypatch.setattr("agent_cli_tools.jobs.LOOK_EVERY_S", 1_000.0)
+    heard: list[Event] = []
+    with serve_in_thread(reply(JOB), reply("Up.")) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+        async with App(start(parse_arguments(YOLO), may_ask=False), one_shot=True) as app:
+            app.agent.subscribe(heard.append)
+            await app.agent.prompt("go")
+            (app.workspace / "go").touch()
+            [job] = app._bench.place.workspace.jobs.running
+            await until(job.work.has_ended)
+
+    assert not [each for each in heard if isinstance(each, Notice) and "running" in each.text]
+
+
 async def test_bug_in_a_run_that_a_job_started_does_not_end_the_supervision(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
