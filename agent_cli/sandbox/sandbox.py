@@ -245,7 +245,7 @@ class Sandbox:
             put_back = [moved_sentence(path, to) for path, to in moved]
             # Parallel commands end in threads; each file is moved once.
             with self._cleaning:
-                put_back += tripwire.restore()
+                put_back += tripwire.restore(aside)
                 self._policy.follow()
                 put_back += clean_up(before, self._policy.acting(before), aside, rules.writable)
             for sentence in put_back:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from agent_cli.system.aside import new_folder
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.trees import remove_tree
 
@@ -49,23 +50,54 @@ class Tripwire:
         folders = {path: Path(os.path.realpath(path.parent)) for path in paths}
         self._before = [(path, folders[path], _kept(folders[path], path.name)) for path in paths]
 
-    def restore(self) -> list[str]:
-        """Restore the paths that changed; return a sentence about each."""
-        return list(self._restored())
+    def restore(self, aside: Path | None = None) -> list[str]:
+        """Restore the paths that changed; return a sentence about each.
 
-    def _restored(self) -> Iterator[str]:
+        What was there is moved to a new folder in *aside*: a user may have changed it as well.
+        """
+        return list(self._restored(aside))
+
+    def _restored(self, aside: Path | None) -> Iterator[str]:
         for path, folder, before in self._before:
+            replaced = _Replaced(aside)
             try:
                 with directory_at(folder) as place:
                     if _is_still(path.name, place, before):
                         continue
-                    _put_back(path.name, place, before)
+                    _put_back(path.name, place, before, replaced)
             except OSError as error:
                 if not os.path.lexists(path):  # deleted with its folder
                     continue
                 yield f"{path} was changed, and could not be put back: {_reason(error)}"
             else:
-                yield f"{path} was changed, and was put back: other programs act on its content"
+                yield (
+                    f"{path} was changed, and was put back: other programs act on its content"
+                    f"{replaced.sentence}"
+                )
+
+
+class _Replaced:
+    """Takes away what is replaced."""
+
+    def __init__(self, aside: Path | None) -> None:
+        self._aside = aside
+        self._folder: Path | None = None
+        self._count = 0
+
+    @property
+    def sentence(self) -> str:
+        """Where it is, if it was kept."""
+        return f"; what was there is in {self._folder}" if self._folder else ""
+
+    def take(self, name: str, place: int) -> None:
+        """Move *name* in the open folder *place* away; delete it if that is not possible."""
+        with suppress(OSError):  # such as a folder on another disk
+            os.stat(name, dir_fd=place, follow_symlinks=False)
+            if self._aside:
+                self._folder = self._folder or new_folder(self._aside)
+                self._count += 1
+                os.rename(name, self._folder / f"{self._count}-{name}", src_dir_fd=place)
+        remove_tree(name, place=place)
 
 
 def _reason(error: OSError) -> str:
@@ -146,15 +178,15 @@ def _is_still(name: str, place: int, before: _Kept) -> bool:
         return before.kind == "nothing" and error.errno in _MISSING
 
 
-def _put_back(name: str, place: int, before: _Kept) -> None:
+def _put_back(name: str, place: int, before: _Kept, replaced: _Replaced) -> None:
     if before.kind == "directory" and _is_directory(name, place):
         with _opened(name, place) as folder:
             for each in {*_names(folder), *before.entries}:
                 entry = before.entries.get(each, _NOTHING)
                 if not _is_still(each, folder, entry):
-                    _put_back(each, folder, entry)
+                    _put_back(each, folder, entry, replaced)
         return
-    remove_tree(name, place=place)
+    replaced.take(name, place)
     match before.kind:
         case "link":
             os.symlink(os.fsdecode(before.content), name, dir_fd=place)
@@ -167,7 +199,7 @@ def _put_back(name: str, place: int, before: _Kept) -> None:
             os.mkdir(name, dir_fd=place)
             with _opened(name, place) as folder:
                 for each, entry in before.entries.items():
-                    _put_back(each, folder, entry)
+                    _put_back(each, folder, entry, replaced)
         case _:
             if _is_still(name, place, before):
                 return

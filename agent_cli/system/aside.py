@@ -21,7 +21,7 @@ def move_aside(path: Path, folder: Path) -> Path:
     Raises:
         OSError: It is gone, its folder was replaced by a link, or it cannot be moved.
     """
-    target = _new_folder(folder) / path.name
+    target = new_folder(folder) / path.name
     try:
         with directory_at(path.parent) as parent:
             os.rename(path.name, target, src_dir_fd=parent)
@@ -52,7 +52,7 @@ def forget_old(folder: Path) -> None:
                 remove_tree(entry.path)
 
 
-def _new_folder(folder: Path) -> Path:
+def new_folder(folder: Path) -> Path:
     """Create a folder named by the current time, with a random suffix if that name is taken."""
     now = time.strftime("%Y-%m-%dT%H-%M-%S")
     name = now

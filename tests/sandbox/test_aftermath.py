@@ -104,7 +104,7 @@ def test_command_cannot_lead_git_to_another_folder() -> None:
 
         assert (root / ".git").read_text() == f"gitdir: {apart}\n"
         assert link.readlink() == Path("../data")
-        assert [line.partition(" was")[2] for line in place.put_back] == [
+        assert [line.partition(";")[0].partition(" was")[2] for line in place.put_back] == [
             " changed, and was put back: other programs act on its content"
         ] * 2
 

@@ -362,6 +362,27 @@ def test_tripwire_changes_nothing_behind_a_link_in_place_of_a_folder(root: Path)
     ]
 
 
+def test_tripwire_loses_nothing_that_it_replaces(root: Path) -> None:
+    """While a background command ran, the user may have changed it, not the command."""
+    for name in ("a", "tree/b"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("old")
+    wire = Tripwire([root / "a", root / "tree", root / "new"])
+    for name in ("a", "tree/b", "tree/c/b", "new/d"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(name)
+
+    told = wire.restore(root / "aside")
+
+    kept = [Path(line.partition("; what was there is in ")[2]) for line in told]
+    found = [
+        sorted(path.read_text() for path in each.rglob("*") if path.is_file()) for each in kept
+    ]
+    assert found == [["a"], ["tree/b", "tree/c/b"], ["new/d"]]
+    assert [(root / "a").read_text(), (root / "tree" / "b").read_text()] == ["old"] * 2
+    assert sorted(path.name for path in root.iterdir()) == ["a", "aside", "tree"]
+
+
 def test_tripwire_reports_nothing_that_was_deleted_with_its_folder(root: Path) -> None:
     (root / "a").mkdir()
     (root / "a" / ".git").write_text("gitdir: elsewhere")
