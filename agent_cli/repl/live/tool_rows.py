@@ -18,6 +18,7 @@ from agent_cli.terminal.sanitize import clean
 
 _UPDATE_ROWS_MAX: Final = 3
 _MARK_CELLS: Final = 2
+_NO_BREAK: Final = "\xa0"
 
 
 @dataclass(slots=True)
@@ -197,12 +198,14 @@ class ToolRows:
             first_line, *_ = clean(event.result.text).split("\n", 1)
             words = ": ".join(failure(first_line, elapsed_s))
         else:
-            words = " · ".join(filter(None, (outcome_of(details), seconds(elapsed_s))))
+            passed = seconds(elapsed_s).replace(" ", _NO_BREAK)
+            words = " · ".join(filter(None, (outcome_of(details), passed)))
         text, words_begin = f"{call.text} · {words}", len(call.text) + 1
         for start, end in wrapped(text, max(self._columns() - _MARK_CELLS, 1)):
             middle = min(max(words_begin, start), end)
             name = text[start:middle] if start else self._named(call, text[:middle])
-            outcome = self._paint.text(text[middle:end], "bad" if is_bad else "dim")
+            words = text[middle:end].replace(_NO_BREAK, " ")
+            outcome = self._paint.text(words, "bad" if is_bad else "dim")
             yield f"{mark} {name}{outcome}"
             mark = " "
 

@@ -144,6 +144,14 @@ def test_long_row_of_a_call_wraps_between_words_below_its_mark() -> None:
     ]
 
 
+def test_duration_of_a_call_is_not_broken_before_its_unit() -> None:
+    screen = Screen()
+    name = "a" * 46
+    screen(start("1", name), end("1", ToolResult.of("x")))
+
+    assert screen.rows == [f"✓ read {name} ·", "  0.0 s"]
+
+
 def test_progress_of_a_running_call_is_shown_below_its_row_until_the_end() -> None:
     """A tool_execution_update shows its last lines, sanitized; the result removes them."""
     screen = Screen()
