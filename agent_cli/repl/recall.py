@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.timeline import (
     Error,
     FileOutput,
@@ -41,7 +41,7 @@ class Earlier(NamedTuple):
     """A resumed conversation: its last exchange, and those before it.
 
     `about` tells the number of prompts; `left_out` is the number of oldest ones not shown; `cut`
-    names the calls that ran when the program was killed.
+    names the calls that ran when the program was killed, or says that the answer is not complete.
     """
 
     about: str
@@ -59,14 +59,15 @@ def earlier_in(conversation: Conversation) -> Earlier | None:
     if not prompts:
         return None
     before = prompts[:-1][-_EXCHANGES_MAX:]
+    replies = _replies_to(prompts[-1], conversation)
     return Earlier(
         f"{counted(len(prompts), 'prompt')} so far:",
         len(prompts) - 1 - len(before),
         [_exchange(prompt) for prompt in before],
         said_in(prompts[-1]),
         [out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)],
-        last_answer(conversation) or "",
-        cut_rows(prompts[-1]),
+        _last_text(replies) or "",
+        cut_rows(prompts[-1]) or _open_end(replies, is_waiting=bool(conversation.waiting)),
     )
 
 
@@ -85,6 +86,28 @@ def cut_rows(prompt: Prompt) -> Sequence[str]:
     few = [f"  {call}" for call in cut[:_CUT_MAX]]
     more = [f"  and {len(cut) - _CUT_MAX} more"] if len(cut) > _CUT_MAX else []
     return ["the program ended while these ran; check what they did:", *few, *more]
+
+
+def _open_end(replies: Sequence[AssistantMessage], *, is_waiting: bool) -> Sequence[str]:
+    """Return a row that says why the answer is not complete; none if it is."""
+    if replies and replies[-1].stop_reason == "aborted":
+        return ["interrupted"]
+    if not replies and not is_waiting:
+        return ["no answer yet; your next prompt is sent together with this one"]
+    return ()
+
+
+def _replies_to(prompt: Prompt, conversation: Conversation) -> Sequence[AssistantMessage]:
+    """Return the replies since *prompt*, the last that the user typed."""
+    messages = conversation.messages()
+    content = prompt.input.content if prompt.input else ()
+    begins = (
+        at
+        for at in reversed(range(len(messages)))
+        if isinstance(message := messages[at], UserMessage) and message.content == content
+    )
+    since = messages[next(begins, 0) :]
+    return [message for message in since if isinstance(message, AssistantMessage)]
 
 
 def _first_text(given: Json) -> Sequence[str]:
@@ -113,7 +136,8 @@ def recalled(conversation: Conversation) -> str:
         rows += [f"  {row}" for row in (exchange.called, f"{first}{folded}") if row]
     side = [row for out in earlier.handed_over for row in side_output(out).split("\n")]
     begin = [*rows, f"you> {earlier.said}", *side[-EARLIER_ROWS_MAX:]]
-    end = [*the_end_of(earlier.answer.split("\n")), *earlier.cut]
+    answer = earlier.answer.split("\n") if earlier.answer else ()
+    end = [*the_end_of(answer), *earlier.cut]
     return "\n".join([*begin, *end]).rstrip()
 
 
@@ -139,9 +163,9 @@ def said_in(prompt: Prompt) -> str:
 
 def last_answer(conversation: Conversation) -> str | None:
     """Return the text of the model's last answer; None if there is none yet."""
-    texts = (
-        message.text
-        for message in reversed(conversation.messages())
-        if isinstance(message, AssistantMessage) and message.error is None
-    )
+    return _last_text([m for m in conversation.messages() if isinstance(m, AssistantMessage)])
+
+
+def _last_text(replies: Sequence[AssistantMessage]) -> str | None:
+    texts = (reply.text for reply in reversed(replies) if reply.error is None)
     return next((text for text in texts if text.strip()), None)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import MessageUpdate
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, ToolOutput, text_block
 from agent_cli.contracts.tooling import ToolContext
@@ -79,6 +80,30 @@ async def test_recap_names_calls_that_ran_when_the_program_was_killed() -> None:
         "the program ended while these ran; check what they did:",
         *("  run make all", "  run", "  run a", "  run a", "  run a", "  and 2 more"),
     ]
+
+
+async def test_recap_shows_no_earlier_answer_below_a_prompt_without_one() -> None:
+    """The program was killed, or the run stopped, before the model answered."""
+    agent, *_ = scripted_agent(says("One."), says("Two."))
+    for number in ("one", "two"):
+        await agent.prompt(number)
+    conversation = agent.conversation
+    answered = recalled(conversation)
+    conversation.prompts[-1].output.clear()
+
+    assert answered.split("\n")[-2:] == ["you> two", "Two."]
+    assert recalled(conversation).split("\n")[-3:] == [
+        *("  One.", "you> two"),
+        "no answer yet; your next prompt is sent together with this one",
+    ]
+
+
+async def test_recap_says_that_the_last_answer_was_interrupted() -> None:
+    agent, *_ = scripted_agent(says("A long answer."))
+    agent.subscribe(lambda event: agent.abort() if isinstance(event, MessageUpdate) else None)
+    await agent.prompt("one")
+
+    assert recalled(agent.conversation).split("\n")[-1] == "interrupted"
 
 
 async def test_prompt_is_listed_by_its_typed_text_without_attached_command_output() -> None:

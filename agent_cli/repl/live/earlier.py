@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from agent_cli.repl.live.paint import Paint
+from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.widgets import SideOutput
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.recall import Earlier, left_out_row, the_end_of
-from agent_cli.terminal.sanitize import clean
 
 
 def earlier_rows(
@@ -32,6 +32,7 @@ def earlier_rows(
     def drawn(text: str) -> list[str]:
         return rendered(text, columns, THEMES[paint.theme])
 
+    warning = paint.begin("warning")
     before: list[str] = []
     for exchange in earlier.before:
         before += echo(exchange.said)
@@ -44,5 +45,5 @@ def earlier_rows(
         *echo(earlier.said),
         *(row for output in earlier.handed_over for row in side_output(output)),
         *the_end_of(drawn(earlier.answer)),
-        *(paint.text(row, "warning") for row in map(clean, earlier.cut)),
+        *(row for text in earlier.cut for row in sentence_rows(text, columns, warning)),
     ]

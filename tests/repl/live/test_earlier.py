@@ -43,6 +43,10 @@ def test_recap_lists_calls_that_were_cut_off_below_the_answer() -> None:
     ]
 
 
+def test_remark_about_the_end_of_an_answer_is_wrapped_between_words() -> None:
+    assert rows_of("", cut=["seven77 " * 6])[-2:] == ["seven77 " * 4 + "seven77", "seven77 "]
+
+
 def test_recap_sends_the_terminal_no_sequence_of_an_answer() -> None:
     """An old answer could write the clipboard, or forge the screen, when its session resumed."""
     hostile = "a\x1b]52;c;eA==\ab\x1b[2J\x9b2Jc\u202e"
