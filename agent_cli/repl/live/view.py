@@ -120,7 +120,7 @@ class SessionView:
     def _add(self, kind: str, rows: Iterable[str]) -> None:
         """Add finished *rows*, after a blank row if they are of another kind."""
         rows = [*rows]
-        if self._is_apart(kind) and (rows or kind == "gap"):
+        if self._is_apart(kind) and (rows or kind == "gap") and rows[:1] != [""]:
             self._rows.append("")
         if rows or kind == "gap":
             self._kind = kind

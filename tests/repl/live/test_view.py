@@ -342,6 +342,14 @@ def test_blank_row_after_an_answer_comes_with_its_end() -> None:
     assert (screen.rows, screen.tail) == (["Done.", ""], [])
 
 
+def test_one_blank_row_follows_rows_printed_within_an_answer() -> None:
+    """The output of a command between two paragraphs."""
+    screen = Screen()
+    screen(events.AgentStart(), delta("One.\n\n"), Rows(("of a command",)), delta("Two.\n\n"))
+
+    assert screen.rows == ["One.", "", "of a command", "", "Two."]
+
+
 def test_low_terminal_has_no_blank_rows_around_the_activity() -> None:
     """A tail of few rows shows text instead."""
     screen = Screen(is_low=True)
