@@ -1,6 +1,7 @@
 """Background commands as jobs: started, moved, limited, ended, reported once."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -188,17 +189,19 @@ async def test_end_of_each_job_is_urgent_only_once(tools: Tools) -> None:
 
 
 async def test_running_command_can_be_moved_to_the_background_as_a_job(tools: Tools) -> None:
-    """Its output is kept from the first byte, and its call is answered at once."""
+    """Its output is kept from the first byte, its time counts from its begin."""
     jobs = tools.workspace.jobs
     command = f"echo before; {UNTIL_GO}; echo after; exit 4"
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(tools("bash", command=command, timeout=60))
         await until(lambda: jobs.has_foreground and tools.updates)
+        moved_s = time.monotonic()
         jobs.move_to_background()
 
     result = call.result()
 
     assert not result.is_error
+    assert jobs.all[0].started_s < moved_s
     assert "the user moved this command to the background, where it is job 1." in result.text
     assert result.text.endswith("Its output until then:\nbefore\n")
     tools.file("go", "")

@@ -126,6 +126,7 @@ class CommandRun:
                 pattern,
                 is_confined=confinement is not None,
             )
+            job.started_s = began
             return self._handed_on(job, time.monotonic() - began)
         if code and not command.has_begun:
             raise _NotBegun(self._output.last_lines().strip())
