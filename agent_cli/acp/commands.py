@@ -9,6 +9,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
+_TOLD_CHARS_MAX: Final = 400
+
 
 class _Command(NamedTuple):
     description: str
@@ -30,13 +32,19 @@ async def _context(app: Application, _argument: str) -> str:
 
 
 async def _mcp(app: Application, _argument: str) -> str:
-    states = app.servers.states()
-    rows = [
-        f"- **{one_line(reveal(state.name))}**: {state.phase}, {state.offer}"
-        + (f"; {one_line(reveal(state.reason))}" if state.reason else "")
-        for state in states
-    ]
+    rows: list[str] = []
+    for state in app.servers.states():
+        name = one_line(reveal(state.name))
+        rows.append(f"- **{name}**: {state.phase}, {state.offer}")
+        told = filter(None, (state.reason, *state.notes))
+        rows += [f"  - {_literal(text)}" for text in told]
     return "\n".join(rows) or "There are no MCP servers."
+
+
+def _literal(text: str) -> str:
+    """Return *text* of a server as Markdown that shows it as it is: it may name an image."""
+    shown = one_line(reveal(text), _TOLD_CHARS_MAX).replace("`", "'")
+    return f"`{shown}`"
 
 
 _BUILT_IN: Final[Mapping[str, _Command]] = {

@@ -18,7 +18,7 @@ from agent_cli.system.paths import sessions_dir
 from tests.acp.editor import LIMIT_S, editor
 from tests.e2e.program import results_in, said_by_user, text_of
 from tests.forked import arguments_of
-from tests.mcp_client.conftest import SDK_SERVER
+from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
 from tests.messages_api import FakeMessagesApi, Gate, error, reply, thinking, tool_use
 from tests.waiting import wait_until
 
@@ -666,6 +666,27 @@ async def test_mcp_server_of_a_session_starts_and_its_tools_ask_for_permission()
         result = text_of(results_in(api.requests[1].body)[0])
         assert "${HOME} blue" in result
         assert client.call("m1")["kind"] == "other"
+
+
+async def test_mcp_command_names_the_tools_that_are_left_out() -> None:
+    """Their names are a stranger's text: an image among them must not be loaded."""
+    options = json.dumps({"tools": [{"name": "![x](http://x/`)"}]})
+    server = schema.McpServerStdio(
+        name="raw", command=sys.executable, args=["-I", "-S", RAW_SERVER, options], env=[]
+    )
+    async with (
+        FakeMessagesApi(reply("ok")) as api,
+        editor(api, AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="60") as (client, _),
+    ):
+        await client.agent.initialize(protocol_version=1)
+        session = await client.agent.new_session(cwd=str(Path.cwd()), mcp_servers=[server])
+        await client.say(session.session_id, "go")
+        await client.say(session.session_id, "/mcp")
+
+        assert client.text().endswith(
+            "- **raw**: ready, 0 tools, about 0 tokens\n"
+            "  - `tool ![x](http://x/') is left out: inputSchema: field required`"
+        )
 
 
 async def test_additional_directory_is_readable_without_a_permission_request() -> None:
