@@ -77,6 +77,27 @@ def test_broken_worker_fails_the_run(tmp_path: Path) -> None:
     assert "1 failed, 1 passed" in printed, printed
 
 
+def test_interrupted_workers_tear_down_their_fixtures(tmp_path: Path) -> None:
+    """Ctrl-C reaches the workers too; what their tests started ends with them."""
+    printed = run_pytest(
+        tmp_path,
+        "import os, pathlib, signal, time, pytest\n"
+        "@pytest.fixture\n"
+        "def server():\n"
+        "    yield\n"
+        "    pathlib.Path(__file__).with_name('ended').touch()\n"
+        "def test_inner(server):\n"
+        "    for pid in (os.getppid(), os.getpid()):\n"
+        "        os.kill(pid, signal.SIGINT)\n"
+        "    time.sleep(60)\n",
+        *SEVERAL,
+    )
+
+    assert "KeyboardInterrupt" in printed, printed
+    assert "exit code 2" in printed, printed
+    assert (tmp_path / "ended").exists()
+
+
 def test_workers_stop_after_the_first_failure_if_asked(tmp_path: Path) -> None:
     """`-x` leaves out the batches that no worker has begun."""
     printed = run_pytest(

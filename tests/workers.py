@@ -3,7 +3,7 @@
     python -m pytest --workers 3
 
 A worker of pytest-xdist is a new interpreter, which imports, rewrites and collects everything once
-more: 18 s of a processor for each. A fork has it all.
+more, which takes as long as a tenth of the tests. A fork has it all.
 """
 
 import gc
@@ -11,8 +11,9 @@ import os
 import signal
 import struct
 import sys
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -23,6 +24,7 @@ import pytest
 # Tests of one file follow each other in one worker, so that they share fixtures; but not so many
 # that the others wait for it at the end.
 TOGETHER_MAX = 12
+END_LIMIT_S = 10.0
 NUMBER = struct.Struct("!I")
 QUEUE_MAX = 65_536 // NUMBER.size  # what a pipe holds
 
@@ -44,10 +46,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     batches = list(_batches(session.items))
     queue = _queue(len(batches))
-    workers = [_Worker(session, number, batches, queue) for number in range(count)]
+    workers: list[_Worker] = []
     try:
+        for _ in range(count):
+            workers.append(_Worker(session, workers, batches, queue))
         _follow(session, workers, queue)
     finally:
+        _empty(queue)
         os.close(queue)
         for worker in workers:
             worker.end()
@@ -78,6 +83,12 @@ def _queue(length: int) -> int:
     return reading
 
 
+def _empty(queue: int) -> None:
+    """Let each worker finish its batch and find no other."""
+    while os.read(queue, 65_536):
+        pass
+
+
 class _Worker:
     """A process that runs tests, as its parent sees it.
 
@@ -86,7 +97,11 @@ class _Worker:
     """
 
     def __init__(
-        self, session: pytest.Session, number: int, batches: list[Batch], queue: int
+        self,
+        session: pytest.Session,
+        others: Sequence["_Worker"],
+        batches: list[Batch],
+        queue: int,
     ) -> None:
         self._running: tuple[str, tuple[str, int | None, str]] | None = None
         self._fault = ""
@@ -97,8 +112,10 @@ class _Worker:
         sys.stderr.flush()
         self._pid = os.fork()
         if self._pid == 0:
-            self.messages.close()
-            _work(session, base / str(number), _items(batches, queue), sending)
+            # If the parent dies, each worker ends when nobody is left to read its next message.
+            for worker in (*others, self):
+                worker.messages.close()
+            _work(session, base / str(len(others)), _items(batches, queue), sending)
         sending.close()
 
     def take(self, session: pytest.Session) -> bool:
@@ -125,11 +142,16 @@ class _Worker:
         return True
 
     def end(self) -> None:
-        """Kill it if it still runs."""
-        self.messages.close()
+        """Kill it if it still runs after a moment: Ctrl-C reaches it as well."""
+        deadline = time.monotonic() + END_LIMIT_S
+        while self._pid and time.monotonic() < deadline:
+            if os.waitpid(self._pid, os.WNOHANG)[0]:
+                self._pid = 0
+            time.sleep(0.01)
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
+        self.messages.close()
 
     def _report_the_end(self, session: pytest.Session) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
@@ -150,8 +172,7 @@ def _follow(session: pytest.Session, workers: list[_Worker], queue: int) -> None
             if not running[messages].take(session):
                 del running[messages]
         if session.shouldfail or session.shouldstop:
-            while os.read(queue, 65_536):
-                pass  # Each worker finishes its batch and finds no other.
+            _empty(queue)
 
 
 def _items(batches: list[Batch], queue: int) -> Iterator[pytest.Item]:
@@ -196,12 +217,14 @@ def _work(
         plugins.register(_Reporter(config, sending))
         base.mkdir(mode=0o700)
         config._tmp_path_factory._basetemp = base  # type: ignore[attr-defined]
-        for item, following in pairwise(chain(items, [None])):
-            assert item is not None
-            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.shouldfail or session.shouldstop:
-                break
-        session._setupstate.teardown_exact(None)
+        try:
+            for item, following in pairwise(chain(items, [None])):
+                assert item is not None
+                config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.shouldfail or session.shouldstop:
+                    break
+        finally:
+            session._setupstate.teardown_exact(None)
         config._ensure_unconfigure()  # Objects that are not closed are found now.
         code = 0
         del shared
