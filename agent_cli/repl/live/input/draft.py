@@ -5,6 +5,7 @@ Imported before the first prompt: standard library and prompt_toolkit only.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
@@ -12,6 +13,9 @@ from prompt_toolkit.document import Document
 from agent_cli.repl.history import PrivateHistory
 from agent_cli.repl.live.input.marks import PromptMarks
 from agent_cli.repl.live.toolkit_app import lines_left
+
+# Arrow-up would need as many presses to get beyond a longer prompt in the history.
+_RECALLED_LINES_MAX: Final = 100
 
 
 class Draft:
@@ -75,8 +79,10 @@ class Draft:
         """Clear the input and return its text; abandoned history lines go into the history."""
         text, left = self.buffer.text, lines_left(self.buffer)
         self.buffer.reset()
+        stored = set(self.buffer.history.get_strings())
         for line in left:
-            self.keep(line)
+            if self.marks.recalled(line) not in stored:
+                self.keep(line)
         return text
 
     def keep(self, text: str) -> None:
@@ -91,11 +97,12 @@ class Draft:
 
     def _changed(self, buffer: Buffer) -> None:
         before, self._text = self._text, buffer.text
-        # Moving to another line of the history does not change this one.
-        if buffer.working_index == self._line and (
-            healed := self.marks.healed(before, buffer.text)
-        ):
-            buffer.document = Document(*healed)
+        if buffer.working_index == self._line:
+            if healed := self.marks.healed(before, buffer.text):
+                buffer.document = Document(*healed)
+        elif buffer.text.count("\n") > _RECALLED_LINES_MAX:  # a prompt of the history
+            mark = self.marks.shortened(buffer.text)
+            buffer.document = Document(mark, len(mark))
 
     def _moved(self, buffer: Buffer) -> None:
         came_from, self._cursor = self._cursor, buffer.cursor_position

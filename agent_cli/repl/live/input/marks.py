@@ -29,6 +29,9 @@ class PromptMarks:
         lines = text.removesuffix("\n").count("\n") + 1
         if lines <= _LINES_MAX and len(text) <= _CHARS_MAX:
             return text
+        known = (mark for mark, meaning in self._meanings.items() if meaning.sent == text)
+        if mark := next(known, ""):
+            return mark
         self._pastes += 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         mark = f"[paste #{self._pastes}: {size}]"

@@ -16,6 +16,7 @@ from agent_cli.repl.live.input.draft import Draft
 
 MARK = "[paste #1: 5,000 lines]"
 PASTE = "\n" * 5_000
+UP, DOWN = "\x1b[A", "\x1b[B"
 BACKSPACE, LEFT, UNDO, DELETE_WORD = "\x7f", "\x1b[D", "\x1f", "\x17"
 
 
@@ -54,6 +55,22 @@ async def test_keys_treat_a_paste_mark_as_one_character() -> None:
     assert await typed(line, f"\x05{DELETE_WORD}") == "y"
     assert await typed(line, UNDO) == f"y{MARK}"
     assert line.text == f"y{PASTE}"
+
+
+async def test_very_long_prompt_of_the_history_is_recalled_as_a_mark() -> None:
+    """One Arrow-up goes beyond it, and looking at it stores it no second time."""
+    line = draft()
+    long = "a\n" * 500
+    for text in ("first", long):
+        line.keep(text)
+
+    assert await typed(line, "new") == "new"
+    assert await typed(line, UP) == "[paste #1: 500 lines]"
+    assert line.text == long
+    assert await typed(line, UP) == "first"
+    assert await typed(line, f"{DOWN}{DOWN}!") == "new!"
+    line.clear()
+    assert line.buffer.history.get_strings() == ["first", long, "new!"]
 
 
 def test_text_that_is_put_back_has_its_paste_marks() -> None:
