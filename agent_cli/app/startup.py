@@ -179,7 +179,9 @@ def _ignored(acting: Sequence[Path], workspace: Path) -> str:
 def _ask(workspace: Path) -> bool:
     """Show the files of the workspace that would act, and ask the user whether to trust them."""
     FIRST_PROMPT.take_away()
-    print(f"{workspace} holds files that change what agent-cli does:", file=sys.stderr)
+    from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415 - few workspaces are asked about
+
+    print(f"{reveal(str(workspace))} holds files that change what agent-cli does:", file=sys.stderr)
     for file in what_would_act(workspace):
         print(f"  {shown_name(file.path, workspace)}", file=sys.stderr)
         for effect in file.effects:

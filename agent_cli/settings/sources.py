@@ -87,10 +87,13 @@ def read_file(path: Path) -> str:
 def environment_entries(
     variables: Mapping[str, str], project_names: Iterable[str]
 ) -> Iterator[Entry]:
-    """Read `AGENT_CLI_<SECTION>__<KEY>`; *project_names* are from the project's `.env`."""
+    """Read `AGENT_CLI_<SECTION>__<KEY>`; *project_names* are from the project's `.env`.
+
+    An empty variable sets nothing: `${NAME:-}` in a script or a compose file makes one.
+    """
     from_project = frozenset(project_names)
     for name, text in variables.items():
-        if name.startswith(ENVIRONMENT_PREFIX):
+        if name.startswith(ENVIRONMENT_PREFIX) and text:
             path = tuple(name.removeprefix(ENVIRONMENT_PREFIX).split("__"))
             yield Entry(path, text, f"env {name}", True, name in from_project)
 

@@ -367,6 +367,16 @@ def test_keys_of_older_settings_files_are_accepted(suffix: str, is_snake: bool) 
     )
 
 
+def test_empty_variable_sets_nothing() -> None:
+    """`AGENT_CLI_MODEL=${MODEL:-}` in a compose file ended the start."""
+    write_user("max_rounds = 1")
+
+    loaded = load({"AGENT_CLI_MODEL": "", "AGENT_CLI_MAX_ROUNDS": ""})
+
+    assert (loaded.settings.max_rounds, loaded.settings.model) == (1, Settings().model)
+    assert loaded.notices == ()
+
+
 def test_json_settings_support_null_and_record_their_line() -> None:
     """C11: an explicit null compaction strategy means none (S1-37), a null temperature unset."""
     text = '{\n  "Temperature": null,\n  "Compaction": {\n    "Strategy": null\n  }\n}'
