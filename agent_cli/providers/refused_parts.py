@@ -19,7 +19,8 @@ from agent_cli.providers.sent_images import images, with_notes
 from agent_cli.providers.wire import parameters
 from agent_cli.system.logger import logger
 
-# Optional fields: a compatible server names the one it does not know.
+# Optional fields: a server names the one it does not know. The API itself knows all but the last,
+# which its newer models refuse.
 OPTIONAL_FIELDS: Final = {
     "thinking": "thinking",
     "output_config": "output_config",
@@ -92,6 +93,7 @@ class RefusedParts:
             self._images.update(blamed)
             return request
         if field := self._unknown_field(failed, sent):
+            _log.warning("field left out", reason=failed.reason, field=field)
             self._fields.add(field)
             return request
         return None
@@ -106,10 +108,9 @@ class RefusedParts:
         return True
 
     def _unknown_field(self, failed: CallFailed, sent: dict[str, Json]) -> str | None:
-        if not self._connection.compat:
-            return None
-        fields = OPTIONAL_FIELDS.items()
-        named = (key for name, key in fields if re.search(rf"\b{name}\b", str(failed)))
+        fields = list(OPTIONAL_FIELDS.items())
+        mine = fields if self._connection.compat else fields[-1:]
+        named = (key for name, key in mine if re.search(rf"\b{name}\b", str(failed)))
         return next((key for key in named if key in sent), None)
 
     def _blamed(self, failed: CallFailed, messages: Sequence[Block], tries: int) -> set[str]:

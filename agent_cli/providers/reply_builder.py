@@ -155,11 +155,12 @@ class ReplyBuilder:
         self._usage.update({name: value for name, value in given.items() if value is not None})
 
     def _usage_of(self, model: str) -> Usage:
-        short, hour = _count(self._usage, "cache_creation_input_tokens"), 0
-        split = self._usage.get("cache_creation")
-        if isinstance(split, dict):
-            short = _count(split, "ephemeral_5m_input_tokens")
-            hour = _count(split, "ephemeral_1h_input_tokens")
+        written = _count(self._usage, "cache_creation_input_tokens")
+        given = self._usage.get("cache_creation")
+        split = given if isinstance(given, dict) else {}
+        hour = _count(split, "ephemeral_1h_input_tokens")
+        # A gateway may send empty parts beside the whole: the rest of it is of the usual kind.
+        short = max(written - hour, _count(split, "ephemeral_5m_input_tokens"))
         tokens = Usage(
             input_tokens=_count(self._usage, "input_tokens"),
             output_tokens=_count(self._usage, "output_tokens"),
@@ -231,4 +232,4 @@ def _index(event: Mapping[str, Json]) -> int:
 
 def _count(figures: Mapping[str, Json], name: str) -> int:
     value = figures.get(name)
-    return value if isinstance(value, int) else 0
+    return max(value, 0) if isinstance(value, int) else 0

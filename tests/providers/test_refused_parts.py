@@ -110,3 +110,12 @@ async def test_own_tool_is_never_left_out() -> None:
         asked = await it.ask(request(tools=(ToolSpec("read", "", {"type": "object"}),)))
 
     assert "tools.0.cache_control" in str(asked.error)
+
+
+async def test_temperature_that_a_model_refuses_is_left_out() -> None:
+    """Settings of older programs have one; every request would fail."""
+    async with FakeMessagesApi(reply("ok"), reply("ok")) as api, asker(api) as it:
+        for _ in range(2):
+            assert (await it.ask(request(temperature=0.5))).text == "ok"
+
+    assert ["temperature" in each.body for each in api.requests] == [True, False, False]

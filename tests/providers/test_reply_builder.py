@@ -158,9 +158,12 @@ def test_usage_at_the_end_replaces_usage_at_the_start() -> None:
     assert (found.usage.cache_write_5m_tokens, found.usage.cache_write_1h_tokens) == (20, 10)
 
 
-def test_cache_writes_without_a_split_count_as_five_minute_writes() -> None:
-    """Older and compatible servers give one figure."""
-    usage: Payload = {"cache_creation_input_tokens": 30}
+@pytest.mark.parametrize(
+    "more", [{}, {"cache_creation": {}}, {"cache_creation": {"ephemeral_5m_input_tokens": 0}}]
+)
+def test_cache_writes_without_a_split_count_as_five_minute_writes(more: Payload) -> None:
+    """Older and compatible servers give one figure, gateways empty parts beside it."""
+    usage: Payload = {"cache_creation_input_tokens": 30, **more}
 
     found = built(START, {**END, "usage": usage}, STOP).reply()
 
