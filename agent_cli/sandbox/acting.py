@@ -49,7 +49,7 @@ class Acting:
     Attributes:
         git: Configuration and hooks of repositories.
         pointers: `.git` files and links, which name the folder of a repository.
-        others: Settings, and files that a rule protects from changes.
+        others: Settings, folders of hooks, and files that a rule protects from changes.
         unsearched: Folders with too many folders in them to find all these paths.
     """
 
@@ -67,11 +67,13 @@ def acting_paths(
     unsearched = [root for root, contents in searched if not contents.is_complete]
     for folders in git:
         unsearched += () if folders.is_complete else folders.protected
+    hooks = [path for each in git for path in each.hooks]
+    others = [path for each in inside for path in (*each.settings, *each.locked)]
     every = (path for each in git for path in (*each.protected, *each.watched, *each.beyond))
     return Acting(
         git=located(every),
         pointers=located(path for each in inside for path in each.git_pointers),
-        others=located(path for each in inside for path in (*each.settings, *each.locked)),
+        others=located([*others, *hooks]),
         unsearched=frozenset(unsearched),
     )
 

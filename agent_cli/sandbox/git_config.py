@@ -9,6 +9,7 @@ _SECTION = re.compile(
     r'\s*\[\s*(?P<name>[A-Za-z0-9.-]+)(?:\s+"(?:[^"\\\n]|\\["\\])*")?\s*\]\s*(?:[#;].*)?'
 )
 _ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
+_COMMENT = re.compile(r"\s+[#;]")
 _HARMLESS = {
     "core": frozenset(
         {
@@ -56,6 +57,18 @@ def harmless(text: str) -> str:
         elif _says_nothing(bare) or (entry and entry["key"].casefold() in known):
             kept.append(line)
     return "".join(kept)
+
+
+def hooks_path(text: str) -> str:
+    """Return the folder of hooks that a configuration names as `git config` writes it, or ""."""
+    section = found = ""
+    for line in text.splitlines():
+        if header := _SECTION.fullmatch(line):
+            section = header["name"].casefold()
+        entry = _ENTRY.fullmatch(line)
+        if entry and (section, entry["key"].casefold()) == ("core", "hookspath"):
+            found = (entry["value"] or "").strip()
+    return found[1:].partition('"')[0] if found.startswith('"') else _COMMENT.split(found)[0]
 
 
 def _says_nothing(line: str) -> bool:

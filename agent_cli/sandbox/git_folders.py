@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from agent_cli.sandbox.git_config import hooks_path
 from agent_cli.system.paths import exists, is_dir, is_file
 from agent_cli.system.regular_files import start_of
 
@@ -34,6 +35,7 @@ class GitFolders:
         beyond: Paths, existing or missing, that commands must not change either, but that are too
             many to be mounted.
         is_complete: Whether all paths are known; if not, the whole repository is protected.
+        hooks: Folders of hooks in the working tree, which the configuration names.
     """
 
     writable: tuple[Path, ...] = ()
@@ -41,6 +43,7 @@ class GitFolders:
     watched: tuple[Path, ...] = ()
     beyond: tuple[Path, ...] = ()
     is_complete: bool = True
+    hooks: tuple[Path, ...] = ()
 
 
 def git_folders(root: Path, *, searched_max: int = WATCHED_MAX) -> GitFolders:
@@ -78,7 +81,16 @@ def of_repository(folder: Path, searched_max: int = WATCHED_MAX) -> GitFolders:
     missing = tuple(path for path in more if not is_there[path])
     beyond = [each / name for each in far for name in ("hooks", "config")]
     beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
-    return GitFolders((folder,), tuple(protected), missing, tuple(beyond))
+    hooks = _named_hooks(folder, folder.parent) if folder.name == ".git" else ()
+    return GitFolders((folder,), tuple(protected), missing, tuple(beyond), hooks=hooks)
+
+
+def _named_hooks(folder: Path, tree: Path) -> tuple[Path, ...]:
+    """Return the folder of hooks inside *tree* that the configuration in *folder* names, if any."""
+    name = hooks_path(_read(folder / "config"))
+    named = named_folder(tree, name)
+    is_inside = named != tree and named.is_relative_to(tree) and not folder.is_relative_to(named)
+    return (named,) if name and name[0] not in "~%" and is_inside else ()
 
 
 def _more_configuration(folders: Iterable[Path]) -> Iterator[Path]:
@@ -181,10 +193,12 @@ def _of_pointer(entry: Path, directory: Path, searched_max: int) -> GitFolders:
             for name in ("commondir", "gitdir", "config.worktree")
             if exists(path := folder / name)
         )
-        return replace(found, protected=(*found.protected, *own, entry))
+        hooks = (*found.hooks, *_named_hooks(common, directory))
+        return replace(found, protected=(*found.protected, *own, entry), hooks=hooks)
     if _worktree_of(folder) == directory:
         found = of_repository(folder, searched_max)
-        return replace(found, protected=(*found.protected, entry))
+        hooks = _named_hooks(folder, directory)
+        return replace(found, protected=(*found.protected, entry), hooks=hooks)
     return GitFolders()
 
 

@@ -211,7 +211,8 @@ class Policy:
         missing += [path for path in absent if not os.path.lexists(path)]
         # A symlink cannot be mounted on, but its target can.
         watched = [path for path in (*there, *absent) if path.is_symlink()]
-        watched += [path for folders in more for path in (*folders.protected, *folders.watched)]
+        for folders in more:
+            watched += (*folders.protected, *folders.watched, *folders.hooks)
         watched += [path for folders in (*git, *more) for path in folders.beyond]
         watched += _settings(inside, slice(_NESTED_SETTINGS_MAX, None))
         # Links, and files that name a folder which does not name them: nothing is mounted on these.
@@ -244,7 +245,7 @@ class Policy:
             yield from self._start_files
             yield from self._settings_in_home()
         for folders in git:
-            yield from folders.protected
+            yield from (*folders.protected, *folders.hooks)
 
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]

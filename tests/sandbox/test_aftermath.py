@@ -12,7 +12,8 @@ import pytest
 from agent_cli.sandbox import Policy
 from agent_cli.sandbox import policy as policy_module
 from agent_cli.sandbox.aftermath import clean_up
-from agent_cli.sandbox.git_config import harmless
+from agent_cli.sandbox.git_config import harmless, hooks_path
+from agent_cli.sandbox.git_folders import git_folders
 from agent_cli.system.aside import forget_old, move_aside
 from tests.sandbox.world import git, world
 
@@ -107,6 +108,47 @@ def test_command_cannot_lead_git_to_another_folder() -> None:
         assert [line.partition(";")[0].partition(" was")[2] for line in place.put_back] == [
             " changed, and was put back: other programs act on its content"
         ] * 2
+
+
+def test_command_cannot_change_hooks_that_the_configuration_names() -> None:
+    """Threat 11: teams keep them in the working tree, and git runs them with the next commit."""
+    with world("bwrap") as place:
+        root, hook = place.root, place.root / "tools" / "hooks" / "pre-commit"
+        hook.parent.mkdir(parents=True)
+        hook.write_text("true")
+        git(root, "config", "core.hooksPath", "tools/hooks")
+
+        hooks = "tools/hooks/pre-commit"
+        run = place.run(f"echo evil >{hooks}; mv tools x; cp -r x tools; echo evil >{hooks}")
+        (root / "tools" / "hooks").mkdir(parents=True)
+        place.run(f"echo evil >{hooks}")
+
+        assert run.stderr == f"bash: line 1: {hooks}: Read-only file system\n"
+        assert [*(root / "tools" / "hooks").iterdir()] == []
+        assert (root / "x" / "hooks" / "pre-commit").read_text() == "true"
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ("[core]\n\thooksPath = .githooks\n", ".githooks"),
+        ('[CORE]\nHooksPath="a b" # ours\n', "a b"),
+        ("[core]\nhookspath=x ; c\n[user]\nhooksPath = y\n", "x"),
+        ("[core]\nbare = false\n", ""),
+    ],
+)
+def test_folder_of_hooks_is_read_from_a_configuration(config: str, named: str) -> None:
+    assert hooks_path(config) == named
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", "~/hooks", ".git", "/etc/hooks", "../x"])
+def test_only_hooks_inside_the_working_tree_are_protected(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "ws" / ".git"
+    folder.mkdir(parents=True)
+    (folder / "HEAD").touch()
+    (folder / "config").write_text(f"[core]\n\thooksPath = {name}\n")
+
+    assert git_folders(tmp_path / "ws").hooks == ()
 
 
 def test_folder_renamed_by_a_command_leaves_no_report_about_its_old_place() -> None:
