@@ -27,11 +27,17 @@ class Addresses:
         """Check *request* right before it is sent.
 
         Raises:
-            OAuthFlowError: The server is on the internet, but the target is not.
+            OAuthFlowError: The server is on the internet, but the target is not, or has no name.
         """
-        host = request.url.host
-        if host in self._named or not await self._is_inside(host):
+        # As it is sent: Python encodes some international names differently, and so finds others.
+        host = request.url.raw_host.decode("ascii")
+        if self._named & {host, request.url.host}:
             return
+        try:
+            if not await self._is_inside(host):
+                return
+        except UnicodeError as error:  # a label is empty or too long
+            raise OAuthFlowError(f"{self._server} leads to {host}, which is no name") from error
         if not await self._is_inside(self._server):
             raise OAuthFlowError(
                 f"{self._server} leads to {host}, which is inside your own network; if that is"

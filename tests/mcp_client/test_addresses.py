@@ -69,6 +69,34 @@ async def test_host_names_are_looked_up_by_the_system_resolver() -> None:
     await here.check(httpx2.Request("GET", "http://localhost:2/token"))
 
 
+async def test_international_name_is_looked_up_as_the_request_sends_it() -> None:
+    """Python's own codec makes "fass" of it: the name of another machine."""
+    asked: list[str] = []
+
+    async def note(host: str) -> Sequence[str]:
+        asked.append(host)
+        return ["8.8.8.8"]
+
+    public = Addresses(ServerConfig(name="web", transport="http", url="https://mcp.example"), note)
+    await public.check(httpx2.Request("GET", "https://faß.example/"))
+
+    assert asked == ["xn--fa-hia.example"]
+
+
+async def test_redirect_to_a_host_that_cannot_be_a_name_is_refused() -> None:
+    """The error of the encoding would end the connection, and with it other calls."""
+
+    async def encode(host: str) -> Sequence[str]:
+        host.encode("idna")
+        return []
+
+    public = Addresses(
+        ServerConfig(name="web", transport="http", url="https://mcp.example"), encode
+    )
+    with pytest.raises(OAuthFlowError, match=r"leads to a\.\.b, which is no name"):
+        await public.check(httpx2.Request("GET", "http://a..b/"))
+
+
 async def test_redirect_into_the_internal_network_is_not_followed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
