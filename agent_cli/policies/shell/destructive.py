@@ -133,7 +133,9 @@ def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 def _git_loss(words: Sequence[str]) -> str | None:
     for subcommand, argument in _GIT_LOSSES:
-        behind = words[words.index(subcommand) + 1 :] if subcommand in words else []
+        if subcommand not in words:
+            continue
+        behind = words[words.index(subcommand) + 1 :]
         if found := next(filter(argument.fullmatch, behind), None):
             return f"git {subcommand} {found} cannot be undone"
     forced = any(map(_IS_FORCED.fullmatch, words))
