@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
@@ -152,11 +151,11 @@ def _program(hook: Hook, around: HookEnvironment) -> str:
 
 async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     """Post *sent* to the hook's URL; follow no redirects, since their targets are not approved."""
-    if fault := await _why_not_asked(hook):
-        return HookOutcome(fault=fault)
     await in_background(lambda: load("httpx2"))  # slow, and few hooks are URLs
     import httpx2  # noqa: PLC0415
 
+    if fault := await _why_not_asked(hook):
+        return HookOutcome(fault=fault)
     headers = {"content-type": "application/json"}
     headers |= {name: _filled(value, hook, around) for name, value in hook.headers}
     try:
@@ -184,10 +183,13 @@ async def _why_not_asked(hook: Hook) -> str:
     The author of that file must not direct the session's data to a service in the user's internal
     network. Servers on this machine are allowed, as the usual target of such hooks.
     """
+    import httpx2  # noqa: PLC0415 - loaded by the caller
+
     try:
-        host = urlsplit(hook.url).hostname or ""
+        # As it is sent: Python encodes some international names differently.
+        host = httpx2.URL(hook.url).raw_host.decode("ascii")
         host.encode("idna")  # UnicodeError is a ValueError
-    except ValueError as error:
+    except (ValueError, httpx2.InvalidURL) as error:
         return f"{hook.url} is not a valid URL ({error}); correct it"
     if not hook.is_project:
         return ""

@@ -198,3 +198,19 @@ async def test_invalid_url_of_an_http_hook_is_a_fault(tmp_path: Path, url: str) 
     found = await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))
 
     assert "is not a valid URL" in found.fault
+
+
+async def test_international_host_of_a_project_hook_is_checked_as_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own codec makes "fass" of it: the name of another machine."""
+
+    async def inside(host: str) -> list[str]:
+        return ["10.0.0.1"] if host == "xn--fa-hia.example" else ["8.8.8.8"]
+
+    monkeypatch.setattr("agent_cli.hooks.run.resolve", inside)
+    hook = Hook(event="PreToolUse", url="http://faß.example/x", is_project=True)
+
+    found = await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))
+
+    assert found.fault.startswith("xn--fa-hia.example is inside your own network")
