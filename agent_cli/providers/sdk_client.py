@@ -8,7 +8,8 @@ The SDK handles profiles and workload identity, and its client classes those of 
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeAlias, TypedDict
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import anthropic
 import httpx2
@@ -26,7 +27,7 @@ from agent_cli.providers.connection import (
 )
 from agent_cli.providers.encoding import encodable
 from agent_cli.providers.failures import CallFailed, Refusal, quoted, refused
-from agent_cli.providers.platforms import ANTHROPIC
+from agent_cli.providers.platforms import ANTHROPIC, Remedies
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
     OpenReply,
@@ -36,6 +37,8 @@ from agent_cli.providers.transport import (
 )
 from agent_cli.system.shapes import is_array
 from agent_cli.version import __version__
+
+_SIGN_IN: Final = "sign in again, or set ANTHROPIC_API_KEY"
 
 Sdk: TypeAlias = anthropic.AsyncAnthropic | AsyncAnthropicBedrockMantle | AsyncAnthropicVertex
 
@@ -126,7 +129,7 @@ def _sign_in_failure(error: anthropic.AnthropicError, connection: Connection) ->
     """
     platform = connection.platform
     is_cloud = platform is not ANTHROPIC
-    advice = platform.remedies.sign_in if is_cloud else "sign in again, or set ANTHROPIC_API_KEY"
+    advice = platform.remedies.sign_in if is_cloud else _SIGN_IN
     reason = f"not signed in ({quoted(connection.redact(str(error)))})"
     # A token server that is out of reach may be back soon.
     is_passing = isinstance(error.__cause__, httpx2.RequestError)
@@ -199,9 +202,22 @@ def _status_failure(
         request_id=_request_id(headers),
         model_id=model_id,
         headers=headers,
-        remedies=connection.platform.remedies,
+        remedies=_remedies(connection),
     )
     return refused(refusal, asked_delay_s=server_delay_s(headers, now_s=time.time()))
+
+
+def _remedies(connection: Connection) -> Remedies:
+    """Return the words for a refusal: with a profile there is no key to check."""
+    usual = connection.platform.remedies
+    if connection.platform is not ANTHROPIC or known_credential(connection):
+        return usual
+    return replace(
+        usual,
+        rejected="the sign-in was rejected",
+        sign_in=_SIGN_IN,
+        forbidden="the account has no permission for this",
+    )
 
 
 def _message_in(body: object) -> str | None:

@@ -10,7 +10,7 @@ from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.sdk_client import SdkClient
 from agent_cli.providers.wire import parameters
-from tests.messages_api import FakeMessagesApi, reply
+from tests.messages_api import FakeMessagesApi, error, reply
 from tests.providers.asking import asker, request
 
 NOWHERE = "http://127.0.0.1:9"
@@ -69,12 +69,17 @@ def write_profile(name: str, address: str) -> None:
 async def test_profile_and_headers_of_the_users_env_file_are_used() -> None:
     """C15: the SDK itself reads them only from the environment; the profile names the server."""
     variables = {"ANTHROPIC_PROFILE": "work", "ANTHROPIC_CUSTOM_HEADERS": "X-Team: tools"}
-    async with FakeMessagesApi(reply("ok")) as api:
+    revoked = error(401, "authentication_error", "invalid token")
+    async with FakeMessagesApi(reply("ok"), *[revoked] * 3) as api:
         write_profile("work", api.base_url)
         async with asker(variables=variables) as it:
             asked = await it.ask()
+            rejected = await it.ask()
 
     assert asked.text == "ok"
+    assert str(rejected.error).startswith(
+        "the sign-in was rejected (invalid token); sign in again, or set ANTHROPIC_API_KEY"
+    )
     headers = api.requests[0].headers
     assert (headers["authorization"], headers["x-team"]) == ("Bearer of the profile", "tools")
 
