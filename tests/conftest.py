@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import hypothesis
 import pytest
 
+from agent_cli.system import programs
 from agent_cli.system.stop_signals import STOP_SIGNALS
 from tests.fork_server import count_launchers
 from tests.forked import server_pids
@@ -111,6 +112,9 @@ def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }.items():
         monkeypatch.setenv(variable, str(home / place))
     monkeypatch.setenv("TERM", "xterm-256color")
+    # The program changes the PATH of its process, which here is the test's.
+    monkeypatch.setenv("PATH", os.environ.get("PATH", os.defpath))
+    monkeypatch.setattr(programs._USERS, "path", None)
     monkeypatch.chdir(tmp_path)
 
 

@@ -44,6 +44,24 @@ def test_each_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> No
     assert "1 passed" in printed, printed
 
 
+def test_path_that_the_program_shields_is_restored_after_the_test(tmp_path: Path) -> None:
+    """A program in the test's process removes the workspace from its PATH."""
+    printed = run_pytest(
+        tmp_path,
+        "import os, pathlib, pytest\n"
+        "from agent_cli.system.programs import shield_path, users_path\n"
+        "found = os.environ['PATH']\n"
+        "@pytest.mark.parametrize('number', range(2))\n"
+        "def test_inner(number, monkeypatch):\n"
+        "    assert os.environ['PATH'] == users_path() == found\n"
+        "    os.environ['PATH'] = f'bin:{found}'\n"
+        "    shield_path(pathlib.Path.cwd())\n"
+        "    assert users_path() == f'bin:{found}'\n",
+    )
+
+    assert "2 passed" in printed, printed
+
+
 def test_hidden_internet_access_fails_the_test(tmp_path: Path) -> None:
     """The program turns a refused connection into a message, so raising is not enough."""
     printed = run_pytest(

@@ -108,7 +108,7 @@ def test_repl_works_in_the_worktree(repository: Path) -> None:
     ):
         terminal.until(lambda: "worktrees/project/fix/sub" in terminal.text.replace("\n", ""))
         terminal.send("!pwd && touch mine\r")
-        terminal.until("fix/sub\n\nyou>")
+        terminal.until(lambda: "fix/subyou>" in terminal.text.replace("\n", ""))
         terminal.send("/exit\r")
         assert terminal.exit_code() == 0
         terminal.until("remove it: ")
