@@ -81,12 +81,15 @@ class Definitions:
 
 
 def _kinds(cls: type) -> list[type]:
-    """Return *cls*, or our classes below it that have none below them."""
+    """Return *cls* or our classes below it, without those that only group others."""
     subclasses: list[type] = cls.__subclasses__()
     ours = [sub for sub in subclasses if sub.__module__.startswith("agent_cli.")]
-    below = [kind for sub in ours for kind in _kinds(sub)]
-    # With slots, the class that the decorator was given may still be around.
-    return list({kind.__name__: kind for kind in below}.values()) or [cls]
+    kinds = [kind for sub in ours for kind in _kinds(sub)]
+    constants = [vars(cls).get(name) for name in _NAMES]
+    if not ours or any(isinstance(constant, str) and constant for constant in constants):
+        kinds.insert(0, cls)
+    # Before Python 3.14, the class that a decorator with slots was given is still around.
+    return list({kind.__name__: kind for kind in kinds}.values())
 
 
 def schema() -> dict[str, Json]:

@@ -249,4 +249,4 @@ def _is_unused(path: Path) -> bool:
 
 def _is_session(path: Path) -> bool:
     # An id of dots, as the name of a folder, would be another folder.
-    return path.is_file() and path.stem.strip(".") != ""
+    return path.is_file() and path.name.removesuffix(".jsonl").strip(".") != ""

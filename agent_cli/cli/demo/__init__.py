@@ -40,6 +40,10 @@ async def run_demo() -> int:
 
     If a signal ends it, return 128 plus the signal's number.
     """
+    # The recorded commands start `python3`, which not every system has beside this interpreter.
+    os.environ["PATH"] = os.pathsep.join(
+        [os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)]
+    )
     use_shielded_path()
     color = may_color(os.environ)
     writer = Writer(sys.stdout, sys.stderr, color=color)
