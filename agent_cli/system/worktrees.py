@@ -114,12 +114,13 @@ def changes_in(worktree: Worktree) -> bytes:
         GitError: Git cannot tell.
     """
     with tempfile.TemporaryDirectory(prefix="agent-cli-") as folder:
-        # A copy keeps the agent's own index unchanged; its cached states save reading files.
+        # A copy keeps the agent's own index unchanged; its cached states save reading files. Git
+        # reads those that are not older than the index, so the copy keeps its time.
         index = Path(folder) / "index"
         variables = {"GIT_INDEX_FILE": str(index)}
         own = worktree.path / _line(worktree.path, "rev-parse", "--git-path", "index")
         if own.is_file():
-            shutil.copyfile(own, index)
+            shutil.copy2(own, index)
         run_git(worktree.path, "add", "--all", ".", limit_s=_CHECKOUT_LIMIT_S, variables=variables)
         options = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff")
         return run_git(

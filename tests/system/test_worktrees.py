@@ -1,5 +1,6 @@
 """Worktrees of a repository that the user may not control."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from agent_cli.system.worktrees import (
     remove_worktree,
     repository_of,
 )
+
+LONG_AGO_S = 1_700_000_000
 
 
 def git(folder: Path, *words: str) -> str:
@@ -53,6 +56,20 @@ def test_untouched_worktree_is_recognised_and_removed_completely(
     remove_worktree(worktree)
     assert not worktree.path.exists()
     assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_edit_right_after_the_checkout_is_a_change(worktree: Worktree) -> None:
+    """Same size, same time: only the index's time tells git to read the file again."""
+    git(worktree.path, "config", "core.trustctime", "false")
+    file = worktree.path / "a.txt"
+    index = worktree.path / git(worktree.path, "rev-parse", "--git-path", "index").strip()
+    os.utime(file, (LONG_AGO_S, LONG_AGO_S))
+    git(worktree.path, "update-index", "--refresh")
+    file.write_text("two\n")
+    for each in (file, index):
+        os.utime(each, (LONG_AGO_S, LONG_AGO_S))
+
+    assert b"+two" in changes_in(worktree)
 
 
 def test_worktree_patch_recreates_the_same_files_elsewhere(
