@@ -58,7 +58,7 @@ test: .venv/installed-test
 	echo '==> lint-imports'; \
 	$(BIN)/lint-imports --no-logo; \
 	echo '==> pytest'; \
-	$(BIN)/python -m pytest -m 'not slow' --workers $(WORKERS) $(if $(SKIPS_MAX),--skips-max $(SKIPS_MAX)); \
+	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) $(if $(SKIPS_MAX),--skips-max $(SKIPS_MAX)); \
 	echo '==> pyright, begun beside the first'; \
 	wait $$typed && checked=0 || checked=$$?; \
 	cat .venv/pyright.txt; \
@@ -73,7 +73,7 @@ lowest: .venv/bin/python
 	@.venv/lowest/bin/python -m pip install --quiet uv
 	@.venv/lowest/bin/python -m uv pip install --quiet --python .venv/lowest/bin/python \
 	    --resolution lowest-direct -e '.[test]'
-	@.venv/lowest/bin/python -m pytest -m 'not slow' --workers $(WORKERS) \
+	@.venv/lowest/bin/python -m pytest -m 'not slow' -n $(WORKERS) \
 	    --deselect tests/test_packaging.py::test_the_constraints_pin_this_environment
 
 format: .venv/installed-test
@@ -88,7 +88,7 @@ coverage: .venv/installed-test
 	@rm -rf .venv/coverage
 	@mkdir -p .venv/coverage
 	@echo '==> pytest, counted'
-	@$(BIN)/python -m coverage run -m pytest -m 'not slow' --workers $(WORKERS) || :
+	@$(BIN)/python -m coverage run -m pytest -m 'not slow' -n $(WORKERS) || :
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report
 

@@ -33,8 +33,6 @@ SETTINGS_NAMES = (
 )
 CHILDREN_GRACE_S = 60.0
 
-pytest_plugins = ["tests.workers"]
-
 Address: TypeAlias = Any  # each family of sockets has its own kind
 
 # A busy machine may take any time for one example.
@@ -66,8 +64,14 @@ def pytest_terminal_summary(
             terminalreporter.line(f"{count:4}  {reason}")
 
 
+def pytest_collection_finish() -> None:
+    """Exempt what was collected from garbage collection: a million objects that stay."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run that skipped too many tests."""
+    """Fail a run that skipped too many tests; workers of pytest-xdist have no reporter."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter and is_over_limit(reporter, session.config) and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

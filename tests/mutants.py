@@ -271,7 +271,7 @@ def _test(mutant: Mutant) -> int:
     code = compile(tree, str(mutant.path), "exec", dont_inherit=True)
     sys.meta_path.insert(0, _Finder(name, _Mutated(name, str(mutant.path), code)))
     sys.path.insert(0, str(Path.cwd()))
-    options = ("-x", "-m", "not slow", "-p", "no:cacheprovider")
+    options = ("-x", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist")
     for tests in _tests_of(mutant.path):
         exit_code = int(pytest.main([*options, *map(str, tests)]))
         if exit_code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
