@@ -46,6 +46,22 @@ async def test_background_command_becomes_a_job_whose_output_is_logged(tools: To
     await until(lambda: log.read_text() == "up\n")
 
 
+@pytest.mark.parametrize("signal", ["-0", "-STOP", "-SIGUSR1"])
+async def test_signal_that_ends_no_program_is_not_sent_to_a_job(tools: Tools, signal: str) -> None:
+    """`kill -0` only asks whether a process runs."""
+    await tools.text("bash", command="sleep 300", background=True)
+
+    refused = await tools("bash", command=f"kill {signal} %1")
+
+    assert (refused.is_error, refused.text.partition(":")[0]) == (
+        True,
+        "Job 1 is running and got no signal",
+    )
+    assert await tools.text("bash", command="kill -SIGTERM %1") == (
+        "Job 1 and all it started has ended."
+    )
+
+
 async def test_kill_with_a_job_number_ends_the_job_and_its_children(tools: Tools) -> None:
     """As in a shell; bash answers for an unknown number."""
     await tools.text("bash", command="echo $$; sleep 300 & sleep 300", background=True)

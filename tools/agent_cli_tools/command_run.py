@@ -26,7 +26,8 @@ _UPDATE_EVERY_S = 0.2
 _SETTLE_S = 0.3
 # In separate sandboxes one command cannot signal another, so we end the job for `kill`. The form is
 # that of a shell, which says there is no such job if it does not know it, e.g. after a resume.
-_ENDS_JOB = re.compile(r"kill (?:-\w+ )?%(?P<id>[1-9]\d*)")
+_SIGNALS_JOB = re.compile(r"kill (?:-(?:SIG)?(?P<signal>\w+) )?%(?P<id>[1-9]\d*)")
+_ENDING = {None, *("TERM", "KILL", "INT", "HUP", "QUIT"), *("15", "9", "2", "1", "3")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +139,22 @@ class CommandRun:
         return finished(self._output, ended)
 
     def _job_to_end(self) -> Job | None:
-        """Return the agent's running job that this command kills, if that is all it does."""
-        ending = _ENDS_JOB.fullmatch(self._wanted.text.strip())
-        if ending is None:
+        """Return the agent's running job that this command kills, if that is all it does.
+
+        Raises:
+            ToolError: It sends a signal that does not end a program.
+        """
+        sent = _SIGNALS_JOB.fullmatch(self._wanted.text.strip())
+        if sent is None:
             return None
         running = (job for job in self._workspace.own_jobs if job.is_running)
-        return next((job for job in running if job.id == int(ending["id"])), None)
+        job = next((job for job in running if job.id == int(sent["id"])), None)
+        if job and sent["signal"] not in _ENDING:
+            raise ToolError(
+                f"Job {job.id} is running and got no signal: `kill %{job.id}` ends it,"
+                " and nothing else can be sent to a job."
+            )
+        return job
 
     async def _pattern(self) -> LinePattern | None:
         if not self._wanted.notify:
