@@ -21,7 +21,7 @@ from agent_cli.policies.decision import (
 )
 from agent_cli.policies.permission_rules import RuleSet, allows, called_paths, touches
 from agent_cli.policies.shell.place import Objection, Place
-from agent_cli.sandbox.protected import what_it_starts, why_protected
+from agent_cli.sandbox.protected import HOLDS_HOOKS, what_it_starts, why_protected
 
 WRITERS = frozenset({"edit", "write"})
 _FILE_TOOLS = WRITERS | {"read", "grep", "glob"}
@@ -118,7 +118,7 @@ class FileCalls:
     def _starts(self, paths: Sequence[str]) -> str | None:
         """Return the effect that changing one of *paths* has on other programs, or None."""
         for path, root in self._below_roots(paths):
-            if what := what_it_starts(path, root):
+            if what := what_it_starts(path, root) or _git_starts(path):
                 return f"{os.path.relpath(path, root)} {what}"
         return None
 
@@ -150,6 +150,13 @@ class FileCalls:
 
     def _holds(self, path: str) -> bool:
         return any(map(Path(path).is_relative_to, (self.place.root, *self.place.extra_dirs)))
+
+
+def _git_starts(path: Path) -> str | None:
+    """Return what *path* is if the configuration of its repository names it for hooks, or None."""
+    from agent_cli.sandbox.git_folders import git_folders  # noqa: PLC0415 - with the first change
+
+    return HOLDS_HOOKS if any(map(path.is_relative_to, git_folders(path.parent).hooks)) else None
 
 
 def _path_of(call: ToolCall) -> str:

@@ -18,6 +18,8 @@ NAMES = (
     *(".vscode", ".idea", ".zed", ".husky"),
 )
 
+HOLDS_HOOKS = "holds git hooks: programs that run with every commit"
+
 _SETTINGS = "holds agent-cli's settings for this folder, programs to start among them"
 _AGENTS = "tells agents what to do and what to run"
 _STARTS = {
@@ -27,7 +29,7 @@ _STARTS = {
     ".vscode": "can make the editor run programs",
     ".idea": "can make the IDE run programs",
     ".zed": "can make the editor run programs",
-    ".husky": "holds git hooks: programs that run with every commit",
+    ".husky": HOLDS_HOOKS,
     **dict.fromkeys((".agent-cli", *_OTHER_AGENTS), _AGENTS),
 }
 

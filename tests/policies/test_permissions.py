@@ -707,6 +707,28 @@ def test_approval_for_a_protected_file_says_what_the_file_can_do(path: str, what
     assert decision.why.startswith(what)
 
 
+def test_hook_in_a_folder_that_git_is_configured_to_use_needs_approval(tmp_path: Path) -> None:
+    """core.hooksPath: git runs what the agent writes there."""
+    git = tmp_path / "web" / ".git"
+    git.mkdir(parents=True)
+    for name in ("objects", "refs"):
+        (git / name).mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    permissions = policy(tmp_path, mode="auto-edit")
+    hook, other = (
+        str(tmp_path / "web" / name) for name in ("tools/hooks/pre-commit", "tools/lint.py")
+    )
+
+    decision = permissions.decide(call_of(EDIT, {"path": hook}), EDIT, {"path": hook})
+
+    assert isinstance(decision.verdict, Ask)
+    assert decision.why == (
+        "web/tools/hooks/pre-commit holds git hooks: programs that run with every commit"
+    )
+    assert decide(permissions, EDIT, path=other) is Allow
+
+
 class Reach:
     """A stand-in for the tools' workspace: everything below /other may be opened."""
 
