@@ -64,12 +64,6 @@ def pytest_terminal_summary(
             terminalreporter.line(f"{count:4}  {reason}")
 
 
-def pytest_collection_finish() -> None:
-    """Exempt what was collected from garbage collection: a million objects that stay."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that skipped too many tests; workers of pytest-xdist have no reporter."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

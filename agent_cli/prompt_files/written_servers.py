@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 from agent_cli.prompt_files import front_matter
@@ -9,6 +10,7 @@ from agent_cli.system.shapes import is_array, is_object
 
 FIELD: Final = "mcpServers"
 _BRACKETS_MAX: Final = 500
+_DEPTH_MAX: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +49,23 @@ def _loaded(block: str) -> object:
     if block.count("[") + block.count("{") > _BRACKETS_MAX:
         raise ValueError(f"its {FIELD} must not have more than {_BRACKETS_MAX} opening brackets")
     try:
+        events = [*yaml.parse(block)]
         # An alias stands for a part written elsewhere, and a few lines of them for gigabytes.
-        if any(isinstance(event, yaml.events.AliasEvent) for event in yaml.parse(block)):
+        if any(isinstance(event, yaml.events.AliasEvent) for event in events):
             raise ValueError(f"its {FIELD} must not have aliases (*name)")
+        # The loader calls itself for each level.
+        levels = (
+            isinstance(event, yaml.events.CollectionStartEvent)
+            - isinstance(event, yaml.events.CollectionEndEvent)
+            for event in events
+        )
+        if max(accumulate(levels), default=0) > _DEPTH_MAX:
+            raise ValueError(f"its {FIELD} is nested too deeply")
         # Every scalar stays text: an argument 1.10 or `no` is what was written.
         return yaml.load(block, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
         reason = " ".join(str(getattr(error, "problem", None) or "a character").split())
         raise ValueError(f"its {FIELD} cannot be read as YAML: {reason}") from error
-    except RecursionError as error:
-        raise ValueError(f"its {FIELD} is nested too deeply") from error
 
 
 def _pairs(value: object) -> Iterator[tuple[str, Mapping[str, object]]]:
