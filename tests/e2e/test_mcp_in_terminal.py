@@ -30,7 +30,8 @@ def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> No
     options = ("--mcp-config", "servers.json", "--permission-mode", "yolo")
     with (
         serve_in_thread(
-            reply(tool_use("mcp__full__ask", {}), tool_use("mcp__full__ask_to_visit", {})),
+            reply(tool_use("mcp__full__ask", {})),
+            reply(tool_use("mcp__full__ask_to_visit", {})),
             reply("Asked."),
             reply("Greeted."),
             reply("Read."),
@@ -62,11 +63,11 @@ def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> No
         terminal.until("with @full:note://today: 22 characters")
         terminal.until("Read.")
 
-    asked, visited = (text_of(result) for result in results_in(api.requests[1].body))
+    asked, visited = (text_of(*results_in(request.body)) for request in api.requests[1:3])
     assert asked == "accept: {'colour': 'green', 'count': 2}"
     assert visited == "decline"
-    assert "Write a warm greeting for Anna." in said_by_user(api.requests[2].body)[-1]
-    assert said_by_user(api.requests[3].body)[-2:] == [
+    assert "Write a warm greeting for Anna." in said_by_user(api.requests[3].body)[-1]
+    assert said_by_user(api.requests[4].body)[-2:] == [
         "note://today:\nbuy milk",
         "see @full:note://today",
     ]
