@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
+from agent_cli.system.descriptors import write_all
 from agent_cli.terminal.background import in_background
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
@@ -34,18 +35,13 @@ class StandardStreams:
         Raises:
             OSError: The reader is gone.
         """
-        await in_background(lambda: self._write_now(data))
+        await in_background(lambda: write_all(self._write_to, data))
 
     def _read_now(self) -> bytes:
         try:
             return os.read(self._read_from, _READ_BYTES)
         except OSError:  # a terminal that was closed
             return b""
-
-    def _write_now(self, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self._write_to, left) :]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 from typing import Final
 
+from agent_cli.system.descriptors import write_all
 from agent_cli.system.surrogates import SurrogateMender
 
 _STDIN: Final = 0
@@ -27,11 +28,5 @@ def _pump(given: int, writing: int) -> None:
     mender = SurrogateMender()
     with os.fdopen(writing, "wb", buffering=0) as pipe, suppress(OSError):
         while data := os.read(given, _BYTES_A_READ):
-            _write(pipe.fileno(), mender.feed(data))
-        _write(pipe.fileno(), mender.flush())
-
-
-def _write(pipe: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(pipe, left) :]
+            write_all(pipe.fileno(), mender.feed(data))
+        write_all(pipe.fileno(), mender.flush())

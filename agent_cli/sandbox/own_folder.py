@@ -11,10 +11,10 @@ import tempfile
 import weakref
 from pathlib import Path
 
+from agent_cli.system.fixed_paths import DIRECTORY
 from agent_cli.system.trees import remove_tree
 
 _PREFIX = "agent-cli-run-"
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OwnFolder:
@@ -40,7 +40,7 @@ def _make() -> tuple[Path, int]:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         # Until it is locked, another process that sweeps may take it for abandoned.
         with contextlib.suppress(FileNotFoundError):
-            lock = os.open(path, _DIRECTORY)
+            lock = os.open(path, DIRECTORY)
             if _take(lock) and path.exists():
                 return path, lock
             os.close(lock)
@@ -62,7 +62,7 @@ def _sweep() -> None:
     for path in found:
         # Skip a directory of another user, or one that another process is removing.
         with contextlib.suppress(OSError):
-            lock = os.open(path, _DIRECTORY)
+            lock = os.open(path, DIRECTORY)
             if os.fstat(lock).st_uid == os.geteuid() and _take(lock):
                 _give_up(path, lock)
             else:

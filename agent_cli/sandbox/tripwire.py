@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent_cli.system.aside import new_folder
-from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.fixed_paths import DIRECTORY, directory_at
 from agent_cli.system.trees import remove_tree
 
 _FILE_BYTES_MAX = 1_000_000
@@ -214,8 +214,7 @@ def _is_directory(name: str, place: int) -> bool:
 
 @contextmanager
 def _opened(name: str, place: int) -> Generator[int]:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    folder = os.open(name, flags, dir_fd=place)
+    folder = os.open(name, DIRECTORY, dir_fd=place)
     try:
         yield folder
     finally:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.codec import JsonObject
+from agent_cli.system.descriptors import write_all
 from agent_cli.system.private_files import sync_directory
 
 _SUM_CHARS = 32
@@ -111,7 +112,7 @@ class LogFile:
         # A torn line, of a killed process or of an append that filled the disk.
         if os.fstat(self._descriptor).st_size != self._size:
             os.ftruncate(self._descriptor, self._size)
-        _write_all(self._descriptor, data)
+        write_all(self._descriptor, data)
         if sync:
             os.fsync(self._descriptor)
         self._size += len(data)
@@ -203,10 +204,3 @@ def _lock(descriptor: int, path: Path, otherwise: str = "") -> None:
         ) from None
     if os.fstat(descriptor).st_nlink == 0:  # after we opened the file, before we had the lock
         raise SessionError(f"session {path.stem} was deleted a moment ago")
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    # A disk that fills up writes part of the data and reports the error on the next write.
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]

@@ -9,9 +9,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags of `os.open` for a folder that is no link, to list it or to use it as `dir_fd`."""
+
 # Looking up names needs fewer rights than listing a directory; macOS has no such flag.
-_PLACE = _DIRECTORY | getattr(os, "O_PATH", 0)
+_PLACE = DIRECTORY | getattr(os, "O_PATH", 0)
 
 
 @contextmanager
@@ -51,15 +53,16 @@ def open_file(path: Path, flags: int) -> int:
 def names_in(place: int) -> list[str]:
     """Return the sorted names in the directory *place*; those of directories end in a slash."""
     # The descriptor may be opened for lookups only.
-    listing = os.open(".", _DIRECTORY, dir_fd=place)
+    listing = os.open(".", DIRECTORY, dir_fd=place)
     try:
         with os.scandir(listing) as entries:
-            return sorted(f"{each.name}/" if _is_directory(each) else each.name for each in entries)
+            return sorted(f"{each.name}/" if is_directory(each) else each.name for each in entries)
     finally:
         os.close(listing)
 
 
-def _is_directory(entry: "os.DirEntry[str]") -> bool:
+def is_directory(entry: "os.DirEntry[str]") -> bool:
+    """Return whether *entry* is a directory or a link to one; False if that cannot be told."""
     try:
         return entry.is_dir()
     except OSError:  # A link to itself, or into an inaccessible directory.

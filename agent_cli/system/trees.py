@@ -10,9 +10,8 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
-_FOLDER: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from agent_cli.system.fixed_paths import DIRECTORY, is_directory
 
 
 def walk(top: str | Path) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -27,19 +26,12 @@ def walk(top: str | Path) -> Iterator[tuple[str, list[str], list[str]]]:
         # It may have been removed, its path may be too long, or it may not be read.
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                (folders if _is_folder(entry) else others).append(entry.name)
+                (folders if is_directory(entry) else others).append(entry.name)
                 if entry.is_symlink():
                     links.add(entry.name)
         yield folder, folders, others
         below = (name for name in reversed(folders) if name not in links)
         waiting += [os.path.join(folder, name) for name in below]  # noqa: PTH118 - for speed
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link that cannot be followed
-        return False
 
 
 def remove_tree(path: Path | str, *, place: int | None = None) -> None:
@@ -103,16 +95,16 @@ def _opened(path: Path | str, place: int | None) -> int:
         OSError: It is no folder, or another user's.
     """
     try:
-        folder = os.open(path, os.O_RDONLY | _FOLDER, dir_fd=place)
+        folder = os.open(path, DIRECTORY, dir_fd=place)
     except PermissionError:
         if not hasattr(os, "O_PATH"):
             raise
-        unread = os.open(path, os.O_PATH | _FOLDER, dir_fd=place)
+        unread = os.open(path, os.O_PATH | DIRECTORY, dir_fd=place)
         try:
             Path(f"/proc/self/fd/{unread}").chmod(stat.S_IRWXU)
         finally:
             os.close(unread)
-        folder = os.open(path, os.O_RDONLY | _FOLDER, dir_fd=place)
+        folder = os.open(path, DIRECTORY, dir_fd=place)
     if os.fstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
         with contextlib.suppress(OSError):
             os.fchmod(folder, stat.S_IRWXU)

@@ -19,6 +19,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from agent_cli.system.descriptors import write_all
 from agent_cli.system.paths import private_dir
 from agent_cli_tools.snapshots.contents import ContentStore
 from agent_cli_tools.snapshots.spans import Change
@@ -100,9 +101,7 @@ class Journal:
         try:
             while self._unsaved:
                 text = _text(self._unsaved[0])
-                left = memoryview(b"\n" * _is_cut_off(descriptor) + text + b"\n")
-                while left:  # a disk that fills up writes a part first
-                    left = left[os.write(descriptor, left) :]
+                write_all(descriptor, b"\n" * _is_cut_off(descriptor) + text + b"\n")
                 del self._unsaved[0]
         finally:
             os.close(descriptor)
