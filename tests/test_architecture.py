@@ -228,11 +228,14 @@ def test_no_two_public_classes_have_one_name() -> None:
     assert shared.keys() == SAME_ROLE.keys()
 
 
-def test_no_module_exceeds_300_lines() -> None:
-    lengths = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
+def test_no_module_exceeds_300_lines_of_code_or_400_in_all() -> None:
+    """Docstrings and comments are free, so that nothing is cut short or split to fit a count."""
+    code = {name: lines_of_code(path) for name, path in sources().items()}
+    in_all = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
 
-    assert {name: length for name, length in lengths.items() if length > 300} == {}
-    assert statistics.median(lengths.values()) <= 110
+    assert {name: count for name, count in code.items() if count > 300} == {}
+    assert {name: count for name, count in in_all.items() if count > 400} == {}
+    assert statistics.median(in_all.values()) <= 110
 
 
 def test_no_function_exceeds_60_lines() -> None:
