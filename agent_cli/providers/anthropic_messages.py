@@ -1,22 +1,18 @@
 """The provider for every server that speaks the Messages API.
 
-It parses the API's stream and knows when a reply is complete. A thread imports the client
-(`preload`): the small one if the key is known, else the SDK, which takes over a second.
+It parses the API's stream and knows when a reply is complete.
 """
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from concurrent.futures import Future
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.connection import Connection, known_credential
+from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import (
     BrokenReply,
     CallFailed,
@@ -26,26 +22,28 @@ from agent_cli.providers.failures import (
     refused,
 )
 from agent_cli.providers.gulps import Gulps
-from agent_cli.providers.platforms import ANTHROPIC
+from agent_cli.providers.loop_clients import LoopClients
 from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.refused_parts import RefusedParts
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.system.importing import load
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
     from agent_cli.providers.sse import ServerSentEvent
     from agent_cli.providers.transport import Client, OpenReply
 
-_LOAD_LIMIT_S = 120
 NO_STREAMS = ("text/html", "application/json")
 
 _log = logger(__name__)
 
 
 class AnthropicMessages:
-    """Streams replies over one connection, opened with the first request."""
+    """Streams replies over connections that are kept for the next request.
+
+    Any number of event loops and threads may share it; each loop has its own connections, opened
+    with its first request and closed when `asyncio.run` ends, or by `aclose`.
+    """
 
     def __init__(
         self,
@@ -57,28 +55,12 @@ class AnthropicMessages:
         self._connection = connection or Connection()
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
-        self._client: Future[Client] | None = None
+        self._clients = LoopClients(self._connection)
         self._refused = RefusedParts(self._connection)
 
     def preload(self) -> None:
-        """Begin to load the client in a thread; the first request waits until it is loaded.
-
-        After a failure it is loaded again: the user may have removed the cause.
-        """
-        loading = self._client
-        if loading and not (loading.done() and loading.exception()):
-            return
-        self._client = Future()
-        # Eagerly: a task that has not started would be cancelled together with its waiter.
-        self._client.set_running_or_notify_cancel()
-        # A daemon thread, so that an early exit does not wait for the import.
-        thread = threading.Thread(
-            target=_load, args=(self._connection, self._client), name="load client", daemon=True
-        )
-        try:
-            thread.start()
-        except RuntimeError:  # the user's thread limit may be reached
-            _load(self._connection, self._client)
+        """Begin to load the client in a thread; the first request waits until it is loaded."""
+        self._clients.preload()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply; see `provider.Provider`.
@@ -86,7 +68,7 @@ class AnthropicMessages:
         Raises:
             ModelError: There was no complete reply; the message says what to do.
         """
-        client = await self._loaded()
+        client = await self._clients.get()
 
         def attempt() -> AsyncGenerator[StreamEvent, None]:
             return self._attempt(client, request)
@@ -99,22 +81,8 @@ class AnthropicMessages:
                 yield event
 
     async def aclose(self) -> None:
-        """Close the connections, if any."""
-        client = self._client
-        if client is not None and client.done() and client.exception() is None:
-            await client.result().aclose()
-
-    async def _loaded(self) -> "Client":
-        self.preload()
-        assert self._client is not None
-        try:
-            async with asyncio.timeout(_LOAD_LIMIT_S):
-                return await asyncio.wrap_future(self._client)
-        except TimeoutError as error:
-            raise ModelError(
-                f"the model's client was not loaded within {_LOAD_LIMIT_S} s; check the disk it is"
-                " installed on, then ask again"
-            ) from error
+        """Close the running event loop's connections, if any; the next request opens new ones."""
+        await self._clients.aclose()
 
     async def _attempt(
         self, client: "Client", request: ModelRequest
@@ -236,37 +204,3 @@ def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
         case _:
             refusal = Refusal(status=200, message=data, request_id=request_id)
     return refused(refusal)
-
-
-def _load(connection: Connection, loaded: "Future[Client]") -> None:
-    """Build the client; errors are raised where it is awaited."""
-    try:
-        loaded.set_result(_client(connection))
-    except ImportError as error:
-        loaded.set_exception(
-            ModelError(f"a package of the model's client is missing ({error}); install again")
-        )
-    except ModelError as error:
-        loaded.set_exception(error)
-    finally:
-        if not loaded.done():
-            # A bug of ours: the thread's traceback has the details, but waiters must not hang.
-            loaded.set_exception(ModelError("the connection to the model could not be set up"))
-
-
-def _client(connection: Connection) -> "Client":
-    if connection.platform is not ANTHROPIC and connection.replay is None:
-        load("agent_cli.providers.clouds.client")
-        from agent_cli.providers.clouds.client import CloudClient  # noqa: PLC0415 - as below
-
-        return CloudClient(connection)
-    credential = known_credential(connection)
-    if credential is not None:
-        load("agent_cli.providers.wire_client")
-        from agent_cli.providers.wire_client import WireClient  # noqa: PLC0415 - the thread's work
-
-        return WireClient(connection, credential)
-    load("agent_cli.providers.sdk_client")
-    from agent_cli.providers.sdk_client import SdkClient  # noqa: PLC0415 - the thread's work
-
-    return SdkClient(connection)

@@ -81,8 +81,20 @@ RecordingLine = Annotated[
 RECORDING_LINE: TypeAdapter[RecordingLine] = TypeAdapter(RecordingLine)
 
 
+def start_recording(path: Path) -> None:
+    """Create the recording, or empty it.
+
+    Raises:
+        ModelError: It cannot be written.
+    """
+    try:
+        _opened(path, os.O_TRUNC).close()
+    except OSError as error:
+        raise _unwritten(path, error) from error
+
+
 class RecordTransport(httpx2.AsyncBaseTransport):
-    """Passes everything through and records responses while they arrive."""
+    """Passes everything through and adds the responses to a recording while they arrive."""
 
     def __init__(
         self,
@@ -93,10 +105,6 @@ class RecordTransport(httpx2.AsyncBaseTransport):
         self._transport = transport
         self._redact = redact
         self._path = path
-        try:
-            _opened(path, os.O_TRUNC).close()
-        except OSError as error:
-            raise _unwritten(path, error) from error
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request*; the response's body is recorded as it is read."""

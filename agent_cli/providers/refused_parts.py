@@ -39,7 +39,7 @@ _log = logger(__name__)
 
 
 class RefusedParts:
-    """The parts that one server refused so far."""
+    """The parts that one server refused so far; threads may share it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -57,7 +57,7 @@ class RefusedParts:
             platform=where.platform,
             image_chars_max=self._image_chars_max,
         )
-        for name in self._fields:
+        for name in tuple(self._fields):
             sent.pop(name, None)
         if self._images:
             sent["messages"] = [with_notes(each, self._note) for each in _messages(sent)]

@@ -536,7 +536,7 @@ async def test_error_about_a_missing_package_names_the_package_and_remedy(
     def load(_module: str) -> None:
         raise ImportError("No module named 'httpx2'")
 
-    monkeypatch.setattr("agent_cli.providers.anthropic_messages.load", load)
+    monkeypatch.setattr("agent_cli.providers.loop_clients.load", load)
     async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
         asked = await it.ask()
 

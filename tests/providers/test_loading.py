@@ -32,7 +32,7 @@ def run(then: str) -> str:
 
 def test_preload_does_not_block_and_leaves_the_garbage_collector_on() -> None:
     """`preload` returns while the thread imports; a second call does nothing more."""
-    assert run("provider._loaded()") == "False\nTrue True True\n"
+    assert run("provider._clients.get()") == "False\nTrue True True\n"
 
 
 def test_program_can_exit_while_the_client_loads() -> None:

@@ -274,6 +274,7 @@ async def test_recording_contains_chunks_with_times_and_relevant_headers(
     monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     tape = tmp_path / "tape.jsonl"
     tape.write_text("an older recording")
+    recording.start_recording(tape)
     served = Served("é sk-CANARY".encode(), b"\xff")
     transport = RecordTransport(served, tape, lambda text: text.replace("sk-CANARY", "***"))
 
