@@ -41,6 +41,10 @@ THREATS = {
     21: "other users, and names in /tmp that can be guessed",
     22: "plugins and sub-agents with more rights than their parent",
     23: "web pages and other users that call the HTTP server of mcp serve",
+    24: (
+        "a name that leads to a file of someone else: links out of and into the workspace, chains,"
+        " hard links, parent folders, worktrees"
+    ),
 }
 _NAMED = re.compile(r"\bthreats? ((?:\d+(?:, | and )?)+)", re.IGNORECASE)
 _INTERNAL = (
