@@ -5,6 +5,7 @@ from copy import deepcopy
 from typing import Final, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.same_json import same_json
 from agent_cli.contracts.timeline import Json
 
 
@@ -20,9 +21,9 @@ class CallState(MutableMapping[str, Json]):
     """The shared state as one call reads and writes it.
 
     A write is merged as the difference from the value the call read before: calls that change
-    different keys of one value, or append to the same list, keep all changes. A write to a key that
-    another call has changed since raises `ToolError` instead of undoing that change. A value that
-    was not read before is written as it is.
+    different keys of one value, or append to the same list, keep all changes. Writing or deleting a
+    key that another call has changed since raises `ToolError` instead of undoing that change. A
+    value that was not read before is written, or deleted, as it is.
     """
 
     def __init__(self, shared: MutableMapping[str, Json]) -> None:
@@ -48,6 +49,15 @@ class CallState(MutableMapping[str, Json]):
         self._seen[name] = deepcopy(merged)
 
     def __delitem__(self, name: str) -> None:
+        """Delete the value.
+
+        Raises:
+            KeyError: There is none.
+            ToolError: Another call changed it since this one read it.
+        """
+        now = self._shared[name]
+        if not same_json(self._seen.get(name, now), now):
+            raise _changed(name)
         del self._shared[name]
         self._seen[name] = _ABSENT
 
@@ -65,9 +75,11 @@ def _is_number(value: _Value) -> bool:
 
 def _merged(seen: _Value, written: _Value, now: _Value, path: str) -> _Value:
     """Return *now* with the changes from *seen* to *written* applied."""
-    if written == seen:
+    # A value that the call read and changed in place is the shared one already.
+    in_place = isinstance(written, dict | list) and written is now
+    if in_place or same_json(written, seen):
         return now
-    if now == seen:
+    if same_json(now, seen):
         return written
     if isinstance(written, dict) and isinstance(now, dict) and isinstance(seen, dict | _Absent):
         before = seen if isinstance(seen, dict) else {}
@@ -82,11 +94,16 @@ def _merged(seen: _Value, written: _Value, now: _Value, path: str) -> _Value:
         }
         return {key: value for key, value in merged.items() if not isinstance(value, _Absent)}
     if isinstance(written, list) and isinstance(now, list) and isinstance(seen, list | _Absent):
-        start = len(seen) if isinstance(seen, list) else 0
-        if written[:start] == now[:start] == (seen if isinstance(seen, list) else []):
+        kept = seen if isinstance(seen, list) else []
+        start = len(kept)
+        if same_json(written[:start], kept) and same_json(now[:start], kept):
             return [*now, *written[start:]]
-    if now == written and not _is_number(written):
+    if same_json(now, written) and not _is_number(written):
         return now
-    raise ToolError(
+    raise _changed(path)
+
+
+def _changed(path: str) -> ToolError:
+    return ToolError(
         f"The state {path!r} was changed by another call that ran beside this one. Call again."
     )

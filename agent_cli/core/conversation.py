@@ -17,6 +17,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.provider import Model, Reply
+from agent_cli.contracts.same_json import same_json
 from agent_cli.contracts.timeline import (
     NO_USAGE,
     UNKNOWN_MODEL,
@@ -192,12 +193,14 @@ class Conversation(ConversationView):
     ) -> bool:
         """Record a person's decision; False when the call does not wait for one, or no longer does.
 
-        *edited* is the input to run with instead of the one shown; None keeps that.
+        *edited* is the input to run with instead of the one shown; None, or the one shown, keeps
+        that.
         """
         call = self.call(tool_call_id)
         waits = isinstance(call.result, Pending) and call.result.why == "approval"
         if waits:
-            used = call.edited_input if edited is None else edited
+            is_kept = edited is None or same_json(edited, call.input)
+            used = call.edited_input if is_kept else edited
             held = replace(call, result=Pending("queued", reason), edited_input=used)
             self._replace(replace(held, decision=decision, decided_at_ms=self.now()))
         return waits
@@ -205,7 +208,7 @@ class Conversation(ConversationView):
     def change_input(self, tool_call_id: str, used: Json) -> ToolOutput:
         """Let an open call run with *used* in place of the model's input; return it."""
         call = self.call(tool_call_id)
-        if used != call.input:
+        if not same_json(used, call.input):
             call = replace(call, edited_input=used)
             self._replace(call)
         return call

@@ -146,8 +146,9 @@ def agent_loop_continue(
         context: The conversation at the end of an earlier run.
         config: The options.
         decisions: A person's decisions about waiting calls, by call id. Approved calls run with the
-            input that was shown; for the others the model reads the reason. The calls that waited
-            behind them follow. Without decisions, calls without a result get an error result.
+            decision's `input`, or else the one that was shown; for the others the model reads the
+            reason. The calls that waited behind them follow. Without decisions, calls without a
+            result get an error result.
 
     Raises:
         NothingToContinue: The context is empty or ends with an answer.
@@ -172,7 +173,7 @@ def _decide(conversation: Conversation, decisions: Mapping[str, Allow | Deny]) -
         if isinstance(verdict, Deny):
             conversation.decide_call(id, "rejected", verdict.reason)
         else:
-            conversation.decide_call(id, "approved")
+            conversation.decide_call(id, "approved", edited=verdict.input)
     conversation.set_state("running")
 
 

@@ -7,7 +7,8 @@ from typing import assert_never
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import is_cut_off
-from agent_cli.contracts.timeline import Pending, ToolOutput
+from agent_cli.contracts.same_json import same_json
+from agent_cli.contracts.timeline import Json, Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.contracts.wording import MOVED
 from agent_cli.core.declared_paths import declared_paths, with_fixed_paths
@@ -101,7 +102,7 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
         fixed = with_fixed_paths(tool)
         declared_paths(fixed, params)  # if this fails, nobody needs to be asked
         verdict = await _policy(turn, call, fixed, params)
-        if not isinstance(verdict, Deny) and verdict.input not in (None, call.input):
+        if not isinstance(verdict, Deny) and _is_changed(verdict.input, call):
             if call.decision == "approved":
                 return refuse(call, _CHANGED_LATE)
             call = turn.conversation.change_input(call.tool_call_id, verdict.input)
@@ -137,6 +138,10 @@ async def recheck(turn: Turn, item: CheckedCall) -> CheckedCall:
         return item
     again = await check(turn, replace(item.call, decision=None) if is_moved else item.call)
     return refuse(item.call, MOVED if is_moved else _STRICTER) if isinstance(again, Ask) else again
+
+
+def _is_changed(used: Json, call: ToolOutput) -> bool:
+    return used is not None and not same_json(used, call.input)
 
 
 def _params(tool: Tool, call: ToolOutput) -> object:

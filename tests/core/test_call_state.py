@@ -122,10 +122,42 @@ def test_call_may_write_a_key_repeatedly_and_change_a_read_value_in_place() -> N
 
     value["n"].append(2)
     view["s"] = value
+    assert shared == {"s": {"n": [1, 2]}}
     view["s"] = {"n": [1, 2, 3]}
     view["s"] = {"n": []}
 
     assert shared == {"s": {"n": []}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(1, True), (True, 1), (0, False), (1, 1.0), ([1], [True])]
+)
+def test_a_write_of_another_type_is_a_change(before: Json, after: Json) -> None:
+    """For Python `True == 1`, so the write was dropped."""
+    shared: dict[str, Json] = {"s": {"n": before}}
+    view = CallState(shared)
+    assert view["s"] == {"n": before}
+
+    view["s"] = {"n": after}
+
+    assert repr(shared) == repr({"s": {"n": after}})
+
+
+def test_deleting_what_another_call_changed_is_an_error() -> None:
+    """The other call's write was undone; read again, the value is this call's to delete."""
+    shared: dict[str, Json] = {"s": 1, "unread": 1}
+    one, two = CallState(shared), CallState(shared)
+    assert one["s"] == two["s"] == 1
+    one["s"] = 2
+    one["unread"] = 2
+
+    with pytest.raises(ToolError, match=r"^The state 's' was changed by another call"):
+        del two["s"]
+
+    assert shared == {"s": 2, "unread": 2}
+    del two["unread"]
+    assert two.pop("s") == 2
+    assert shared == {}
 
 
 def test_call_state_reads_lists_and_deletes_like_a_mapping() -> None:

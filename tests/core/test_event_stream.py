@@ -317,6 +317,34 @@ async def test_agent_loop_continue_resumes_a_pending_call_with_a_decision(
     check_run(events)
 
 
+async def test_a_decision_may_replace_the_input_of_its_call() -> None:
+    """It was ignored: the call ran with the input that the person had changed."""
+    used: list[object] = []
+
+    async def body(_id: str, params: object, _cancel: object, _context: object) -> str:
+        used.append(params)
+        return "done"
+
+    danger = replace(tool("danger", body), require_approval=Approval(required=True))
+    asks = calls(*(tool_use("danger", {"cmd": "rm -rf /"}, id) for id in ("t1", "t2")))
+    model = ScriptedModel(asks, says("ok"))
+    stream = agent_loop([UserMessage.of("go")], AgentContext(tools=[danger]), config(model))
+    await events_of(stream)
+    context = AgentContext(messages=stream.result().messages, tools=[danger])
+
+    decisions = {"t1": Allow(input={"cmd": "ls"}), "t2": Allow(input={"cmd": "rm -rf /"})}
+    await events_of(agent_loop_continue(context, config(model), decisions=decisions))
+
+    assert used == [{"cmd": "ls"}, {"cmd": "rm -rf /"}]
+    note = '[The user edited this call\'s input before it ran. Used instead: {"cmd": "ls"}]'
+    results = model.sent()[-1]["content"]
+    assert isinstance(results, list)
+    assert [result["content"] for result in results if isinstance(result, dict)] == [
+        [text_block(note), text_block("done")],
+        [text_block("done")],
+    ]
+
+
 async def test_a_decision_about_no_open_call_is_an_error() -> None:
     """S2-32: the error is raised before anything runs, and names the open calls."""
     tools, ran = asking_tools()
