@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import iscoroutinefunction
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
     AgentBusy,
     AgentCliError,
-    ConversationError,
     NothingToContinue,
 )
 from agent_cli.contracts.events import Event, EventSink, MessageStart
@@ -21,6 +21,7 @@ from agent_cli.core.agent_state import Activity, AgentState
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import reopen
 from agent_cli.core.history_repair import append, conversation_of
+from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.joined_options import joined
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
@@ -103,7 +104,15 @@ class Agent(AgentQueues):
         """Call *listener* with every event from now on; return a function that ends that.
 
         A listener that subscribes twice is called twice; each function ends one subscription.
+
+        Raises:
+            AgentCliError: It is a coroutine function, which nothing would run.
         """
+        if iscoroutinefunction(listener) or iscoroutinefunction(type(listener).__call__):
+            raise AgentCliError(
+                "a listener must be a plain function: to work longer, put the event into an"
+                " asyncio.Queue that a task of yours reads"
+            )
         subscription = object()
         self._listeners[subscription] = listener
         return lambda: self._listeners.pop(subscription, None) and None
@@ -134,14 +143,11 @@ class Agent(AgentQueues):
         """
         if isinstance(message, str):
             message = UserMessage.of(message, images)
-        if not isinstance(message, UserMessage | CustomMessage):
-            raise ConversationError(
-                f"a prompt cannot be a message of kind {message.role}: append_message() takes those"
-            )
+        prompt = checked_incoming(message)
         self.require_idle()
-        self.conversation.require_ready_for(message)
+        self.conversation.require_ready_for(prompt)
         self._prompt_model = model
-        return await self._run([message])
+        return await self._run([prompt])
 
     async def trigger(self, *, visible: bool = True) -> RunResult:
         """Run a prompt that the user did not type (a schedule, a notification)."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.core.batches import first_of
 from agent_cli.core.hook_values import TakeMessages, queued
+from agent_cli.core.incoming import checked_user_message
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import MessageQueue, QueueMode
 
@@ -16,13 +17,17 @@ class AgentQueues:
         self._steering = MessageQueue(steering_mode)
         self._follow_ups = MessageQueue(follow_up_mode)
 
-    def steer(self, message: UserMessage) -> None:
-        """Queue *message* for the current run: after the current tools, before the next request."""
-        self._steering.put(message)
+    def steer(self, message: str | UserMessage) -> None:
+        """Queue *message* for the current run: after the current tools, before the next request.
 
-    def follow_up(self, message: UserMessage) -> None:
-        """Queue *message* for the moment the run would end."""
-        self._follow_ups.put(message)
+        Raises:
+            ConversationError: It is empty, or no message of the user's.
+        """
+        self._steering.put(checked_user_message(message))
+
+    def follow_up(self, message: str | UserMessage) -> None:
+        """Queue *message* for the moment the run would end; raises as `steer` does."""
+        self._follow_ups.put(checked_user_message(message))
 
     queue_message = steer
 
@@ -77,7 +82,8 @@ def beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
 
     async def take() -> Sequence[UserMessage]:
         mine = queue.take()
-        theirs = await queued(own)
+        # Those that cannot be sent raise, and must not come back with the next run.
+        theirs = [checked_user_message(message) for message in await queued(own)]
         queue.lend(theirs)  # a run that ends before it delivers them leaves them in the queue
         return [*mine, *theirs]
 

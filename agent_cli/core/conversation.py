@@ -45,6 +45,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core import projection
 from agent_cli.core.conversation_view import ConversationView
+from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.recorded_calls import new_id
 from agent_cli.system.logger import logger
 
@@ -101,7 +102,11 @@ class Conversation(ConversationView):
 
         Returns:
             The message as it is recorded, with the time it arrived.
+
+        Raises:
+            ConversationError: It cannot be sent.
         """
+        message = checked_incoming(message)
         last = self._prompts[-1] if self._prompts else None
         is_new = last is None or last.state == "completed" or projection.is_refused(last)
         if isinstance(message, CustomMessage):

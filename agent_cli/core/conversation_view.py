@@ -10,7 +10,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import Pending, ReplyOutput, ToolOutput
 from agent_cli.core import projection
-from agent_cli.core.api_messages import not_blank
+from agent_cli.core.incoming import check_content
 from agent_cli.core.recorded_calls import Record
 
 
@@ -49,9 +49,9 @@ class ConversationView(Record):
         return [call for call, held in waiting if held.why == "approval"]
 
     def require_ready_for(self, message: Incoming | None) -> None:
-        """Raise `ConversationError` if *message* is empty, or while a call waits for a decision."""
-        if isinstance(message, UserMessage) and not not_blank(message.content):
-            raise ConversationError("there is nothing to send: a message needs text or an image")
+        """Raise `ConversationError` if a call waits for a decision, or *message* cannot be sent."""
+        if isinstance(message, UserMessage):
+            check_content(message)
         if self.waiting:
             waiting = ", ".join(call.tool_call_id for call in self.questions())
             raise ConversationError(f"a decision is due first: approve or reject {waiting}")

@@ -26,6 +26,7 @@ from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.agent_queues import beside
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.joined_options import joined
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
@@ -121,17 +122,19 @@ class EventStream:
 
 
 def agent_loop(
-    prompts: Sequence[Incoming], context: AgentContext, config: LoopConfig
+    prompts: Sequence[str | Incoming], context: AgentContext, config: LoopConfig
 ) -> EventStream:
     """Run *prompts* on top of *context*; without prompts, do the same as `agent_loop_continue`.
 
     Raises:
+        ConversationError: A prompt or a message of *context* cannot be sent.
         NoStreamFunction, ProviderNotFound: No model can be asked.
         AgentCliError: *context* and *config* set different prompts or tools.
     """
     if not prompts:
         return agent_loop_continue(context, config)
-    return EventStream(conversation_of(context.messages), _with(context, config), tuple(prompts))
+    checked = tuple(map(checked_incoming, prompts))
+    return EventStream(conversation_of(context.messages), _with(context, config), checked)
 
 
 def agent_loop_continue(

@@ -1,0 +1,106 @@
+"""Every way into a conversation refuses the same messages, and loses nothing."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent_cli import Agent, AgentContext, agent_loop
+from agent_cli.contracts.errors import AgentCliError, ConversationError
+from agent_cli.contracts.events import Event
+from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.timeline import text_block
+from tests.fakes import ScriptedModel, config, says, scripted_agent, users
+
+UNSENDABLE: list[tuple[Any, str]] = [
+    ("", "nothing to send"),
+    (" \n", "nothing to send"),
+    (UserMessage(()), "nothing to send"),
+    (UserMessage.of("\t"), "nothing to send"),
+    (UserMessage((text_block(" "), text_block(""))), "nothing to send"),
+    (UserMessage("text"), "must be a tuple of blocks"),  # type: ignore[arg-type]
+    (UserMessage(({"text": "x"},)), "must be a tuple of blocks"),
+    (UserMessage(({"type": "text", "text": 1},)), "must be a tuple of blocks"),
+    (UserMessage(({"type": "tool_result", "tool_use_id": "t1"},)), "cannot hold tool_result"),
+    (AssistantMessage((text_block("hi"),)), "a prompt cannot be a message of kind assistant"),
+    (1, "not int"),
+    (None, "not NoneType"),
+    ([UserMessage.of("hi")], "not list"),
+]
+
+
+@pytest.mark.parametrize("way", ["prompt", "steer", "follow_up", "queue_message", "agent_loop"])
+@pytest.mark.parametrize(("message", "said"), UNSENDABLE)
+async def test_no_way_in_takes_a_message_that_cannot_be_sent(
+    way: str, message: Any, said: str
+) -> None:
+    """A blank `steer` made an invalid request; `steer(1)` made every later prompt fail."""
+    agent, model, _ = scripted_agent(says("ok"))
+
+    with pytest.raises(ConversationError, match=said):
+        if way == "prompt":
+            await agent.prompt(message)
+        elif way == "agent_loop":
+            agent_loop([message], AgentContext(), config(model))
+        else:
+            getattr(agent, way)(message)
+
+    assert not agent.has_queued_messages()
+    await agent.prompt("go")
+    assert users(model.requests[-1].messages) == ["go"]
+
+
+async def test_steer_and_follow_up_take_text() -> None:
+    agent, model, _ = scripted_agent(says("ok"), says("ok"), says("ok"))
+    agent.steer("first")
+    agent.follow_up("then")
+
+    await agent.prompt("go")
+
+    assert users(model.requests[-1].messages) == ["go", "first", "then"]
+
+
+@pytest.mark.parametrize("hook", ["get_steering_messages", "get_follow_up_messages"])
+@pytest.mark.parametrize("stateful", [True, False])
+async def test_message_of_a_hook_that_cannot_be_sent_ends_one_run(
+    hook: str, *, stateful: bool
+) -> None:
+    """It must not come back with the next run as a message that was not delivered."""
+    batches = [[UserMessage.of(" ")]]
+    source: Any = {hook: lambda: batches.pop() if batches else None}
+    configured = replace(config(ScriptedModel(says("ok"), says("ok"))), **source)
+    if stateful:
+        agent = Agent(configured)
+        result = await agent.prompt("go")
+        undelivered = agent.clear_all_queues()
+    else:
+        stream = agent_loop(["go"], AgentContext(), configured)
+        _ = [event async for event in stream]
+        result, undelivered = stream.result(), list(stream.undelivered)
+
+    assert (result.stop_reason, undelivered) == ("error", [])
+    assert "nothing to send" in str(result.error)
+
+
+class AsyncListener:
+    async def __call__(self, event: Event) -> None: ...
+
+
+async def listen(event: Event) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "listener", [listen, AsyncListener(), functools.partial(listen), AsyncListener().__call__]
+)
+async def test_a_coroutine_function_is_refused_as_a_listener(
+    listener: Callable[[Event], Any],
+) -> None:
+    """It was accepted and never run."""
+    agent, _, _ = scripted_agent(says("ok"))
+
+    with pytest.raises(AgentCliError, match="must be a plain function"):
+        agent.subscribe(listener)
+
+    assert (await agent.prompt("go")).error is None
