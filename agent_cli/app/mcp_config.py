@@ -12,12 +12,18 @@ from agent_cli.mcp_client.switches import Switches
 from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.settings.environment import Environment
 from agent_cli.system import paths
+from agent_cli.system.authorship import author_of
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import search_path
 from agent_cli.trust.store import acting_files
 
 if TYPE_CHECKING:
     from agent_cli.mcp_client.config import ServerConfig, ServerProblem
+
+_NOT_READ = (
+    "is not read: others could have written it, as it lies in this repository or a link of it leads"
+    " there; look at it, then name it with --mcp-config"
+)
 
 
 def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
@@ -70,6 +76,11 @@ def stranger(startup: StartupContext) -> Path | None:
     return None if own else startup.workspace
 
 
+def is_strangers(path: Path, startup: StartupContext) -> bool:
+    """Return whether a stranger whom the user does not trust could have written *path*."""
+    return stranger(startup) is not None and author_of(path, startup.folders).author.is_stranger
+
+
 def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
     mcp = startup.loaded.settings.mcp
     if not mcp.enabled:
@@ -88,11 +99,15 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         yield server_config(server.name, entry, environment, source="settings", **limits)
     # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
-    for path in (*_files(startup), user_file()):
+    files = {**_files(startup), user_file(): True}
+    for path, is_allowed in files.items():
         if not _is_there(path):
             continue
         from agent_cli.mcp_client import ServerProblem, read_config_file  # noqa: PLC0415 - as above
 
+        if not is_allowed:
+            yield ServerProblem(path.name, f"{path} {_NOT_READ}")
+            continue
         try:
             found = read_config_file(path, _variables(startup, path), **limits)
         except SettingsError as error:
@@ -121,26 +136,32 @@ def _is_there(path: Path) -> bool:
 
 def _variables(startup: StartupContext, file: Path) -> Environment:
     """Return the values of `${NAME}` in *file*; none of a project's for the user's own files."""
-    is_projects = file.is_absolute() and real_path(file).is_relative_to(
-        real_path(startup.workspace)
+    is_projects = file.is_absolute() and (
+        file in acting_files(startup.workspace)
+        or author_of(file, startup.folders).author.is_stranger
     )
     return startup.environment if is_projects else startup.environment.without_project()
 
 
-def _files(startup: StartupContext) -> Iterator[Path]:
-    """Yield the files that may be read; a repository's own only if it is trusted or named.
+def _files(startup: StartupContext) -> dict[Path, bool]:
+    """Return the files, and whether they may be read: a repository's only if trusted or named.
 
-    Trust covers the content of certain files; settings may name others.
+    Trust covers the content of certain files, and untrusted ones are left out here, as the start
+    told. Settings may name others, which are read only if no stranger could have written them.
     """
+    files: dict[Path, bool] = {}
     named = set(_named(startup))
-    trusted = acting_files(startup.workspace) if startup.trusted else ()
+    acting = acting_files(startup.workspace)
     for given in startup.loaded.settings.mcp.config:
         path = startup.workspace / paths.expanded(given)
         if path in named and not path.exists():
             raise SettingsError(f"--mcp-config: {path} does not exist")
-        inside = real_path(path).is_relative_to(real_path(startup.workspace))
-        if path in trusted or path in named or not inside:
-            yield path
+        is_users = path not in acting and not author_of(path, startup.folders).author.is_stranger
+        if path in named or is_users or (path in acting and startup.trusted):
+            files[path] = True
+        elif path not in acting and paths.is_file(path):
+            files[path] = False
+    return files
 
 
 def servers_of_agent(

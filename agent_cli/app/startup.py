@@ -14,6 +14,7 @@ from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.system import paths
+from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.confirmation import confirmed
@@ -42,6 +43,11 @@ class StartupContext(NamedTuple):
     notices: tuple[str, ...]
     pinned: bool = False
     servers: "tuple[ServerConfig, ...]" = ()
+
+    @property
+    def folders(self) -> SessionFolders:
+        """The folders of this session, to ask `author_of` about a file."""
+        return SessionFolders.of(self.workspace, *self.arguments.add_dirs)
 
     def is_unchanged(self) -> bool:
         """Whether the acting files are still those that were trusted; check after reading them."""

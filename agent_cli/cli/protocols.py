@@ -33,7 +33,7 @@ def mcp(arguments: Arguments) -> int:
     from agent_cli.app.mcp_config import (  # noqa: PLC0415
         configured_servers,
         inherited_environment,
-        stranger,
+        is_strangers,
     )
     from agent_cli.cli.mcp import command_line  # noqa: PLC0415
     from agent_cli.cli.mcp.context import CommandContext  # noqa: PLC0415
@@ -47,7 +47,7 @@ def mcp(arguments: Arguments) -> int:
         environment=inherited_environment(startup),
         configured=lambda: list(configured_servers(startup)),
         workspace=startup.workspace,
-        stranger=stranger(startup),
+        is_strangers=lambda path: is_strangers(path, startup),
         out=sys.stdout,
         err=sys.stderr,
     )

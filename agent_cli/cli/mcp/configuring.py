@@ -155,7 +155,7 @@ def _files(program: str | None, context: CommandContext) -> Iterator[Path]:
         ):
             if not path.is_file():
                 continue
-            if context.stranger and path.is_relative_to(context.stranger):
+            if context.is_strangers(path):
                 # An imported server runs in every directory from then on.
                 context.say(f"{path} is left out: this workspace is not trusted; --file takes it")
             else:

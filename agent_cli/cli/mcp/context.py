@@ -22,7 +22,7 @@ class CommandContext:
 
     Attributes:
         configured: The servers of settings and files, read when a command needs them.
-        stranger: The workspace if it is untrusted, else None.
+        is_strangers: Whether a file of another program may be an untrusted stranger's.
         out: Receives results.
         err: Receives questions, and progress if it is a terminal.
     """
@@ -30,7 +30,7 @@ class CommandContext:
     environment: Mapping[str, str]
     configured: Callable[[], Sequence[ServerConfig | ServerProblem]]
     workspace: Path
-    stranger: Path | None
+    is_strangers: Callable[[Path], bool]
     out: TextIO
     err: TextIO
 

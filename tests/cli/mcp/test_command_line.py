@@ -62,7 +62,7 @@ def context(out: TextIO) -> CommandContext:
         environment=dict(os.environ),
         configured=configured,
         workspace=Path.cwd(),
-        stranger=None,
+        is_strangers=lambda _path: False,
         out=out,
         err=out,
     )
