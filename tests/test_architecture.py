@@ -353,6 +353,20 @@ def test_catch_all_handlers_are_only_in_listed_modules() -> None:
     assert found == []
 
 
+def test_no_group_handler_raises() -> None:
+    """Before Python 3.11.4, the exception arrives wrapped in a group, and nobody expects that."""
+    found = [
+        f"{module} line {raised.lineno}"
+        for module, node in nodes()
+        if isinstance(node, ast.TryStar)
+        for handler in node.handlers
+        for raised in ast.walk(handler)
+        if isinstance(raised, ast.Raise) and raised.exc is not None
+    ]
+
+    assert found == []
+
+
 def _names(node: ast.AST) -> set[str]:
     return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
 

@@ -45,6 +45,8 @@ class HookAnswer:
         messages: Messages for the user.
         stops: Why the run must end, or "".
         fault: Why the hook could not be used, or "".
+        broken: Why a Stop guard could not run, or "". Nothing that the model does mends that, so
+            the run ends instead of sending the model back.
     """
 
     decision: Decision | None = None
@@ -55,12 +57,13 @@ class HookAnswer:
     messages: tuple[str, ...] = ()
     stops: str = ""
     fault: str = ""
+    broken: str = ""
 
 
 def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
     """Return the answer of *hook*; a guarding hook that could not run denies."""
     if outcome.fault:
-        return _failed(hook, outcome.fault)
+        return _failed(hook, outcome.fault, is_broken=outcome.is_broken)
     if outcome.code == 2:
         reason = outcome.stderr.strip() or f"{hook.shown} says no and gives no reason"
         if hook.background or hook.event not in _BLOCKED_BY_EXIT_2:
@@ -88,6 +91,7 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
         tuple(text for answer in answers for text in answer.messages),
         next((answer.stops for answer in answers if answer.stops), ""),
         next((answer.fault for answer in answers if answer.fault), ""),
+        next((answer.broken for answer in answers if answer.broken), ""),
     )
     if any(change != changes[0] for change in changes):
         told = "two hooks change the input of this call differently; let only one of them do it"
@@ -95,8 +99,10 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
     return one
 
 
-def _failed(hook: Hook, fault: str) -> HookAnswer:
+def _failed(hook: Hook, fault: str, *, is_broken: bool = False) -> HookAnswer:
     told = f"the {hook.event} hook {hook.shown} cannot be used: {fault}"
+    if hook.guards and hook.event == "Stop" and is_broken:
+        return HookAnswer("deny", told, broken=told)  # not a fault: the run's own error says it
     if hook.guards:
         return HookAnswer("deny", told, fault=fault)
     return HookAnswer(messages=(told,), fault=fault)

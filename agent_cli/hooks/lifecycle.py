@@ -128,7 +128,11 @@ class Lifecycle:
         return take
 
     async def follow_ups(self) -> Sequence[UserMessage]:
-        """Return the message with which Stop hooks keep the model working; none to end the run."""
+        """Return the message with which Stop hooks keep the model working; none to end the run.
+
+        Raises:
+            AgentCliError: A guard could not run: a mistake that only the user can correct.
+        """
         if self._asking.stop:
             return ()
         answer = await self._asking.ask(
@@ -138,6 +142,9 @@ class Lifecycle:
             last_assistant_message=self._last_text,
         )
         reason = answer.reason if answer.decision == "deny" else "\n".join(answer.contexts)
+        if answer.broken:
+            self._sent_back = 0
+            raise AgentCliError(answer.broken)
         if answer.stops or not reason:
             self._sent_back = 0
             return ()

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_cli.contracts.timeline import Json
@@ -37,6 +37,7 @@ class HookOutcome:
     Attributes:
         code: Its exit code; 0 for a URL that answered with success.
         fault: Why it could not run to its end, and how to fix it; "" if it did.
+        is_broken: Whether it did not even run, so that another attempt would fail alike.
     """
 
     code: int = 0
@@ -44,6 +45,7 @@ class HookOutcome:
     stderr: str = ""
     fault: str = ""
     elapsed_s: float = 0.0
+    is_broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
     """Run *hook* with *payload* and return its outcome."""
     started_s = time.monotonic()
     if hook.fault:
-        return HookOutcome(fault=hook.fault)
+        return HookOutcome(fault=hook.fault, is_broken=True)
     sent = json.dumps(payload, ensure_ascii=False).encode(errors="replace")
     try:
         async with asyncio.timeout(hook.timeout_s):
@@ -68,17 +70,17 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
         fault = f"it took longer than {hook.timeout_s:g} s; make it faster, or raise its timeout"
         ran = HookOutcome(fault=fault)
     except OSError as error:
-        ran = HookOutcome(
-            fault=f"it cannot be started ({error.strerror or error}); check its command"
-        )
+        fault = f"it cannot be started ({error.strerror or error}); check its command"
+        ran = HookOutcome(fault=fault, is_broken=True)
     except Exception as error:
         # A command that cannot be encoded, a port that no machine has: it would end the session.
         _log.info("hook failed", hook=hook.shown, exc_info=True)
         cause: BaseException = error
         while is_group(cause):
             cause = cause.exceptions[0]
-        ran = HookOutcome(fault=f"it cannot be run ({cause}); correct its definition")
-    return HookOutcome(ran.code, ran.stdout, ran.stderr, ran.fault, time.monotonic() - started_s)
+        fault = f"it cannot be run ({cause}); correct its definition"
+        ran = HookOutcome(fault=fault, is_broken=True)
+    return replace(ran, elapsed_s=time.monotonic() - started_s)
 
 
 def problem_of(hook: Hook, around: HookEnvironment) -> str:
@@ -105,7 +107,8 @@ async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcom
     code, stdout, stderr = ran.code, ran.stdout, ran.stderr
     told = stderr.strip()[-_REASON_CHARS_MAX:]
     if code in _CANNOT_START:
-        return HookOutcome(code, stdout, stderr, _why_not_started(hook, code, told, around))
+        fault = _why_not_started(hook, code, told, around)
+        return HookOutcome(code, stdout, stderr, fault, is_broken=True)
     if code not in (0, 2):
         said = f": {told}" if told else ""
         return HookOutcome(
@@ -155,7 +158,7 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     import httpx2  # noqa: PLC0415
 
     if fault := await _why_not_asked(hook):
-        return HookOutcome(fault=fault)
+        return HookOutcome(fault=fault, is_broken=True)
     headers = {"content-type": "application/json"}
     headers |= {name: _filled(value, hook, around) for name, value in hook.headers}
     try:
@@ -170,7 +173,8 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
                     return HookOutcome(fault="it answered with more than 1 MB; make it answer less")
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         told = str(error) or type(error).__name__
-        return HookOutcome(fault=f"{hook.url} did not answer ({told}); check that it runs")
+        fault = f"{hook.url} did not answer ({told}); check that it runs"
+        return HookOutcome(fault=fault, is_broken=True)
     if not response.is_success:
         fault = f"{hook.url} answered with status {response.status_code}; it must be 200 to 299"
         return HookOutcome(code=response.status_code, fault=fault)

@@ -105,7 +105,7 @@ class HookRuns:
         """Run one hook and return its answer."""
         fault = self.objection() if hook.is_project else ""
         if fault:
-            outcome = HookOutcome(fault=fault)
+            outcome = HookOutcome(fault=fault, is_broken=True)
         else:
             async with self._places:
                 outcome = await self._outcome(hook, payload)

@@ -70,12 +70,17 @@ async def ask_program(
 async def _outputs(process: Process) -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
+    is_too_much = False
     try:
         async with asyncio.TaskGroup() as tasks:
             stdout = tasks.create_task(_text(process.stdout))
             stderr = tasks.create_task(_text(process.stderr))
     except* TooMuchOutput:
-        raise TooMuchOutput from None
+        is_too_much = (
+            True  # raised below: Python before 3.11.4 wraps what is raised here in a group
+        )
+    if is_too_much:
+        raise TooMuchOutput
     return stdout.result(), stderr.result()
 
 

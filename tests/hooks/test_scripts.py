@@ -232,6 +232,28 @@ def test_stop_hook_continues_the_run_at_most_three_times() -> None:
     assert "3 times" in run.stderr
 
 
+@pytest.mark.parametrize(
+    ("hook", "cause"),
+    [
+        (command("no-such-program-here"), "was not found"),
+        ([{"hooks": [{"type": "prompt", "prompt": "Is it done?"}]}], "type 'prompt'"),
+    ],
+    ids=["missing program", "unsupported type"],
+)
+def test_stop_guard_that_cannot_run_ends_the_run_with_the_reason(
+    hook: list[Json], cause: str
+) -> None:
+    """The model cannot mend it, so it is not asked again; the run counts as failed."""
+    hooks(Stop=hook)
+
+    run, requests = printed(reply("Done."))
+
+    assert len(requests) == 1
+    assert run.code == 1
+    assert "the Stop hook" in run.stderr
+    assert cause in run.stderr.splitlines()[-1]
+
+
 def test_permission_question_runs_the_notification_hook(tmp_path: Path) -> None:
     hooks(Notification=command("cat > note.json", "permission_prompt"))
 
