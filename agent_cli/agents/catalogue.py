@@ -36,7 +36,6 @@ class AgentCatalogue:
         folders: Sequence[AgentFolder] = (),
         *,
         warn: Callable[[str], None],
-        our_tool_name: Callable[[str], str] = str,
         objection: Callable[[], str] = lambda: "",
     ) -> None:
         """Read nothing yet.
@@ -44,12 +43,10 @@ class AgentCatalogue:
         Args:
             folders: The directories of definitions.
             warn: Receives a sentence about each unusable file, and about unknown fields.
-            our_tool_name: Returns our name of another program's tool.
             objection: Returns the reason not to use a workspace's definitions, or "".
         """
         self._folders = folders
         self._warn = warn
-        self._our_tool_name = our_tool_name
         self._objection = objection
         self._found: dict[str, AgentDefinition] | None = None
         self._plugins: set[str] = set()
@@ -112,7 +109,7 @@ class AgentCatalogue:
             if path.stat().st_size > FILE_BYTES_MAX:
                 raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")
             text = path.read_text(encoding="utf-8", errors="replace")
-            agent = parse_definition(text, str(path), our_tool_name=self._our_tool_name)
+            agent = parse_definition(text, str(path))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             self._warn(f"agent {path} is not used: {reason}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, get_args
 
+from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.money import USD_MAX
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import ThinkingLevel
@@ -75,14 +76,8 @@ class AgentDefinition:
     unknown: tuple[str, ...] = ()
 
 
-def parse_definition(
-    text: str, source: str, *, our_tool_name: Callable[[str], str] = str
-) -> AgentDefinition:
-    """Return the agent defined by *text*.
-
-    Args:
-        source: Its file, for messages.
-        our_tool_name: Returns our name of another program's tool.
+def parse_definition(text: str, source: str) -> AgentDefinition:
+    """Return the agent defined by *text*; *source* is its file, for messages.
 
     Raises:
         ValueError: The text is not a valid definition; names the field and its allowed values.
@@ -106,7 +101,7 @@ def parse_definition(
     )
     for name, read in _FIELDS.items():
         if name in fields:
-            values = read(fields.pop(name), our_tool_name)
+            values = read(fields.pop(name))
             agent = replace(agent, **values)  # type: ignore[arg-type]  # by name
     if servers := written_servers(text):
         agent = replace(agent, servers=servers.names, own_servers=servers.entries)
@@ -116,7 +111,7 @@ def parse_definition(
 
 
 _Values: TypeAlias = dict[str, object]
-_Reader: TypeAlias = Callable[[str, Callable[[str], str]], _Values]
+_Reader: TypeAlias = Callable[[str], _Values]
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -128,39 +123,39 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(item for item in (each.strip().strip("\"'") for each in items) if item)
 
 
-def _tool_names(text: str, our_tool_name: Callable[[str], str]) -> tuple[str, ...]:
+def _tool_names(text: str) -> tuple[str, ...]:
     # `Agent(type)` and `Bash(git *)` are a tool with a rule; rules belong in the settings.
     return tuple(our_tool_name(item.partition("(")[0]) for item in _listed(text))
 
 
-def _tools(text: str, our_tool_name: Callable[[str], str]) -> _Values:
-    names = _tool_names(text, our_tool_name)
+def _tools(text: str) -> _Values:
+    names = _tool_names(text)
     return {"tools": None if "*" in names or not names else names}
 
 
-def _denied(text: str, our_tool_name: Callable[[str], str]) -> _Values:
-    return {"denied_tools": _tool_names(text, our_tool_name)}
+def _denied(text: str) -> _Values:
+    return {"denied_tools": _tool_names(text)}
 
 
-def _model(text: str, _name: object) -> _Values:
+def _model(text: str) -> _Values:
     return {"model": front_matter.model_name(text)}
 
 
-def _effort(text: str, _name: object) -> _Values:
+def _effort(text: str) -> _Values:
     return {"effort": _one_of("effort", text, _EFFORTS)}
 
 
-def _mode(text: str, _name: object) -> _Values:
+def _mode(text: str) -> _Values:
     return {"mode": _one_of("permissionMode", text, _MODES)}
 
 
-def _rounds(text: str, _name: object) -> _Values:
+def _rounds(text: str) -> _Values:
     if not text.isdecimal():
         raise ValueError(f"its maxTurns must be a whole number, not {text!r}")
     return {"max_rounds": int(text)}
 
 
-def _cost(text: str, _name: object) -> _Values:
+def _cost(text: str) -> _Values:
     try:
         cost = float(text.removeprefix("$"))
     except ValueError:
@@ -172,19 +167,19 @@ def _cost(text: str, _name: object) -> _Values:
     return {"max_cost_usd": cost}
 
 
-def _skills(text: str, _name: object) -> _Values:
+def _skills(text: str) -> _Values:
     return {"skills": _listed(text)}
 
 
-def _background(text: str, _name: object) -> _Values:
+def _background(text: str) -> _Values:
     return {"in_background": _is_true("background", text)}
 
 
-def _isolation(text: str, _name: object) -> _Values:
+def _isolation(text: str) -> _Values:
     return {"is_isolated": _one_of("isolation", text, _ISOLATIONS) == "worktree"}
 
 
-def _omits_instructions(text: str, _name: object) -> _Values:
+def _omits_instructions(text: str) -> _Values:
     return {"has_instructions": not _is_true("omitClaudeMd", text)}
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
-from agent_cli.agents.tool import TOOL
 from agent_cli.app.startup import StartupContext
 from agent_cli.system import paths
 from agent_cli.trust.store import AGENT_FOLDERS
@@ -14,12 +13,4 @@ def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCata
     workspace = startup.workspace
     project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
     folders = [AgentFolder(paths.config_dir() / "agents"), *(project if startup.trusted else ())]
-    return AgentCatalogue(
-        folders, warn=warn, our_tool_name=_our_tool_name, objection=startup.objection
-    )
-
-
-def _our_tool_name(name: str) -> str:
-    from agent_cli.hooks.claude_names import our_tool_name  # noqa: PLC0415 - most define none
-
-    return TOOL if name in ("Agent", "Task") else our_tool_name(name)
+    return AgentCatalogue(folders, warn=warn, objection=startup.objection)

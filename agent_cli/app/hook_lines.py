@@ -1,6 +1,6 @@
 """The hooks of a session in lines for a person."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_cli.system import paths
@@ -26,6 +26,17 @@ def listed(hooks: "Sequence[Hook]") -> list[str]:
         fault = f"; blocks: {hook.fault}" if hook.fault else ""
         lines.append(f"{when}: {hook.shown} ({_kind(hook)}, {hook.origin}){fault}")
     return lines
+
+
+def without_matches(hooks: "Sequence[Hook]", tools: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each hook whose matcher can match nothing in a session with *tools*."""
+    for hook in hooks:
+        if not hook.may_match(tools):
+            kind = "tool" if hook.is_about_calls else hook.event
+            yield (
+                f"{hook.origin}: {hook.event} hook {hook.shown}: its matcher {hook.matcher!r}"
+                f" matches no {kind} here; it never runs"
+            )
 
 
 def _kind(hook: "Hook") -> str:

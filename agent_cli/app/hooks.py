@@ -1,12 +1,12 @@
 """Lifecycle hooks: read their definitions, run them and list them. Free of cost without any."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_cli.app.hook_lines import listed, overview
+from agent_cli.app.hook_lines import listed, overview, without_matches
 from agent_cli.app.mcp_config import inherited_environment
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
@@ -41,6 +41,7 @@ class HookHost(NamedTuple):
     sessions: Callable[[], Sessions]
     publish: EventSink
     command_variables: Callable[[], Mapping[str, str]]
+    tools: Callable[[], Collection[str]]
 
 
 class SessionHooks:
@@ -169,6 +170,8 @@ class SessionHooks:
         for problem in self._problems:
             self._publish(Notice("warning", problem))
         if self._lifecycle and self._runs:
+            for problem in without_matches(self._runs.hooks, self._host.tools()):
+                self._publish(Notice("warning", problem))
             self._publish(Notice("info", overview(self._runs.hooks)))
             await self._stack.enter_async_context(self._lifecycle)
         return self
@@ -242,16 +245,12 @@ def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
 
 
 def covers(call: ToolCall, written: str, place: Place) -> bool:
-    """Return whether the permission rule *written*, in Claude Code's syntax, covers *call*.
+    """Return whether the permission rule *written* covers *call*.
 
     In doubt it does: running a guard too often is safer than not running it.
     """
-    from agent_cli.hooks.claude_names import our_tool_name  # noqa: PLC0415 - as above
-
-    tool, bracket, text = written.strip().partition("(")
-    text = text.replace(":*)", " *)")  # Claude Code's older syntax for prefixes
     try:
-        rule = parse_rule(f"{our_tool_name(tool)}{bracket}{text}")
+        rule = parse_rule(written)
         if call.name != COMMAND_TOOL or rule.text is None:
             root = place.root
             return touches(rule, call.name, called_paths(call, (), root), root)

@@ -1,7 +1,7 @@
 """Build the parts of the program from settings. Starts nothing."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePath
@@ -15,7 +15,13 @@ from agent_cli.contracts.provider import StreamFn
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import AroundCompaction, Compaction
-from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule, rule_for_file
+from agent_cli.policies.permission_rules import (
+    KINDS,
+    RuleSet,
+    parse_rule,
+    rule_for_file,
+    without_matches,
+)
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell.place import Place
@@ -271,6 +277,12 @@ def _rules(startup: StartupContext) -> RuleSet:
     reasons |= dict.fromkeys(hook_scripts(startup), "a hook runs this file")
     scripts = (rule_for_file("edit", path, reason) for path, reason in reasons.items())
     return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny)
+
+
+def dead_rules(startup: StartupContext, tools: Callable[[], Collection[str]]) -> Iterator[str]:
+    """Yield a sentence for each permission rule about a tool that is none of *tools*."""
+    if startup.loaded.rules:
+        yield from without_matches(_rules(startup), tools())
 
 
 def _own_dirs() -> tuple[Path, Path]:

@@ -14,7 +14,7 @@ It knows no front end. A process may have several workbenches, one for each sess
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
@@ -35,6 +35,7 @@ from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
 from agent_cli.app.working_place import WorkingPlace
+from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Prompt
 from agent_cli.contracts.tooling import Tool
@@ -171,6 +172,7 @@ class Workbench:
             lambda: self.sessions,
             self.announce,
             self.telemetry.command_variables,
+            self._tool_names,
         )
         return SessionHooks(self._startup, self.place.permissions, host, one_shot=one_shot)
 
@@ -200,6 +202,8 @@ class Workbench:
         self.servers.start()
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
+        for text in parts.dead_rules(self._startup, self._tool_names):
+            self.announce.warn(text)
 
     async def __aexit__(
         self,
@@ -213,6 +217,10 @@ class Workbench:
         """Return the tools of this program and its plugins, without those of MCP servers."""
         agents, plugins = self.agents.tools(), self._plugins.tools()
         return (*self.place.tools, *agents, *plugins, *self.jobs.told.tools())
+
+    def _tool_names(self) -> Collection[str]:
+        """Return the names of tools that a call may have, without those of MCP servers."""
+        return {*CLAUDE_NAMES, *(tool.name for tool in self.own_tools())}
 
     @property
     def model(self) -> Model:

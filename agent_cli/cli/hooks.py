@@ -8,10 +8,11 @@ from pathlib import Path
 from agent_cli.app.hook_lines import listed
 from agent_cli.app.hooks import defined_hooks, environment_of_hooks
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.hooks.claude_names import our_tool_name, to_claude
+from agent_cli.hooks.claude_names import to_claude
 from agent_cli.hooks.definition import EVENTS
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.run import HookEnvironment

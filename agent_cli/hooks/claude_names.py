@@ -1,4 +1,4 @@
-"""Translate tool calls between our names and Claude Code's, which hook scripts use.
+"""Translate tool calls between our terms and Claude Code's, which hook scripts use.
 
 Fields that only one side knows keep their names, so that a script that returns its input unchanged
 loses nothing.
@@ -10,18 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from agent_cli.contracts.claude_tools import CLAUDE_NAMES, claude_tool_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 
-_NAMES: Final = {
-    "bash": "Bash",
-    "edit": "Edit",
-    "write": "Write",
-    "read": "Read",
-    "grep": "Grep",
-    "glob": "Glob",
-}
-_OURS: Final = {**{theirs: ours for ours, theirs in _NAMES.items()}, "MultiEdit": "edit"}
 # Our names to theirs; fields missing here have the same name in both.
 _FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "bash": {"background": "run_in_background", "unsandboxed": "dangerouslyDisableSandbox"},
@@ -29,7 +21,13 @@ _FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "write": {"path": "file_path"},
     "read": {"path": "file_path"},
     "grep": {"mode": "output_mode", "context": "-C", "ignore_case": "-i", "limit": "head_limit"},
-    "glob": {},
+    "skill": {"name": "skill"},
+    "job_output": {"id": "task_id"},
+}
+# The fields of the entries of a list: tool -> the list, and its fields as above.
+_ITEM_FIELDS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "todo": ("todos", {"active_form": "activeForm"}),
+    "ask_user": ("questions", {"multi_select": "multiSelect"}),
 }
 _EDIT: Final = {"old": "old_string", "new": "new_string", "all": "replace_all"}
 _MODES: Final = {"files": "files_with_matches"}
@@ -45,42 +43,34 @@ class ClaudeCall:
     names: tuple[str, ...]
 
 
-def tool_name(name: str) -> str:
-    """Return Claude Code's name of our tool *name*; other tools keep their names."""
-    return _NAMES.get(name, name)
-
-
-def our_tool_name(name: str) -> str:
-    """Return our name of Claude Code's tool *name*."""
-    return _OURS.get(name, name)
-
-
 def to_claude(name: str, given: Json, workspace: Path) -> ClaudeCall:
     """Return a call of our tool *name* in Claude Code's terms, with absolute paths."""
     values = dict(given) if isinstance(given, dict) else {}
-    if name not in _NAMES:
+    if name not in CLAUDE_NAMES:
         return ClaudeCall(name, values, (name,))
     if name == "edit":
         return _edit_to_claude(values, workspace)
-    renamed = _renamed(values, _FIELDS[name])
+    renamed = _with_items(name, _renamed(values, _FIELDS.get(name, {})))
     _change(renamed, "file_path", lambda path: _absolute(path, workspace))
     if name == "bash":
         _change(renamed, "timeout", lambda s: s * _MS if isinstance(s, int | float) else s)
     if name in ("grep", "glob"):
         _change(renamed, "path", lambda path: _absolute(path, workspace))
         _change(renamed, "output_mode", lambda mode: _MODES.get(str(mode), mode))
-    return ClaudeCall(_NAMES[name], renamed, (_NAMES[name],))
+    return ClaudeCall(claude_tool_name(name), renamed, CLAUDE_NAMES[name])
 
 
 def from_claude(name: str, updated: Mapping[str, Json]) -> dict[str, Json]:
     """Return the input of our tool *name* for an input in Claude Code's terms from a hook."""
     values = dict(updated)
-    if name not in _NAMES:
+    if name not in CLAUDE_NAMES:
         return values
     if name == "edit":
         return _edit_from_claude(values)
     _change(values, "output_mode", lambda mode: "files" if mode == _MODES["files"] else mode)
-    renamed = _renamed(values, {theirs: ours for ours, theirs in _FIELDS[name].items()})
+    fields = {theirs: ours for ours, theirs in _FIELDS.get(name, {}).items()}
+    # The fields of items need no way back: these tools accept both spellings.
+    renamed = _renamed(values, fields)
     if name == "bash":
         renamed.pop("description", None)  # Claude Code's own; our tool has none
         _change(renamed, "timeout", lambda ms: ms / _MS if isinstance(ms, int | float) else ms)
@@ -116,6 +106,15 @@ def _edit_from_claude(values: dict[str, Json]) -> dict[str, Json]:
     listed = edits if isinstance(edits, list) else [one]
     ours: list[Json] = [_renamed(e, back) if isinstance(e, dict) else e for e in listed]
     return {**_renamed(values, {"file_path": "path"}), "edits": ours}
+
+
+def _with_items(name: str, values: dict[str, Json]) -> dict[str, Json]:
+    """Return *values* with the entries of their list, if there is one, in Claude Code's fields."""
+    key, fields = _ITEM_FIELDS.get(name, ("", {}))
+    items = values.get(key)
+    if not isinstance(items, list | tuple):
+        return values
+    return {**values, key: [_renamed(e, fields) if isinstance(e, dict) else e for e in items]}
 
 
 def _renamed(values: Mapping[str, Json], names: Mapping[str, str]) -> dict[str, Json]:

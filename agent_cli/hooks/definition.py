@@ -7,12 +7,13 @@ leaving it out would remove the protection.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from agent_cli.contracts.claude_tools import claude_tool_name, exact_names, may_match
 from agent_cli.contracts.written_hooks import folded_keys
 from agent_cli.system.shapes import is_mapping, is_sequence
 
@@ -27,8 +28,15 @@ GUARDED: Final = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit
 TIMEOUT_S: Final = 60.0
 TIMEOUT_MAX_S: Final = 3_600.0
 
-_NAMES = re.compile(r"[\w\-]+(?:\s*[|,]\s*[\w\-]+)*")
 _ALL = ("", "*")
+# What the matchers of other events are compared with; agents have any name.
+_MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "SessionStart": ("startup", "resume", "clear"),
+    "SessionEnd": ("clear", "resume", "prompt_input_exit", "other"),
+    "Notification": ("permission_prompt", "idle_prompt"),
+    "PreCompact": ("manual", "auto"),
+    "PostCompact": ("manual", "auto"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +44,8 @@ class Hook:
     """One hook.
 
     Attributes:
-        matcher: "" matches all; else names joined by "|" or ",", or a regular expression.
+        matcher: "" matches all; else names joined by "|" or ",", or a regular expression. Names of
+            tools are Claude Code's or ours, a regular expression is compared with Claude Code's.
         command: A shell command, or with `args` a program.
         args: None runs `command` in a shell.
         allowed_variables: The environment variables that `headers` may contain.
@@ -70,6 +79,11 @@ class Hook:
     fault: str = ""
 
     @property
+    def is_about_calls(self) -> bool:
+        """Whether its matcher is compared with the name of a tool."""
+        return self.event in EVENTS[:4]
+
+    @property
     def guards(self) -> bool:
         """Whether it blocks when it cannot run."""
         return self.event in GUARDED and not self.background and not self.opens
@@ -79,12 +93,22 @@ class Hook:
         """The command it runs or the URL it calls, for display."""
         return self.url or " ".join((self.command, *(self.args or ()))) or "(unusable)"
 
+    def may_match(self, tools: Collection[str]) -> bool:
+        """Return whether it can ever run in a session with *tools*; when in doubt, it can."""
+        if self.matcher in _ALL or self.fault:
+            return True
+        if self.is_about_calls:
+            return may_match(self.matcher, tools)
+        return self.event not in _MATCHED or self.matches(_MATCHED[self.event])
+
     def matches(self, names: Sequence[str]) -> bool:
         """Return whether the matcher matches one of *names*; a faulty hook matches all."""
         if self.matcher in _ALL or self.fault:
             return True
-        if _NAMES.fullmatch(self.matcher):
-            return not set(re.split(r"\s*[|,]\s*", self.matcher)).isdisjoint(names)
+        if listed := exact_names(self.matcher):
+            if self.is_about_calls:
+                listed |= {claude_tool_name(name) for name in listed}
+            return not listed.isdisjoint(names)
         return any(re.search(self.matcher, name) for name in names)
 
 

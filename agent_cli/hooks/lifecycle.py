@@ -7,6 +7,7 @@ from typing import Final
 
 from agent_cli.contracts.agent_events import innermost
 from agent_cli.contracts.agents import WorkingAgent
+from agent_cli.contracts.claude_tools import claude_tool_name
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
     AgentEnd,
@@ -22,7 +23,6 @@ from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMe
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
-from agent_cli.hooks.claude_names import tool_name
 from agent_cli.hooks.event_hooks import EventHooks
 from agent_cli.hooks.payloads import about_agent
 
@@ -73,7 +73,7 @@ class Lifecycle:
         """Notify hooks of *event*, without delaying the run."""
         asked = innermost(event)  # a subagent's as well
         if isinstance(asked, ApprovalRequested):
-            told = f"agent-cli needs your permission to use {tool_name(asked.call.name)}"
+            told = f"agent-cli needs your permission to use {claude_tool_name(asked.call.name)}"
             self._notify("permission_prompt", told)
         match event:
             case AgentStart():

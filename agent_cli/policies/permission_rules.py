@@ -5,6 +5,7 @@
     bash(npm test)        the command npm test only
     bash(npm test *)      npm test with any arguments
     edit(src/**)          every path below src, by .gitignore rules; edit(*.md) in any folder
+    Bash(npm test:*)      a rule in Claude Code's words: bash(npm test *)
 
 `edit` covers write too, and `read` covers grep and glob, which access files in the same way. A path
 that begins with / is absolute, one with ~/ is in the home directory, any other in the workspace.
@@ -13,13 +14,14 @@ that begins with / is absolute, one with ~/ is in the home directory, any other 
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, get_args
 
+from agent_cli.contracts.claude_tools import may_match, our_tool_name
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import Rule, RuleKind
@@ -123,7 +125,10 @@ def parse_rule(written: str, origin: str = "") -> Rule:
     text = (found["text"] or "").strip() if found else ""
     if not found or (found["text"] is not None and not text):
         raise _no_rule(written, origin)
-    rule = Rule(found["tool"], None if text in ("", "*", "**") else text, origin)
+    tool = our_tool_name(found["tool"])
+    if tool == COMMAND_TOOL != found["tool"] and text.endswith(":*"):
+        text = f"{text[:-2]} *"  # Claude Code's older syntax for prefixes
+    rule = Rule(tool, None if text in ("", "*", "**") else text, origin)
     if rule.text is None:
         return rule
     if rule.names(COMMAND_TOOL):
@@ -142,6 +147,16 @@ def parse_rule(written: str, origin: str = "") -> Rule:
     except (ValueError, re.error) as error:
         raise _no_rule(written, origin) from error
     return rule
+
+
+def without_matches(rules: RuleSet, tools: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each rule about a tool that is none of *tools*; servers' may come."""
+    for kind, rule in rules.listed():
+        if not rule.tool.endswith("*") and not may_match(rule.tool, tools):
+            yield (
+                f"{rule.origin or 'permissions'}: the rule {kind} {rule} matches nothing: there is"
+                f" no tool {rule.tool} here"
+            )
 
 
 def rule_for_file(tool: str, path: Path, origin: str) -> Rule:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from agent_cli.agents.catalogue import BUILT_IN, AgentCatalogue, AgentFolder
 from agent_cli.agents.definition import AgentDefinition, parse_definition
-from agent_cli.hooks.claude_names import our_tool_name
 
 REVIEWER = """---
 name: code-reviewer
@@ -45,14 +44,14 @@ def parsed(**fields: str) -> AgentDefinition:
 
 def test_agent_definition_of_claude_code_works_unchanged() -> None:
     """Every field keeps its meaning; an unsupported one is reported, and is no error."""
-    agent = parse_definition(REVIEWER, "a.md", our_tool_name=our_tool_name)
+    agent = parse_definition(REVIEWER, "a.md")
 
     assert agent == AgentDefinition(
         name="code-reviewer",
         description='When to use it. "Use proactively after code changes."',
         prompt="You are a reviewer.",
         source="a.md",
-        tools=("read", "grep", "glob", "bash", "Agent"),
+        tools=("read", "grep", "glob", "bash", "agent"),
         denied_tools=("write", "edit"),
         model="haiku",
         effort="xhigh",
@@ -72,7 +71,7 @@ def test_agent_definition_of_claude_code_works_unchanged() -> None:
     "written", ["Read, Grep", "[Read, 'Grep']", "\n  - Read\n  - Grep", "\n- Read\n- Grep"]
 )
 def test_list_in_an_agent_definition_may_have_any_yaml_form(written: str) -> None:
-    assert parsed(tools=written).tools == ("Read", "Grep")
+    assert parsed(tools=written).tools == ("read", "grep")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.system import paths
 from tests.e2e.program import Finished, agent_cli, results_in, text_of
 from tests.messages_api import Answer, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
@@ -220,6 +221,22 @@ def test_stop_hook_makes_the_model_continue(tmp_path: Path) -> None:
     assert "write the changelog" in json.dumps(requests[1]["messages"][-1])
     assert (tmp_path / "CHANGELOG.md").exists()
     assert len(requests) == 3
+
+
+def test_names_of_claude_code_hold_and_names_that_match_nothing_are_said() -> None:
+    """In hooks and in permission rules; what holds is not mentioned."""
+    hooks(PreToolUse=[*command("exit 2", "Task|TodoWrite"), *command("exit 2", "WebFetch")])
+    paths.config_dir().mkdir(parents=True, exist_ok=True)
+    paths.user_settings_file().write_text('[permissions]\ndeny = ["Bash(rm:*)", "WebSearch"]\n')
+    todo = tool_use("todo", {"todos": [{"content": "x", "status": "pending"}]})
+
+    run, requests = printed(reply(todo), reply(bash("rm -f a")))
+
+    assert "declined this call" in result_of(requests)
+    assert "bash(rm *)" in result_of(requests, 2)
+    assert "its matcher 'WebFetch' matches no tool here; it never runs" in run.stderr
+    assert "the rule deny WebSearch matches nothing" in run.stderr
+    assert "Task" not in run.stderr
 
 
 def test_stop_hook_continues_the_run_at_most_three_times() -> None:
