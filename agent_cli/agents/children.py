@@ -27,6 +27,7 @@ from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.run_result import RunResult
+from agent_cli.core.waits import CapacityLimiter
 
 STATUS: Final = "status"
 """The key of a status line in an update's details; it is shown beside the call, not below it."""
@@ -61,6 +62,9 @@ class Assignment:
     parent: str
     is_isolated: bool = False
     stop: CancelToken = field(default_factory=CancelToken, compare=False)
+
+    def __str__(self) -> str:
+        return self.who
 
     @property
     def who(self) -> str:
@@ -103,27 +107,6 @@ class Worker(Protocol):
         ...
 
 
-class ParallelLimit:
-    """Limits the agents running in the whole tree; one that waits for its own takes no place."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._held: set[object] = set()
-        self._changed = asyncio.Event()
-
-    async def take(self, holder: object) -> None:
-        """Wait for a free place and take it for *holder*."""
-        while len(self._held) >= self._most:
-            self._changed.clear()
-            await self._changed.wait()
-        self._held.add(holder)
-
-    def give(self, holder: object) -> None:
-        """Release the place of *holder*, if it has one."""
-        self._held.discard(holder)
-        self._changed.set()
-
-
 class Children:
     """The subagents of one agent."""
 
@@ -132,7 +115,7 @@ class Children:
         catalogue: AgentCatalogue,
         build: Callable[[Assignment], AbstractAsyncContextManager[Worker]],
         *,
-        places: ParallelLimit,
+        places: CapacityLimiter,
         publish: EventSink,
         conversation: Callable[[], Conversation],
         depth: int = 1,

@@ -69,6 +69,7 @@ def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
         parameters=AgentInput,
         execute=execute,
         changes=False,  # each of the agent's own calls is decided separately
+        takes_slot=False,
         timeout_s=0,
         require_approval=approval,
         summary=lambda params: f"{params.subagent_type}: {_title(params)}",

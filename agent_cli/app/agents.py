@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.agents.children import Assignment, Children, ParallelLimit, Worker
+from agent_cli.agents.children import Assignment, Children, Worker
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.agents.tool import agent_tool, updated_description
 from agent_cli.app import parts
@@ -18,10 +18,10 @@ from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
-from agent_cli.core.batches import InOrder
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
+from agent_cli.core.waits import PLACE_LIMIT_S, CapacityLimiter, InOrder
 from agent_cli.mcp_client.names import is_of_server
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
@@ -75,7 +75,9 @@ class AgentTree:
         self._bench = bench
         self._startup = startup
         self._settings = startup.loaded.settings.agents
-        self._places = ParallelLimit(self._settings.max_parallel)
+        self._places = CapacityLimiter(
+            self._settings.max_parallel, "a place among the agents", limit_s=PLACE_LIMIT_S
+        )
         self._catalogue = catalogue(startup, bench.announce.warn)
         self._of_plugins = of_plugins
         self.list = AgentList(self._with_servers)

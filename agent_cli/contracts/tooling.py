@@ -212,6 +212,8 @@ class Tool:
         execute: `(tool_call_id, params, cancel, on_update)`, an `async def`; a str is a text
             result; raise `ToolError` to tell the model what to do instead.
         parallel_safe: False makes the call run alone, never beside another.
+        takes_slot: False for a tool that waits for agents, jobs or people: it leaves the slots of
+            its reply (`concurrency`) to other calls, and its paths order nothing.
         changes: False for a tool that only reads; plan mode offers only these.
         is_vouched: Whether `changes=False` can be trusted; if not, each call needs approval.
         timeout_s: Seconds this tool may take; None uses the run's limit, 0 sets no limit.
@@ -230,6 +232,7 @@ class Tool:
     parameters: type[BaseModel] | dict[str, Json]
     execute: Execute
     parallel_safe: bool = True
+    takes_slot: bool = True
     changes: bool = True
     is_vouched: Callable[[], bool] = lambda: True
     timeout_s: float | None = None

@@ -1,68 +1,7 @@
 """Run coroutines concurrently until all are done, or until something interrupts them."""
 
 import asyncio
-import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Use:
-    """Files and folders that one call reads or writes; `done` is set when the call has ended."""
-
-    reads: Sequence[str]
-    writes: Sequence[str]
-    done: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def clashes_with(self, other: "_Use") -> bool:
-        """Return whether the order of the two matters."""
-        return _overlap(self.writes, (*other.writes, *other.reads)) or _overlap(
-            self.reads, other.writes
-        )
-
-
-class InOrder:
-    """A queue of calls by path: a call waits for earlier calls that use the same paths.
-
-    Calls that only read run concurrently. Not a lock for each path: a call that needs several paths
-    would queue for the second only once it has the first, and a later call could overtake it there.
-    """
-
-    def __init__(self) -> None:
-        self._startup: list[_Use] = []
-
-    @asynccontextmanager
-    async def turn(self, reads: Sequence[str], writes: Sequence[str]) -> AsyncGenerator[None]:
-        """Run the body, which uses these paths, after every earlier use that clashes with it.
-
-        Args:
-            reads: Files and folders, absolute.
-            writes: The same.
-        """
-        mine = _Use(reads, writes)
-        earlier = [other for other in self._startup if mine.clashes_with(other)]
-        self._startup.append(mine)
-        try:
-            for other in earlier:
-                await other.done.wait()
-            yield
-        finally:
-            mine.done.set()
-            self._startup.remove(mine)
-
-
-def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether a path of *some* equals, lies in or contains one of *others*."""
-    return any(
-        one.startswith(other) or other.startswith(one)
-        for one in map(_as_folder, some)
-        for other in map(_as_folder, others)
-    )
-
-
-def _as_folder(path: str) -> str:
-    return path.rstrip(os.sep) + os.sep
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 
 async def side_by_side(

@@ -5,19 +5,19 @@ one start, one end and one result. A call that needs a person stops the batch in
 those after it stay open, and the same code continues with them once the decision is made.
 """
 
-import asyncio
 from collections.abc import Mapping
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
-from agent_cli.contracts.tooling import Ask
+from agent_cli.contracts.tooling import Ask, ToolResult
 from agent_cli.core.batch_end import report_results
-from agent_cli.core.batches import InOrder, side_by_side
+from agent_cli.core.batches import side_by_side
 from agent_cli.core.hook_values import queued
 from agent_cli.core.phase import Phase
 from agent_cli.core.preflight import CheckedCall, check_all, in_waves, recheck
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
+from agent_cli.core.waits import CallWaits, WaitedTooLong
 
 
 class Executor:
@@ -31,7 +31,7 @@ class Executor:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._conversation = turn.conversation
-        self._paths = turn.config.path_order or InOrder()
+        self._waits = CallWaits(turn.config.concurrency, turn.config.path_order)
         self._begun = False
         self.steering: list[UserMessage] = []
         self.results: list[ToolResultMessage] = []
@@ -63,20 +63,18 @@ class Executor:
     async def _run_waves(self, ready: list[CheckedCall]) -> None:
         config = self._turn.config
         for wave in in_waves(self._turn, ready):
-            places = asyncio.Semaphore(config.concurrency)
             interrupt = config.wait_for_steering if config.steering == "cancel_running" else None
-            await side_by_side([self._run_one(item, places) for item in wave], interrupt)
+            await side_by_side([self._run_one(item) for item in wave], interrupt)
 
-    async def _run_one(self, item: CheckedCall, places: asyncio.Semaphore) -> None:
+    async def _run_one(self, item: CheckedCall) -> None:
         assert self._turn.phase.can_execute_tools
         call = ToolCallRun(self._turn, item.call)
         try:
-            # Files before a place: one that waits for its files takes no place from the others.
-            async with self._paths.turn(item.reads, item.writes), places:
-                if item.tool and await self._is_skipped(item):
-                    result = SKIPPED
-                else:
-                    result = await call.run(await recheck(self._turn, item))
+            async with self._waits.turn(item.call, item.tool, item.reads, item.writes):
+                is_skipped = item.tool and await self._is_skipped(item)
+                result = SKIPPED if is_skipped else await call.run(await recheck(self._turn, item))
+        except WaitedTooLong as error:
+            result = ToolResult.error(str(error))
         except BaseException:
             call.finish_stopped()
             raise

@@ -16,8 +16,8 @@ from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict, require_unique_names
-from agent_cli.core.batches import InOrder
 from agent_cli.core.hook_values import Maybe, TakeMessages
+from agent_cli.core.waits import InOrder
 
 if TYPE_CHECKING:
     from agent_cli.core.turn import Turn

@@ -89,6 +89,7 @@ def ask_user(person: Person) -> Plugin:
         parameters=AskInput,
         execute=ask,
         parallel_safe=False,  # one dialog at a time
+        takes_slot=False,
         changes=False,
         timeout_s=0,  # people may take their time; Ctrl-C ends the question
         summary=lambda params: params.questions[0].question,
@@ -111,6 +112,7 @@ def present_plan(person: Person) -> Plugin:
         parameters=PlanInput,
         execute=present,
         parallel_safe=False,
+        takes_slot=False,
         changes=False,
         timeout_s=0,
         summary=lambda params: _title(params.plan),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agent_cli.agents.catalogue import AgentCatalogue
-from agent_cli.agents.children import Assignment, Children, ParallelLimit
+from agent_cli.agents.children import Assignment, Children
 from agent_cli.agents.tool import agent_tool
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
@@ -30,6 +30,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.declining import apply_decisions
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run_result import RunResult
+from agent_cli.core.waits import CapacityLimiter
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.providers.anthropic_messages import AnthropicMessages
@@ -183,7 +184,7 @@ class Tree:
         self.agents: list[Agent] = []
         self.dice = dice
         self._catalogue = AgentCatalogue(warn=lambda _text: None)
-        self._places = ParallelLimit(3)
+        self._places = CapacityLimiter(3, "a place")
         self.ledger = Ledger(
             provider.stream,
             lambda: self.root.conversation,

@@ -76,6 +76,7 @@ def job_output_tool(workspace: Workspace) -> Tool:
         parameters=JobOutputParameters,
         execute=execute,
         changes=False,
+        takes_slot=False,
         timeout_s=0,  # the tool has its own limit
         summary=lambda params: f"job {params.id}",
     )

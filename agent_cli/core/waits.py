@@ -1,0 +1,223 @@
+"""Everything that a tree of agents can wait for, in one order, and the bound of each wait.
+
+| | | held by |
+|---|---|---|
+| 1 | a place among the running agents | an agent, but not while its own agents work |
+| 2 | earlier calls of the same reply that use the same files | a call, until it has ended |
+| 3 | a slot of the reply (`concurrency`) | a call that runs or waits for 4 |
+| 4 | calls of other agents that use the same files | a call, until it has ended |
+| 5 | a reservation of the cost limit; a model, a process, a person | a running call or agent |
+
+**Whoever holds something waits only for things further down.** So no circle can form: in any set of
+waiting holders, the one furthest down waits for work that is running. A call that waits for agents
+(`Tool.takes_slot` is False) holds nothing from 2 to 4; the agents that it waits for have
+places, slots and files of their own.
+
+A wait for 1 to 4 ends after a limit within which nobody ahead has moved. Its error says who holds
+what. A wait for 5 has the limit of the tool, the provider or the ledger; that for a person has
+none, and the person can stop it.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Final
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import ToolOutput
+from agent_cli.contracts.tooling import Tool
+
+CALL_LIMIT_S: Final = 3_600.0
+PLACE_LIMIT_S: Final = 12 * 3_600.0
+"""Longer: an agent that has asked the user keeps its place until there is an answer."""
+
+
+class WaitedTooLong(ToolError):
+    """Nobody ahead has moved within the limit; the text says who holds what, for the model."""
+
+    def __init__(self, awaited: str, holders: Sequence[str], limit_s: float) -> None:
+        held = f", held by {', '.join(holders)}" if holders else ""
+        super().__init__(
+            f"Not run: it waited {limit_s:g} s for {awaited}{held}. Go on without it, or call again"
+            " once that has ended."
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Use:
+    """Files and folders that one call reads or writes; `done` is set when the call has ended."""
+
+    holder: str
+    reads: Sequence[str]
+    writes: Sequence[str]
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def clashes_with(self, other: "_Use") -> bool:
+        """Return whether the order of the two matters."""
+        return _overlap(self.writes, (*other.writes, *other.reads)) or _overlap(
+            self.reads, other.writes
+        )
+
+
+class InOrder:
+    """A queue of calls by path: a call waits for earlier calls that use the same paths.
+
+    Calls that only read run concurrently. Not a lock for each path: a call that needs several paths
+    would queue for the second only once it has the first, and a later call could overtake it there.
+    """
+
+    def __init__(self) -> None:
+        self._startup: list[_Use] = []
+
+    @asynccontextmanager
+    async def turn(
+        self,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        *,
+        holder: str = "",
+        limit_s: float = CALL_LIMIT_S,
+    ) -> AsyncGenerator[None]:
+        """Run the body, which uses these paths, after every earlier use that clashes with it.
+
+        Args:
+            reads: Files and folders, absolute.
+            writes: The same.
+            holder: The name of the call, for those that wait for it.
+            limit_s: Seconds to wait for each of the earlier uses.
+
+        Raises:
+            WaitedTooLong: An earlier use has not ended within *limit_s*.
+        """
+        mine = _Use(holder, reads, writes)
+        earlier = [other for other in self._startup if mine.clashes_with(other)]
+        self._startup.append(mine)
+        try:
+            for other in earlier:
+                await _ended(other, limit_s)
+            yield
+        finally:
+            mine.done.set()
+            self._startup.remove(mine)
+
+
+class CapacityLimiter:
+    """A limited number of places, given in the order in which they were asked for."""
+
+    def __init__(self, most: int, awaited: str, *, limit_s: float = CALL_LIMIT_S) -> None:
+        """Have *most* free places.
+
+        Args:
+            most: The number of places.
+            awaited: A place in words, for `WaitedTooLong`.
+            limit_s: Seconds to wait while no place changes hands.
+        """
+        self._most = most
+        self._awaited = awaited
+        self._limit_s = limit_s
+        self._held: list[object] = []
+        self._queue: deque[tuple[object, asyncio.Future[None]]] = deque()
+        self._moves = 0
+
+    async def take(self, holder: object) -> None:
+        """Wait for a free place and take it for *holder*, whose `str` names it.
+
+        Raises:
+            WaitedTooLong: No place has changed hands within the limit.
+        """
+        if len(self._held) < self._most:
+            self._held.append(holder)
+            return
+        mine = (holder, asyncio.get_running_loop().create_future())
+        self._queue.append(mine)
+        try:
+            await self._given(mine[1])
+        except BaseException:
+            if mine in self._queue:
+                self._queue.remove(mine)
+            else:
+                self.give(holder)  # it got the place in the moment in which it gave up
+            raise
+
+    def give(self, holder: object) -> None:
+        """Release the place of *holder*, if it has one."""
+        if holder not in self._held:
+            return
+        self._held.remove(holder)
+        self._moves += 1
+        if self._queue:
+            following, given = self._queue.popleft()
+            self._held.append(following)
+            given.set_result(None)
+
+    @asynccontextmanager
+    async def held(self, holder: object) -> AsyncGenerator[None]:
+        """Run the body with a place; see `take`."""
+        await self.take(holder)
+        try:
+            yield
+        finally:
+            self.give(holder)
+
+    async def _given(self, place: asyncio.Future[None]) -> None:
+        while not place.done():
+            moves = self._moves
+            await asyncio.wait({place}, timeout=self._limit_s)
+            if not place.done() and moves == self._moves:
+                raise WaitedTooLong(self._awaited, sorted(map(str, self._held)), self._limit_s)
+
+
+class CallWaits:
+    """The waits of the calls of one reply, in the order above."""
+
+    def __init__(self, concurrency: int, tree: InOrder | None) -> None:
+        """Have *concurrency* slots; *tree* is the queue that all agents share."""
+        self._files = InOrder()
+        self._slots = CapacityLimiter(concurrency, "a slot of its reply")
+        self._tree = tree
+
+    @asynccontextmanager
+    async def turn(
+        self, call: ToolOutput, tool: Tool | None, reads: Sequence[str], writes: Sequence[str]
+    ) -> AsyncGenerator[None]:
+        """Run the body, which is *call*, in its slot and with its files.
+
+        Raises:
+            WaitedTooLong: It did not get them.
+        """
+        if tool and not tool.takes_slot:
+            yield
+            return
+        holder = f"{call.name} ({call.tool_call_id})"
+        # Files before the slot: a call behind another of its reply takes no slot from the rest.
+        async with (
+            self._files.turn(reads, writes, holder=holder),
+            self._slots.held(holder),
+            self._tree.turn(reads, writes, holder=holder) if self._tree else nullcontext(),
+        ):
+            yield
+
+
+async def _ended(other: _Use, limit_s: float) -> None:
+    try:
+        async with asyncio.timeout(limit_s):
+            await other.done.wait()
+    except TimeoutError:
+        paths = ", ".join((*other.writes, *other.reads))
+        raise WaitedTooLong(f"its turn with {paths}", [other.holder], limit_s) from None
+
+
+def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether a path of *some* equals, lies in or contains one of *others*."""
+    return any(
+        one.startswith(other) or other.startswith(one)
+        for one in map(_as_folder, some)
+        for other in map(_as_folder, others)
+    )
+
+
+def _as_folder(path: str) -> str:
+    return path.rstrip(os.sep) + os.sep

@@ -1,0 +1,178 @@
+"""Random replies in trees of agents: no call waits for ever, whatever stands beside it.
+
+The agents, their executors, files, slots and places are the real ones; the model is a function.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from agent_cli.agents.catalogue import AgentCatalogue
+from agent_cli.agents.children import Assignment, Children
+from agent_cli.agents.tool import agent_tool
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.provider import ModelRequest, StreamEvent
+from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.tooling import Execute, Tool, ToolContext
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.run_result import RunResult
+from agent_cli.core.waits import CapacityLimiter, InOrder
+from tests.fakes import LIMIT_S, MODEL, calls, says, stream_of, tool, tool_use
+
+NESTING_MAX: Final = 2
+AGENTS_MAX: Final = 10
+QUICK_REPLIES: Final = 300
+SOAK_REPLIES: Final = 20_000
+PATHS: Final = ("/a", "/a/below", "/b", "/c")
+
+
+class Worker:
+    """An agent as `Children` needs it; no call of it needs approval."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    async def decide(self) -> RunResult:
+        raise AssertionError
+
+    async def end(self) -> str:
+        return ""
+
+    async def send_back(self, text: str) -> str:
+        return ""
+
+
+class Tree:
+    """Agents that answer at random; `replies` and `agents` count them."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = dice = random.Random(seed)
+        self._most = dice.randint(1, 4)
+        self._places = CapacityLimiter(self._most, "a place")
+        self._order = InOrder()
+        self._concurrency = dice.randint(1, 8)
+        self._running: list[tuple[object, bool, Sequence[str]]] = []
+        self._faults: list[str] = []
+        self.replies = self.agents = 0
+
+    async def run(self) -> None:
+        """Run the main agent to its end; every call that it and its agents made has its result."""
+        result = await asyncio.wait_for(self._agent(0, None).prompt("go"), LIMIT_S)
+
+        assert result.stop_reason == "end_turn"
+        assert not self._running
+        assert not self._faults
+
+    def _agent(self, depth: int, place: Assignment | None) -> Agent:
+        children = Children(
+            AgentCatalogue(warn=lambda _text: None),
+            self._built,
+            places=self._places,
+            publish=lambda _event: None,
+            conversation=lambda: agent.conversation,
+            depth=depth + 1,
+            place=place,
+        )
+        slots = object()
+        reader = replace(tool("read", self._used(slots, writes=False)), reads=_paths)
+        tools = [reader, tool("write", self._used(slots, writes=True), writes=_paths)]
+        tools.append(tool("alone", self._used(slots, writes=False), parallel_safe=False))
+        if depth < NESTING_MAX:
+            tools.append(agent_tool(children, ask_beyond=99))
+        agent = Agent(self._options(depth, tools))
+        return agent
+
+    def _options(self, depth: int, tools: Sequence[Tool]) -> LoopConfig:
+        turns = self._dice.randint(1, 2)
+
+        async def answer(_request: ModelRequest) -> AsyncGenerator[StreamEvent]:
+            nonlocal turns
+            turns, self.replies = turns - 1, self.replies + 1
+            for event in stream_of(calls(*self._uses(depth)) if turns >= 0 else says("done")):
+                yield event
+
+        return LoopConfig(
+            model=MODEL,
+            tools=tools,
+            stream_fn=answer,
+            concurrency=self._concurrency,
+            tool_execution="sequential" if self._dice.random() < 0.1 else "parallel",
+            path_order=self._order,
+        )
+
+    @asynccontextmanager
+    async def _built(self, assignment: Assignment) -> AsyncGenerator[Worker]:
+        yield Worker(self._agent(assignment.depth, assignment))
+
+    def _uses(self, depth: int) -> list[Block]:
+        return [self._use(depth, f"t{n}") for n in range(self._dice.randint(1, 10))]
+
+    def _use(self, depth: int, id: str) -> Block:
+        if depth < NESTING_MAX and self.agents < AGENTS_MAX and self._dice.random() < 0.4:
+            self.agents += 1
+            return tool_use("agent", {"description": "d", "prompt": "work"}, id)
+        paths: list[Json] = [*self._dice.sample(PATHS, self._dice.randint(1, 2))]
+        name = self._dice.choice(["read", "read", "write", "write", "alone"])
+        return tool_use(name, {} if name == "alone" else {"paths": paths}, id)
+
+    def _used(self, slots: object, *, writes: bool) -> Execute:
+        """Return a body that uses its files for a few turns of the event loop."""
+
+        async def use(
+            _id: str, params: dict[str, list[str]], _cancel: CancelToken, _on: ToolContext
+        ) -> str:
+            mine = (slots, writes, params.get("paths", []))
+            self._faults += [
+                f"{paths} is used beside {mine[2]}"
+                for _, written, paths in self._running
+                if (writes or written) and _clash(mine[2], paths)
+            ]
+            self._running.append(mine)
+            if sum(each[0] is slots for each in self._running) > self._concurrency:
+                self._faults.append("more calls run than there are slots")
+            for _ in range(self._dice.randint(0, 3)):
+                await asyncio.sleep(0)
+            self._running.remove(mine)
+            return "ok"
+
+        return use
+
+
+def _paths(params: dict[str, list[str]]) -> Sequence[str]:
+    return params["paths"]
+
+
+def _clash(some: Sequence[str], others: Sequence[str]) -> bool:
+    return any(
+        f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+        for one in some
+        for other in others
+    )
+
+
+async def run_trees(first: int, replies: int) -> None:
+    seed = first
+    while replies > 0:
+        tree = Tree(seed)
+        try:
+            await tree.run()
+        except (AssertionError, TimeoutError) as failed:
+            raise AssertionError(f"tree {seed}: {failed!r}") from failed
+        replies -= tree.replies
+        seed += 1
+
+
+async def test_random_replies_of_agents_and_file_calls_all_end() -> None:
+    """Concurrency 1 to 8, agents two levels deep, and calls for the same files among them."""
+    await run_trees(0, QUICK_REPLIES)
+
+
+@pytest.mark.slow
+async def test_many_random_replies_of_agents_and_file_calls_all_end() -> None:
+    await run_trees(1_000_000, SOAK_REPLIES)

@@ -1,0 +1,83 @@
+"""The waits of calls: for files, in call order, and for places."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from agent_cli.core.waits import CapacityLimiter, InOrder, WaitedTooLong
+
+
+@pytest.mark.parametrize(
+    ("later", "waits"),
+    [
+        ("/w/ab", False),
+        ("/w/a", True),
+        ("/w/a/", True),
+        ("/w/a/below", True),
+        ("/w", True),
+        ("/", True),
+    ],
+)
+async def test_write_waits_for_writes_to_the_same_a_parent_or_a_child_path(
+    *, later: str, waits: bool
+) -> None:
+    """A file whose name only starts with the other's path is a different file."""
+    order = InOrder()
+    async with AsyncExitStack() as second:
+        async with order.turn((), ("/w/a",)):
+            entering = asyncio.ensure_future(second.enter_async_context(order.turn((), (later,))))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            waited = not entering.done()
+        await entering
+
+    assert waited is waits
+
+
+async def test_wait_for_a_file_ends_and_names_the_call_that_has_it() -> None:
+    """The later call gives its turn back, so that the next does not wait for it."""
+    order = InOrder()
+
+    async with order.turn((), ("/w/a",), holder="edit (t1)"):
+        with pytest.raises(WaitedTooLong) as failed:
+            async with order.turn(("/w/a",), (), holder="read (t2)", limit_s=0.01):
+                pass
+    async with order.turn((), ("/w",), limit_s=0.01):
+        pass
+
+    assert str(failed.value) == (
+        "Not run: it waited 0.01 s for its turn with /w/a, held by edit (t1). Go on without it, or"
+        " call again once that has ended."
+    )
+
+
+async def test_wait_for_a_place_ends_and_names_those_who_have_one() -> None:
+    places = CapacityLimiter(1, "a slot", limit_s=0.01)
+    await places.take("bash (t1)")
+
+    with pytest.raises(WaitedTooLong, match=r"waited 0\.01 s for a slot, held by bash \(t1\)\."):
+        await places.take("bash (t2)")
+    places.give("bash (t1)")
+    async with places.held("bash (t3)"):
+        pass
+
+
+async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
+    """One that gave up before, or in the very moment it got its place, leaves it to the next."""
+    places, got = CapacityLimiter(1, "a place"), list[str]()
+
+    async def work(name: str) -> None:
+        async with places.held(name):
+            got.append(name)
+
+    await places.take("first")
+    tasks = {name: asyncio.create_task(work(name)) for name in "abcd"}
+    await asyncio.sleep(0)
+    tasks["a"].cancel()
+    await asyncio.sleep(0)
+    places.give("first")
+    tasks["b"].cancel()
+    await asyncio.wait(tasks.values())
+
+    assert got == ["c", "d"]
