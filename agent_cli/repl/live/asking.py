@@ -19,6 +19,7 @@ class Asking:
     """Swaps the draft for a question once that accepts answers, and back afterwards.
 
     A question asked while another one is open waits for its answer: the open question holds `turn`.
+    `has_unsent` returns whether a message that the user sent is not delivered yet.
     """
 
     can_ask = True
@@ -39,6 +40,7 @@ class Asking:
         self._answer: asyncio.Future[Choice | str] | None = None
         self._checked: Choice | None = None
         self._has_closed = False
+        self.has_unsent: Callable[[], bool] = bool
         self.turn = asyncio.Lock()
 
     @property
@@ -67,28 +69,24 @@ class Asking:
     def answer_of(self, text: str) -> Choice | str | None:
         """Return the answer that Enter gives with *text* in the input; None if it is not one."""
         question = self.question
-        if question is None or not question.is_ripe:
+        if question is None:
             return None
         if choices := self.choices:
             taken = choices.taken()
-            if isinstance(taken, Choice):
-                return taken
-            return None if is_slip(taken) else text
+            if isinstance(taken, str):  # a sentence approves nothing, so it is never too early
+                return text if taken and not is_slip(taken) else None
+            return taken if question.is_ripe else None
+        if not question.is_ripe:
+            return None
         if question.only_keys:
             return key_of(text, question.keys)
         return text if text.strip() or ENTER in question.keys else None
 
-    def came_early(self) -> bool:
-        """Return whether Enter came before the list could be read, and show a hint then.
-
-        A sentence typed by then is not an answer: it was meant for the prompt.
-        """
-        question, choices = self.question, self.choices
-        if question is None or choices is None or question.is_ripe:
-            return False
-        taken = choices.taken()
-        question.too_early = not isinstance(taken, str) or is_slip(taken)
-        return True
+    def refuse(self) -> None:
+        """Show why Enter did not answer, if a list that could not be read yet is the reason."""
+        question = self.question
+        if question and question.choices:
+            question.too_early = not question.is_ripe
 
     def put_aside(self) -> None:
         """Put text typed for the prompt aside if only keys are an answer."""
@@ -106,15 +104,16 @@ class Asking:
     ) -> Choice | str:
         """Return one of *choices*, picked from a list or typed, or a sentence.
 
-        The list appears at once, and the typed text stays in the input: it becomes the answer or
-        goes to the listener as a whole. Enter answers once the keyboard was silent for a third of a
-        second with the list on the screen.
+        The list appears at once, and the typed text stays in the input. A sentence answers at any
+        time; Enter alone, or a typed choice, once the keyboard was silent for a third of a second
+        with the list on the screen. While a message typed before is not delivered yet, no row is
+        marked: a second Enter must not answer.
 
         Raises:
             KeyboardInterrupt: Ctrl-C or Esc.
             EOFError: The session ends.
         """
-        listed = Choices(choices, text, ctrl_c)
+        listed = Choices(choices, text, ctrl_c, has_default=not self.has_unsent())
         question = OpenQuestion(message, "", self._clock, choices=listed, open=True)
         checked, self._checked = self._checked, None
         if checked and listed.mark(checked):

@@ -21,14 +21,25 @@ class Choices:
 
     is_marked = False
 
-    def __init__(self, choices: Sequence[Choice], text: str, ctrl_c: str = "stops the run") -> None:
-        """Mark the first of *choices*; *text* and *ctrl_c* describe typed text and that key."""
+    def __init__(
+        self,
+        choices: Sequence[Choice],
+        text: str,
+        ctrl_c: str = "stops the run",
+        *,
+        has_default: bool = True,
+    ) -> None:
+        """Mark the first of *choices*, if there is a default.
+
+        *text* and *ctrl_c* describe typed text and that key.
+        """
         self.all = choices
         self._listed = [choice for choice in choices if choice.label]
         self._text_label = text
         self._ctrl_c = ctrl_c
         self._text = ""
-        self._place: int | None = 0
+        self._default = 0 if has_default else None
+        self._place = self._default
 
     def typed(self, text: str) -> None:
         """Note the text of the input; a change moves the mark to the matching row."""
@@ -40,12 +51,16 @@ class Choices:
         if found is not None and found in self._listed:
             self._place = self._listed.index(found)
         else:
-            self._place = None if text else 0
+            self._place = None if text else self._default
 
     def move(self, rows: int) -> None:
         """Move the mark, cyclically; the last row is for text."""
         count = len(self._listed) + bool(self._text)
-        place = len(self._listed) if self._place is None else self._place
+        place = self._place
+        if (
+            place is None
+        ):  # on the row for text; without text that is between the last and the first
+            place = len(self._listed) if self._text or rows < 0 else -1
         place = (place + rows) % count
         self._place = None if place == len(self._listed) else place
 
@@ -58,7 +73,7 @@ class Choices:
         return True
 
     def taken(self) -> Choice | str:
-        """Return the answer of Enter: a choice, or the text."""
+        """Return the answer of Enter: a choice, or the text, "" if nothing is marked."""
         if self._place is not None:
             return self._listed[self._place]
         return chosen(self._text, self.all) or self._text
@@ -74,13 +89,15 @@ class Choices:
             head = len(rows)
             rows += self._row(choice.label, columns, is_marked=place == self._place)
             begin, last = (head, len(rows) - 1) if place == self._place else (begin, last)
-        if self._place is None:
+        if self._place is None and self._text:
             begin = len(rows)
             rows += self._row(self._meaning(), columns, is_marked=True)
             last = len(rows) - 1
         else:
             is_sentence = self._text and not chosen(self._text, self.all)
             what = "your text: " if is_sentence else "type anything else to "
+            if self._place is None:
+                what = f"your message goes out after this answer: choose with ↓, or {what}"
             rows += self._row(f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}", columns)
         rows_max = max(rows_max, 1)
         below = 1 if last < len(rows) - 1 else 0  # a row below the mark, which can have the arrow

@@ -75,6 +75,7 @@ class LiveShell:
         self._pictures = Pictures(screen, self._dispatcher.attachments)
         self._hidden = HiddenPrompts(app.agent)
         self._outbox = Outbox(app.agent, self._dispatcher.attachments, screen.put_back)
+        screen.asking.has_unsent = lambda: bool(self._outbox)
         self._runs = Runs(
             app,
             questions=screen.asking,
@@ -143,14 +144,23 @@ class LiveShell:
             self._say(text)
             self._screen.leave()
         # A shell command waits for a command, not for a run: an editor would interrupt typing.
-        elif self.is_busy and not is_prompt and (self._agent_runs or not text.startswith("!")):
+        elif self.is_busy and not is_prompt and (self._is_in_run or not text.startswith("!")):
             self._command_meanwhile(text)
-        elif text and self._agent_runs and not named_in(text, self._app.servers):
+        elif text and self._is_in_run and not named_in(text, self._app.servers):
             self._outbox.put(text, follow_up=follow_up)
             self._do_beside(self._outbox.hand_over())
         elif text:
             self.queue([text])
         self._screen.refresh()
+
+    def is_command(self, text: str) -> bool:
+        """Return whether *text* is a command or a shell escape."""
+        return not self._dispatcher.is_prompt(text.strip())
+
+    @property
+    def _is_in_run(self) -> bool:
+        """Whether a run goes on, or waits for an answer."""
+        return self._agent_runs or (self._is_working and self._app.agent.conversation.waiting)
 
     def interrupt(self) -> None:
         """Stop the run or the command; queued messages return to the input."""

@@ -213,13 +213,13 @@ def _bind_agents(keys: KeyBindings, screen: LiveScreen) -> None:
 
 def _answer_with_line(screen: LiveScreen) -> None:
     asking = screen.asking
-    if asking.came_early():
-        if not asking.hint:
-            _send(screen, follow_up=False)
-        return
     text = screen.draft.text
+    if asking.choices and screen.listener.is_command(text):
+        _send(screen, follow_up=False)
+        return
     answer = asking.answer_of(text)
     if answer is None:
+        asking.refuse()
         asking.put_aside()
         return
     # A checked row is in the list that follows.

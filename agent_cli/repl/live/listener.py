@@ -26,6 +26,10 @@ class Listener(Protocol):
         """Accept a typed line; False leaves it in the input."""
         ...
 
+    def is_command(self, text: str) -> bool:
+        """Return whether *text* is a command of this program, and nothing for the model."""
+        ...
+
     def interrupt(self) -> None:
         """Stop the current run or command."""
         ...

@@ -45,6 +45,11 @@ class StartupQueue:
             self.lines.append(text)
         return True
 
+    def is_command(self, text: str) -> bool:
+        """Return False: nothing asks yet."""
+        del text
+        return False
+
     def interrupt(self) -> None:
         """Discard the queued lines; they stay in the history."""
         self.lines.clear()

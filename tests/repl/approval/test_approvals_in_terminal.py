@@ -150,8 +150,12 @@ def test_approved_call_runs_even_if_a_message_was_queued_before() -> None:
         terminal.send("use make from now on\r")
         terminal.until("after this step: use make from now on")
         Path("written").touch()
+        terminal.until("your message goes out after this answer")
+        terminal.send("\r")  # nothing is marked, so a second Enter answers nothing
+        terminal.send("y")
         terminal.until("❯ Yes")
-        terminal.send("y\r")
+        assert not Path("made").exists()
+        terminal.send("\r")
         terminal.until("You said 'use make from now on'")
         terminal.until_prompt()
 

@@ -37,6 +37,9 @@ class Person:
         self.got.append((text, follow_up))
         return True
 
+    def is_command(self, text: str) -> bool:
+        return text.startswith("/help")
+
     def interrupt(self) -> None:
         self.interrupted += 1
 
