@@ -246,11 +246,11 @@ class Agent(AgentQueues):
         self.adopt(conversation_of(messages, user_id=self._config.user_id))
 
     def append_message(self, message: Message) -> None:
-        """Append *message* as if it had happened.
+        """Append *message* as if it had happened before the next prompt; nothing of it is run.
 
         Raises:
             AgentBusy: A run is going on.
-            ConversationError: A tool result answers no open call.
+            ConversationError: It cannot be sent, or a tool result answers no open call.
         """
         self.require_idle()
         append(self.conversation, message)

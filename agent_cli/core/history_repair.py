@@ -15,6 +15,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Error, Success
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.incoming import checked_imported
 
 
 def conversation_of(
@@ -25,11 +26,12 @@ def conversation_of(
     With *keep_open* the calls of the last reply stay open, for a decision that follows.
 
     Raises:
-        ConversationError: A tool result answers no call of the reply before it.
+        ConversationError: A message cannot be sent, or a tool result answers no call of the reply
+            before it.
     """
     conversation = Conversation(user_id=user_id)
     for message in messages:
-        append(conversation, message)
+        _append(conversation, checked_imported(message))
     if conversation.prompts and conversation.prompts[-1].output:
         if keep_open and conversation.open_calls():
             return conversation
@@ -39,17 +41,25 @@ def conversation_of(
 
 
 def append(conversation: Conversation, message: Message) -> None:
-    """Append *message* as if it had happened.
+    """Append *message* as if it had happened before the next prompt.
+
+    A call of its may be answered by the messages that follow; it is never run.
 
     Raises:
-        ConversationError: A tool result answers no open call, or a call waits for a decision.
+        ConversationError: *message* cannot be sent, a tool result answers no open call, or a call
+            waits for a decision.
     """
     conversation.require_ready_for(None)
-    with conversation.dated(message.timestamp):
-        _append(conversation, message)
+    _append(conversation, checked_imported(message))
+    conversation.complete()
 
 
 def _append(conversation: Conversation, message: Message) -> None:
+    with conversation.dated(message.timestamp):
+        _append_dated(conversation, message)
+
+
+def _append_dated(conversation: Conversation, message: Message) -> None:
     match message:
         case UserMessage():
             conversation.begin(message)

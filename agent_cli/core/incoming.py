@@ -1,17 +1,22 @@
 """Check messages at the door: every way into a conversation accepts and refuses the same ones."""
 
+from collections.abc import Iterable
+
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Incoming,
+    Message,
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.timeline import Block
 from agent_cli.core.api_messages import not_blank
-from agent_cli.system.shapes import is_object
+from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 _OF_REPLIES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
+_NOT_IN = {"assistant": frozenset({"tool_result"}), "toolResult": _OF_REPLIES}
 
 
 def checked_incoming(message: object) -> Incoming:
@@ -39,23 +44,46 @@ def checked_user_message(message: object) -> UserMessage:
     return message
 
 
+def checked_imported(message: object) -> Message:
+    """Return *message* of a caller's history, if it can be part of one.
+
+    Raises:
+        ConversationError: It is no message, or its content cannot be sent.
+    """
+    if isinstance(message, UserMessage):
+        check_content(message)
+    elif isinstance(message, AssistantMessage | ToolResultMessage):
+        _check_blocks(message.content)
+        if kinds := sorted(_kinds(message.content) & _NOT_IN[message.role]):
+            sentence = f"a message of kind {message.role} cannot hold {', '.join(kinds)} blocks"
+            raise ConversationError(sentence)
+    elif not isinstance(message, CustomMessage):
+        raise ConversationError(f"a history holds messages, not {type(message).__name__}")
+    return message
+
+
 def check_content(message: UserMessage) -> None:
     """Raise `ConversationError` if the content of *message* cannot be sent."""
-    if not _is_content(message.content):
-        raise ConversationError(
-            "the content of a message must be a tuple of blocks: UserMessage.of(text) makes one"
-        )
-    if kinds := sorted({str(block["type"]) for block in message.content} & _OF_REPLIES):
+    _check_blocks(message.content)
+    if kinds := sorted(_kinds(message.content) & _OF_REPLIES):
         raise ConversationError(f"a user's message cannot hold {', '.join(kinds)} blocks")
     if not not_blank(message.content):
         raise ConversationError("there is nothing to send: a message needs text or an image")
 
 
-def _is_content(content: object) -> bool:
-    return isinstance(content, tuple) and all(map(_is_block, content))
+def _kinds(content: Iterable[Block]) -> set[str]:
+    return {str(block["type"]) for block in content}
+
+
+def _check_blocks(content: object) -> None:
+    if is_array(content) or not is_sequence(content) or not all(map(_is_block, content)):
+        raise ConversationError(
+            "the content of a message must be a tuple of blocks: UserMessage.of(text) makes one"
+        )
 
 
 def _is_block(block: object) -> bool:
     if not is_object(block) or not isinstance(block.get("type"), str):
         return False
-    return block["type"] != "text" or isinstance(block.get("text"), str)
+    needed = {"text": "text", "tool_use": "name"}.get(block["type"])
+    return needed is None or isinstance(block.get(needed), str)

@@ -1097,7 +1097,7 @@ async def test_messages_can_be_replaced_appended_and_cleared() -> None:
 
     assert users(model.requests[-1].messages) == ["e"]
     started = [e.prompt.input for e in events if isinstance(e, PromptStarted)]
-    assert [text_of(each.content) for each in started if each] == ["c", "e"]
+    assert [text_of(each.content) for each in started if each] == ["c", "d", "e"]
 
 
 async def test_custom_messages_stay_in_the_state_and_are_not_sent() -> None:

@@ -1,6 +1,7 @@
 """A caller's own history is accepted whole, repaired with a report, or refused."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,9 @@ from tests.fakes import (
     listening,
     says,
     scripted_agent,
+    tool,
     tool_use,
+    users,
 )
 
 ASKED = AssistantMessage((tool_use("look", {}, "t1"), tool_use("look", {}, "t2")), "tool_use")
@@ -140,3 +143,68 @@ def test_imported_history_ends_with_a_completed_prompt() -> None:
     taken_in = conversation_of([UserMessage.of("go"), AssistantMessage((text_block("ok"),))])
 
     assert [prompt.state for prompt in taken_in.prompts] == ["completed"]
+
+
+@pytest.mark.parametrize(
+    ("then", "request_texts"),
+    [
+        ("prompt", ["a", "no, stop"]),
+        ("steered", ["a", "no, stop"]),
+        ("continue", ["a"]),
+        ("trigger", ["a"]),
+        ("custom", ["a"]),
+    ],
+)
+@pytest.mark.parametrize("imported", [(UserMessage.of("a"), ASKED), (UserMessage.of("a"),)])
+async def test_appended_history_is_complete_and_never_run(
+    imported: Sequence[Message], then: str, request_texts: list[str]
+) -> None:
+    """The next prompt joined the last one, and an imported call ran after "no, stop"."""
+    ran: list[str] = []
+
+    async def look(id: str, _params: object, _cancel: object, _context: object) -> str:
+        ran.append(id)
+        return "a tree"
+
+    agent, model, _ = scripted_agent(says("ok"), tools=[tool("look", look)])
+    for message in imported:
+        agent.append_message(message)
+    assert {prompt.state for prompt in agent.conversation.prompts} == {"completed"}
+    before = len(agent.conversation.prompts)
+
+    match then:
+        case "prompt":
+            await agent.prompt("no, stop")
+        case "steered":
+            agent.steer("no, stop")
+            await agent.continue_()
+        case "continue":
+            await agent.continue_()
+        case "trigger":
+            await agent.trigger()
+        case _:
+            await agent.prompt(CustomMessage("note", {"by": "a plugin"}))
+
+    assert ran == []
+    assert users(model.requests[-1].messages)[: len(request_texts)] == request_texts
+    assert len(agent.conversation.prompts) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("text", "a history holds messages, not str"),
+        (AssistantMessage(({"type": "tool_use", "id": "t"},)), "must be a tuple of blocks"),
+        (AssistantMessage(({"type": "tool_result"},)), "assistant cannot hold tool_result blocks"),
+        (ToolResultMessage("t", "look", ({"type": "tool_use", "name": "x"},)), "cannot hold"),
+        (UserMessage.of(" "), "nothing to send"),
+    ],
+)
+def test_history_that_cannot_be_sent_is_refused(message: Any, said: str) -> None:
+    agent, _, _ = scripted_agent()
+
+    for take in (agent.append_message, lambda one: agent.replace_messages([one])):
+        with pytest.raises(ConversationError, match=said):
+            take(message)
+
+    assert agent.state.messages == []
