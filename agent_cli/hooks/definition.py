@@ -48,7 +48,8 @@ class Hook:
             tools are Claude Code's or ours, a regular expression is compared with Claude Code's.
         command: A shell command, or with `args` a program.
         args: None runs `command` in a shell.
-        allowed_variables: The environment variables that `headers` may contain.
+        allowed_variables: Variables that a program gets beside the harmless ones (PATH, HOME, ...),
+            and that `headers` may contain.
         condition: A permission rule; the hook runs only for calls that it covers. "" for all.
         timeout_s: The time limit.
         once: Whether it runs only once per session.

@@ -19,6 +19,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
+from agent_cli.system.child_environment import child_environment
 from agent_cli.system.importing import load
 from agent_cli.system.logger import logger
 from agent_cli.system.shapes import is_group
@@ -97,8 +98,9 @@ def problem_of(hook: Hook, around: HookEnvironment) -> str:
 
 
 async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
-    variables = {**around.variables(), _PROJECT_DIR: str(around.workspace)}
-    environment = {**around.environment, **variables}
+    named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
+    added = {**named, **around.variables(), _PROJECT_DIR: str(around.workspace)}
+    environment = child_environment(around.environment, added)
     command = _command(hook, around)
     try:
         ran = await ask_program(command, sent, environment=environment, workspace=around.workspace)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from agent_cli.mcp_client.config import ServerProblem as ServerProblem
     from agent_cli.mcp_client.entries import read_config_file as read_config_file
     from agent_cli.mcp_client.entries import server_config as server_config
-    from agent_cli.mcp_client.environment import server_environment as server_environment
     from agent_cli.mcp_client.host import Elicitation as Elicitation
     from agent_cli.mcp_client.host import ElicitationAnswer as ElicitationAnswer
     from agent_cli.mcp_client.host import Host as Host
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("ConfigFile", "ServerConfig", "ServerProblem"), "config"),
     **dict.fromkeys(("read_config_file", "server_config"), "entries"),
-    "server_environment": "environment",
     **dict.fromkeys(("Elicitation", "ElicitationAnswer", "Host", "Sampled"), "host"),
     "McpServers": "pool",
 }
@@ -42,7 +40,6 @@ __all__ = [
     "ServerProblem",
     "read_config_file",
     "server_config",
-    "server_environment",
 ]
 
 __getattr__ = lazy_names(__name__, _HOMES)

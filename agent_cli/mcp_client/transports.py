@@ -16,12 +16,12 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.environment import server_environment
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.oauth import authorization
 from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.stdio import StdioProcess
 from agent_cli.mcp_client.web_client import SafeAsyncClient
+from agent_cli.system.child_environment import child_environment
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -95,7 +95,7 @@ class Link:
 
     def _stdio(self) -> Transport:
         config = self._config
-        environment = server_environment(self._environment, config.env)
+        environment = child_environment(self._environment, config.env)
         if config.cwd and not Path(config.cwd).is_dir():
             raise NotADirectoryError(config.cwd)
         # Checked here, because below the supervisor it would only show as an early end. A command

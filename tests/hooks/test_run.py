@@ -38,6 +38,30 @@ async def test_hook_gets_json_on_stdin_and_the_project_directory(tmp_path: Path)
     assert (found.code, found.fault) == (2, "")
 
 
+async def test_hook_gets_keys_and_passwords_only_if_it_names_them(tmp_path: Path) -> None:
+    """Threat 9: the user's `.env` and shell hold keys that concern no hook."""
+    hook = Hook(event="PreToolUse", command="env", allowed_variables=("NPM_TOKEN", "UNSET"))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/home/me",
+        "LC_ALL": "C",
+        "PYTHONSAFEPATH": "1",
+        "ANTHROPIC_API_KEY": "sk",
+        "GITHUB_TOKEN": "gh",
+        "NPM_TOKEN": "npm",
+        "LD_PRELOAD": "x",
+    }
+    around = HookEnvironment(tmp_path, environment, lambda: {"TRACEPARENT": "00-1"})
+
+    found = await run_hook(hook, PAYLOAD, around)
+
+    names = {line.partition("=")[0] for line in found.stdout.splitlines()}
+    assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {
+        *("PATH", "HOME", "LC_ALL", "PYTHONSAFEPATH", "NPM_TOKEN", "TRACEPARENT"),
+        "CLAUDE_PROJECT_DIR",
+    }
+
+
 async def test_exec_form_passes_arguments_without_shell_expansion(tmp_path: Path) -> None:
     script(tmp_path / "show", '#!/bin/sh\nprintf "%s|" "$@"\n')
 

@@ -11,9 +11,9 @@ from agent_cli.mcp_client import (
     ServerProblem,
     read_config_file,
     server_config,
-    server_environment,
 )
 from agent_cli.mcp_client.config import OAuth
+from agent_cli.system.child_environment import child_environment
 
 
 def write(path: Path, servers: object) -> Path:
@@ -165,7 +165,7 @@ def test_server_environment_has_our_credentials_only_if_named() -> None:
         "AGENT_CLI_MODEL": "ours",
     }
 
-    environment = server_environment(inherited, {"ANTHROPIC_API_KEY": "named", "PATH": "/opt"})
+    environment = child_environment(inherited, {"ANTHROPIC_API_KEY": "named", "PATH": "/opt"})
 
     assert environment == {
         "PATH": "/opt",
