@@ -22,6 +22,7 @@ from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
     HTTP_FAILED,
     HTTP_REFUSED,
+    NOT_ASKED,
     REQUEST_TIMEOUT,
     SIGN_IN_FAILED,
     error_line,
@@ -101,7 +102,8 @@ async def call_tool(
     except TimeoutError:
         return ToolResult.error(
             f"{tool} of MCP server '{name}' gave no sign of life for "
-            f"{server.config.call_timeout_s:g} s and was cancelled. It may have taken effect."
+            f"{server.config.call_timeout_s:g} s, and is no longer waited for. It may have run: "
+            "check before you repeat it."
         )
     except InputRequiredRoundsExceededError:
         return ToolResult.error(f"{tool} of MCP server '{name}' keeps asking questions; stopped.")
@@ -216,12 +218,14 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         return f"MCP server '{name}' ended during the call. {unknown_effect}"
     if error.code == HTTP_FAILED:
         return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
+    if error.code == NOT_ASKED:
+        return f"MCP server '{name}' was not asked: {message}"
     if error.code == SIGN_IN_FAILED:
         return f"MCP server '{name}' was not asked ({message}); the user can run /mcp login {name}"
     if error.code == HTTP_REFUSED:
         return f"MCP server '{name}' answered with {message}. {_after_refusal(name, error)}"
     if error.code == REQUEST_TIMEOUT and "timed out" in message:
-        return f"MCP server '{name}' did not finish the call in time. It may have taken effect."
+        return f"MCP server '{name}' did not finish the call in time. {unknown_effect}"
     if error.code == _INVALID_REQUEST and "back-channel" in message:
         return (
             f"MCP server '{name}' has a question, which this protocol revision does not carry; "

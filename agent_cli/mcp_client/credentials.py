@@ -30,6 +30,10 @@ class Credentials(Protocol):
         """Delete the text stored for *url*; return whether there was one."""
         ...
 
+    def lock_file(self, url: str) -> Path | None:
+        """Return the file whose lock a process holds to renew *url*'s text; None if it is ours."""
+        ...
+
 
 class MemoryCredentials:
     """Sign-ins in memory, lost when the program ends."""
@@ -48,6 +52,9 @@ class MemoryCredentials:
     def delete(self, url: str) -> bool:
         """Delete the text stored for *url*; return whether there was one."""
         return self._kept.pop(url, None) is not None
+
+    def lock_file(self, url: str) -> None:
+        """Return None: no other process reads it."""
 
 
 class FileCredentials:
@@ -79,8 +86,12 @@ class FileCredentials:
             raise SettingsError(f"{path} cannot be deleted: {error.strerror}") from error
         return known
 
+    def lock_file(self, url: str) -> Path:
+        """Return a file beside that of *url*."""
+        return _lock_file(self._folder, url)
+
     def _path(self, url: str) -> Path:
-        return self._folder / f"{sha256(url.encode()).hexdigest()[:32]}.json"
+        return self._folder / f"{_name(url)}.json"
 
 
 class KeyringCredentials:
@@ -90,10 +101,11 @@ class KeyringCredentials:
         SettingsError: It is locked, or its service is not available.
     """
 
-    def __init__(self, keyring: "_Keyring", failure: type[Exception]) -> None:
-        """Use *keyring*, which raises *failure* or errors of the system."""
+    def __init__(self, keyring: "_Keyring", failure: type[Exception], folder: Path) -> None:
+        """Use *keyring*, which raises *failure* or errors of the system; *folder* has the locks."""
         self._keyring = keyring
         self._failure = failure
+        self._folder = folder
 
     def read(self, url: str) -> str | None:
         """Return the text stored for *url*, or None."""
@@ -112,6 +124,10 @@ class KeyringCredentials:
             with self._answering():
                 self._keyring.delete_password(_SERVICE, url)
         return known
+
+    def lock_file(self, url: str) -> Path:
+        """Return a file: a keyring has no locks."""
+        return _lock_file(self._folder, url)
 
     @contextmanager
     def _answering(self) -> Generator[None]:
@@ -150,6 +166,10 @@ class UserCredentials:
         """Delete the text stored for *url*; return whether there was one."""
         return self._place.delete(url)
 
+    def lock_file(self, url: str) -> Path:
+        """Return the same file for either place."""
+        return _lock_file(self._folder, url)
+
     @cached_property
     def _place(self) -> Credentials:
         try:
@@ -158,7 +178,15 @@ class UserCredentials:
             backend = keyring.get_keyring()
             # A back end without a working service has a priority of 0 or less.
             if backend.priority > 0:
-                return KeyringCredentials(backend, failure)
+                return KeyringCredentials(backend, failure, self._folder)
         except (ImportError, RuntimeError):
             pass
         return FileCredentials(self._folder)
+
+
+def _lock_file(folder: Path, url: str) -> Path:
+    return folder / f".{_name(url)}.lock"
+
+
+def _name(url: str) -> str:
+    return sha256(url.encode()).hexdigest()[:32]

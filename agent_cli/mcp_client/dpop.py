@@ -16,7 +16,6 @@ from typing import Protocol
 
 import httpx2
 from mcp.client.auth import OAuthFlowError
-from mcp.shared._httpx_utils import RedirectAwareAuth
 
 from agent_cli.system.shapes import is_object
 
@@ -41,7 +40,7 @@ class BoundTokens(httpx2.Auth):
 
     requires_response_body = True
 
-    def __init__(self, flow: RedirectAwareAuth, keys: KeyStore) -> None:
+    def __init__(self, flow: httpx2.Auth, keys: KeyStore) -> None:
         """Bind the tokens of *flow* to the key in *keys*, which is created when first needed."""
         self._flow = flow
         self._keys = keys
@@ -56,10 +55,10 @@ class BoundTokens(httpx2.Auth):
         try:
             outgoing = await flow.__anext__()
             while True:
-                is_proven = self._prove(outgoing, is_call=outgoing is request)
+                is_proven = self._prove(outgoing)
                 response = yield outgoing
                 if is_proven and await self._wants_nonce(response):
-                    self._prove(outgoing, is_call=outgoing is request)
+                    self._prove(outgoing)
                     response = yield outgoing
                 outgoing = await flow.asend(await self._read(outgoing, response))
         except StopAsyncIteration:
@@ -67,13 +66,12 @@ class BoundTokens(httpx2.Auth):
         finally:
             await flow.aclose()
 
-    def _prove(self, request: httpx2.Request, *, is_call: bool) -> bool:
-        """Add a proof to a request that needs one; return whether it did."""
-        if not is_call:
-            is_token_request = request.headers.get("content-type", "").startswith(_FORM)
-            if is_token_request and self._is_offered:
+    def _prove(self, request: httpx2.Request) -> bool:
+        """Add a proof to a request for tokens, or with one; return whether it did."""
+        if request.headers.get("content-type", "").startswith(_FORM):
+            if self._is_offered:
                 request.headers["DPoP"] = self._proof(request)
-            return is_token_request and self._is_offered
+            return self._is_offered
         _, _, token = request.headers.get("authorization", "").partition(" ")
         if not token or not self._keys.is_bound:
             return False

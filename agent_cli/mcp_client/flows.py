@@ -1,4 +1,4 @@
-"""The SDK's sign-in flows, extended: refresh tokens on a 401, refuse servers without PKCE.
+"""The SDK's sign-in flows, extended: never block other calls, refuse servers without PKCE.
 
 The flows without a browser sign in by themselves: with a workload token, or with the identity of
 the user at the company's identity provider.
@@ -10,17 +10,18 @@ from urllib.parse import parse_qsl
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider
-from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.shared.auth import (
-    JWT_BEARER_GRANT_TYPE,
-    AuthorizationCodeResult,
-    OAuthClientMetadata,
+from mcp.client.auth.extensions.client_credentials import (
+    ClientCredentialsOAuthProvider,
+    PrivateKeyJWTOAuthProvider,
 )
+from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
 from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import OAuth
-from agent_cli.mcp_client.reasons import SignInUnavailable
-from agent_cli.mcp_client.token_storage import Storage
+from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable
+from agent_cli.mcp_client.renewal import Renewal, Renewed
+from agent_cli.mcp_client.token_storage import Storage, without_refresh
 from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_object
 
@@ -28,86 +29,77 @@ _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _TOKEN_LIMIT_S = 30.0
+_RENEWALS_MAX = 2
+"""Another process's token may have expired as well; a refreshed one is not refreshed again."""
 _SAID_CHARS = 200
 Assertion = Callable[[str, str], Awaitable[str]]
 """Returns the assertion for (authorization server, resource)."""
 
 
-class BrowserFlow(OAuthClientProvider):
-    """The flow with a browser, which is opened only if a refresh token does not help.
+class ConcurrentFlow(OAuthClientProvider):
+    """A flow whose lock is held to sign in, never while the server works on a call.
 
-    Refresh tokens are often valid once, and a second use may end the sign-in: if another session
-    has used ours, its tokens are used.
+    The SDK holds it from the request to the response, so that one slow call stops all others
+    (modelcontextprotocol/python-sdk, issues 1326, 2660, 3209 and 3243).
+
+    Attributes:
+        renewal: Renews the access token; set before the first request.
     """
 
-    def __init__(
-        self,
-        url: str,
-        metadata: OAuthClientMetadata,
-        storage: Storage,
-        visit: Callable[[str], Awaitable[None]],
-        came_back: Callable[[], Awaitable[AuthorizationCodeResult]],
-        *,
-        client_metadata_url: str | None,
-    ) -> None:
-        """Sign in to *url*; *visit* takes the user to a page, *came_back* returns its result."""
-        super().__init__(
-            url, metadata, storage, visit, came_back, client_metadata_url=client_metadata_url
-        )
-        self._storage = storage
+    renewal: Renewal
 
     async def _auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        flow = super()._auth_flow(request)
-        is_refreshed = False
-        try:
-            outgoing = await flow.__anext__()
-            while True:
-                response = yield outgoing
-                refused = outgoing is request and response.status_code == HTTPStatus.UNAUTHORIZED
-                # The SDK only refreshes tokens it knows to be expired; else it opens the browser.
-                if refused and not is_refreshed and self._may_refresh():
-                    is_refreshed = True
-                    if is_usable := await self._take_over():
-                        self._add_auth_header(request)
-                        response = yield request
-                        is_usable = response.status_code != HTTPStatus.UNAUTHORIZED
-                    if not is_usable:
-                        answer = yield await self._refresh_token()
-                        if await self._handle_refresh_response(answer):
-                            self._add_auth_header(request)
-                            response = yield request
-                outgoing = await flow.asend(response)
-        except StopAsyncIteration:
+        if not self._initialized:
+            await self._initialize()
+        self.context.protocol_version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        if self.renewal.is_due:
+            await self.renewal.renew(self._access_token)
+        used = self._access_token
+        self._add_auth_header(request)
+        response = yield request
+        for _ in range(_RENEWALS_MAX):
+            # The SDK only refreshes tokens it knows to be expired; else it opens the browser.
+            if response.status_code != HTTPStatus.UNAUTHORIZED or not used:
+                break
+            outcome = await self.renewal.renew(used)
+            used = self._access_token
+            if outcome is Renewed.NOT:
+                break
+            self._add_auth_header(request)
+            response = yield request
+            if outcome is Renewed.REFRESHED:
+                break
+        if response.status_code not in NO_SIGN_IN:
             return
+        flow = super()._auth_flow(request)
+        try:
+            await flow.__anext__()  # takes the lock
+            if self._access_token in ("", used):  # no other call has signed in meanwhile
+                outgoing = await flow.asend(response)
+                while outgoing is not request:
+                    outgoing = await flow.asend((yield outgoing))
+        except StopAsyncIteration:
+            return  # no sign-in would help
         finally:
             await flow.aclose()
+        self._add_auth_header(request)
+        yield request
 
-    def _may_refresh(self) -> bool:
-        return self.context.is_token_valid() and self.context.can_refresh_token()
+    @property
+    def _access_token(self) -> str:
+        tokens = self.context.current_tokens
+        return tokens.access_token if tokens else ""
 
-    async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
-        status = response.status_code
-        if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            # The refresh token is still valid, so it is kept.
-            raise SignInUnavailable(
-                f"its authorization server answered HTTP {status} when the token was to be renewed;"
-                " try again later"
-            )
-        if status != HTTPStatus.OK and await self._take_over():
-            return True  # another session was faster
-        return await super()._handle_refresh_response(response)
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        await super()._handle_token_response(response)
+        if tokens := self.context.current_tokens:
+            self.context.current_tokens = without_refresh(tokens)
 
-    async def _take_over(self) -> bool:
-        """Use the stored tokens if another session has replaced ours; return whether it has."""
-        tokens = await self._storage.newer_tokens()
-        if tokens is None:
-            return False
-        self.context.current_tokens = tokens
-        self.context.client_info = await self._storage.get_client_info()
-        self.context.token_expiry_time = self._storage.record.expires_at
-        return True
+
+class BrowserFlow(ConcurrentFlow):
+    """The flow with a browser, which is opened only if a refresh token does not help."""
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         # Source: MCP 2025-11-25, authorization, code protection: clients must refuse without PKCE.
@@ -120,7 +112,15 @@ class BrowserFlow(OAuthClientProvider):
         return await super()._perform_authorization_code_grant()
 
 
-class AssertionFlow(ClientCredentialsOAuthProvider):
+class SecretFlow(ConcurrentFlow, ClientCredentialsOAuthProvider):
+    """The flow of a program that has a secret."""
+
+
+class KeyFlow(ConcurrentFlow, PrivateKeyJWTOAuthProvider):
+    """The flow of a program that signs with a private key."""
+
+
+class AssertionFlow(SecretFlow):
     """The flow that signs in with an assertion instead of a client secret.
 
     Source: RFC 7523 section 2.1; SEP-1933 (workload identity), SEP-990 (enterprise-managed).

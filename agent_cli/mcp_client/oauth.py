@@ -7,16 +7,12 @@ used and refreshed, and a server that needs a sign-in is reported.
 import asyncio
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.extensions.client_credentials import (
-    ClientCredentialsOAuthProvider,
-    PrivateKeyJWTOAuthProvider,
-    SignedJWTParameters,
-)
+from mcp.client.auth import OAuthFlowError
+from mcp.client.auth.extensions.client_credentials import SignedJWTParameters
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -31,12 +27,16 @@ from agent_cli.mcp_client.dpop import BoundTokens
 from agent_cli.mcp_client.flows import (
     AssertionFlow,
     BrowserFlow,
+    ConcurrentFlow,
+    KeyFlow,
+    SecretFlow,
     enterprise_assertion,
     workload_assertion,
 )
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.loopback import Loopback, listening
 from agent_cli.mcp_client.reasons import error_line
+from agent_cli.mcp_client.renewal import EXCHANGE_LIMIT_S, Exchange, Renewal
 from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.token_storage import Storage
 
@@ -62,22 +62,37 @@ async def authorization(
         return
     storage = await Storage.load(config.url, host.credentials)
 
-    def bound(flow: OAuthClientProvider) -> httpx2.Auth:
-        return BoundTokens(storage.attached_to(flow), storage.record)
-
-    if oauth.grant != "browser":
-        yield bound(_machine_flow(config, storage))
-    elif host.visit is not None:
-        async with listening(
-            oauth.callback_port or (urlsplit(storage.record.redirect_uri).port or 0)
-        ) as loopback:
+    async with AsyncExitStack() as stack:
+        if oauth.grant != "browser":
+            flow: ConcurrentFlow = _machine_flow(config, storage)
+        elif host.visit is not None:
+            port = oauth.callback_port or urlsplit(storage.record.redirect_uri).port or 0
+            loopback = await stack.enter_async_context(listening(port))
             storage.use_redirect(loopback.redirect_uri)
             person = _Person(host.visit, loopback, silence_limits)
-            yield bound(_browser_flow(config.url, oauth, storage, person.visit, person.came_back))
-    elif storage.record.tokens is not None:
-        yield bound(_browser_flow(config.url, oauth, storage, _nobody, _no_code))
-    else:
-        yield None
+            flow = _browser_flow(config.url, oauth, storage, person.visit, person.came_back)
+        elif storage.record.tokens is not None:
+            flow = _browser_flow(config.url, oauth, storage, _nobody, _no_code)
+        else:
+            yield None
+            return
+        storage.attach(flow)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        exchange = _exchange(storage, Addresses(config))
+        flow.renewal = Renewal(storage, flow, exchange, tasks)
+        yield BoundTokens(flow, storage.record)
+
+
+def _exchange(storage: Storage, addresses: Addresses) -> Exchange:
+    """Return a function that sends a request for tokens over a connection of its own."""
+
+    async def send(request: httpx2.Request) -> httpx2.Response:
+        bound = BoundTokens(httpx2.Auth(), storage.record)
+        hooks = {"request": [addresses.check]}
+        async with httpx2.AsyncClient(timeout=EXCHANGE_LIMIT_S, event_hooks=hooks) as client:
+            return await client.send(request, auth=bound)
+
+    return send
 
 
 class _Person:
@@ -148,17 +163,11 @@ def _browser_flow(
             client_secret=oauth.client_secret or None,
             token_endpoint_auth_method="client_secret_basic" if oauth.client_secret else "none",
         )
-    return BrowserFlow(
-        url,
-        metadata,
-        storage,
-        visit,
-        came_back,
-        client_metadata_url=oauth.client_metadata_url or None,
-    )
+    client_url = oauth.client_metadata_url or None
+    return BrowserFlow(url, metadata, storage, visit, came_back, client_metadata_url=client_url)
 
 
-def _machine_flow(config: ServerConfig, storage: Storage) -> OAuthClientProvider:
+def _machine_flow(config: ServerConfig, storage: Storage) -> ConcurrentFlow:
     """Return the flow without a user: the program itself signs in."""
     url, oauth = config.url, config.oauth
     scope = " ".join(oauth.scopes) or None
@@ -171,7 +180,7 @@ def _machine_flow(config: ServerConfig, storage: Storage) -> OAuthClientProvider
             exchanged = enterprise_assertion(oauth, Addresses(config))
             return AssertionFlow(url, oauth, storage, exchanged)
         if not oauth.client_key:
-            return ClientCredentialsOAuthProvider(
+            return SecretFlow(
                 url,
                 storage,
                 oauth.client_id,
@@ -185,7 +194,7 @@ def _machine_flow(config: ServerConfig, storage: Storage) -> OAuthClientProvider
             signing_key=oauth.client_key,
             signing_algorithm=_algorithm(oauth.client_key),
         )
-        return PrivateKeyJWTOAuthProvider(
+        return KeyFlow(
             url,
             storage,
             oauth.client_id,

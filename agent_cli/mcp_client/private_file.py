@@ -1,15 +1,18 @@
 """Read and write files that only the user can read; failures name the file."""
 
+import asyncio
 import json
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.system import file_locks, paths, private_files
 from agent_cli.system.shapes import is_object
+
+_POLL_S = 0.02
 
 
 @contextmanager
@@ -21,8 +24,7 @@ def locked(path: Path) -> Generator[None]:
     """
     lock = path.with_name(f".{path.name}.lock")
     try:
-        paths.private_dir(path.parent)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = _opened(lock)
     except OSError as error:
         raise SettingsError(f"{lock} cannot be written: {error.strerror}") from error
     try:
@@ -33,6 +35,29 @@ def locked(path: Path) -> Generator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@asynccontextmanager
+async def held(lock: Path, limit_s: float) -> AsyncGenerator[None]:
+    """Hold the file *lock* alone among all processes; the others' event loops go on meanwhile.
+
+    Raises:
+        TimeoutError: Another process holds it for longer than *limit_s*.
+        OSError: It cannot be locked.
+    """
+    descriptor = _opened(lock)
+    try:
+        async with asyncio.timeout(limit_s):
+            while not file_locks.try_lock(descriptor):  # noqa: ASYNC110 - held by other processes
+                await asyncio.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened(lock: Path) -> int:
+    paths.private_dir(lock.parent)
+    return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def write_private(path: Path, data: bytes) -> None:

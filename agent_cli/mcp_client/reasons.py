@@ -29,6 +29,9 @@ HTTP_REFUSED = -32096
 SESSION_LOST = -32095
 """Ours: the server does not know the session any more, so it has not executed the request."""
 
+NOT_ASKED = -32094
+"""Ours: a request was not sent because the sign-in cannot be renewed now."""
+
 NO_SIGN_IN = (401, 403)
 """HTTP: not signed in, or without permission."""
 

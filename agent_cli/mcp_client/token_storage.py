@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
 from mcp.client.auth import OAuthClientProvider
@@ -15,9 +17,12 @@ from pydantic import BaseModel, ValidationError
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.mcp_client.credentials import Credentials
+from agent_cli.mcp_client.private_file import held
 from agent_cli.system.logger import logger
 
 _EARLY_S = 30.0
+_LOCK_LIMIT_S = 45.0
+"""Longer than a renewal of another process may take."""
 log = logger(__name__)
 
 
@@ -56,7 +61,7 @@ class Storage:
     @classmethod
     async def load(cls, url: str, credentials: Credentials) -> "Storage":
         """Return the storage of one server; an unreadable record counts as none."""
-        return cls(url, credentials, await _text_of(url, credentials))
+        return cls(url, credentials, await _text_of(url, credentials) or "")
 
     def use_redirect(self, redirect_uri: str) -> None:
         """Set the redirect URI; discard a client that is registered with another one."""
@@ -64,31 +69,65 @@ class Storage:
             self.record.client = None
             self.record.redirect_uri = redirect_uri
 
-    def attached_to(self, provider: OAuthClientProvider) -> OAuthClientProvider:
+    def attach(self, provider: OAuthClientProvider) -> None:
         """Restore the metadata that *provider* found in earlier runs (python-sdk issue 3250)."""
         provider.context.oauth_metadata = self.record.authorization_server
         provider.context.protected_resource_metadata = self.record.resource
         self._provider = provider
-        return provider
 
-    async def newer_tokens(self) -> OAuthToken | None:
-        """Return the stored tokens if another session has stored them since we read or did."""
+    @property
+    def is_due(self) -> bool:
+        """Whether the access token expires soon, or has; unknown lifetimes never do."""
+        return self._expires_within(_EARLY_S)
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the access token has expired."""
+        return self._expires_within(0)
+
+    def _expires_within(self, seconds: float) -> bool:
+        expires_at = self.record.expires_at
+        return expires_at is not None and time.time() > expires_at - seconds
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        """Keep other processes from renewing this sign-in.
+
+        Raises:
+            TimeoutError: Another one has been renewing it for longer than a renewal may take.
+        """
+        async with AsyncExitStack() as stack:
+            if lock := self._credentials.lock_file(self._url):
+                try:
+                    await stack.enter_async_context(held(lock, _LOCK_LIMIT_S))
+                except TimeoutError:
+                    raise
+                except OSError as error:
+                    # Then it cannot be stored there either, so no other process has it.
+                    log.warning("mcp sign-in not locked", fault=str(error))
+            yield
+
+    async def read_again(self) -> bool:
+        """Take over the stored sign-in if another session has changed it; return whether it has."""
         text = await _text_of(self._url, self._credentials)
+        if text is None or text == self._stored:
+            return False
         stored = _parsed(text, self._url)
-        if text == self._stored or stored.tokens is None:
-            return None
         self._stored = text
         stored.client = stored.client or self.record.client
         for name in SignInRecord.model_fields:  # others hold the record itself
             setattr(self.record, name, getattr(stored, name))
-        return await self.get_tokens()
+        return True
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens; blank an expired access token, so that the SDK refreshes it."""
-        tokens, expires_at = self.record.tokens, self.record.expires_at
-        if tokens and expires_at is not None and time.time() > expires_at - _EARLY_S:
-            return tokens.model_copy(update={"access_token": ""})
-        return tokens
+        """Return the tokens for the SDK: without an expired one, and never to refresh.
+
+        The SDK would refresh them while other calls wait, and knows of no other process.
+        """
+        tokens = self.record.tokens
+        if tokens and self.is_due:
+            return without_refresh(tokens).model_copy(update={"access_token": ""})
+        return without_refresh(tokens) if tokens else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store *tokens* with their expiry time and their authorization server."""
@@ -119,13 +158,19 @@ class Storage:
             log.warning("mcp sign-in not kept", fault=str(error))
 
 
-async def _text_of(url: str, credentials: Credentials) -> str:
+def without_refresh(tokens: OAuthToken) -> OAuthToken:
+    """Return *tokens* without the refresh token, as the SDK gets them."""
+    return tokens.model_copy(update={"refresh_token": None})
+
+
+async def _text_of(url: str, credentials: Credentials) -> str | None:
+    """Return the stored text, "" without any, None if that cannot be read."""
     try:
         return await asyncio.to_thread(credentials.read, url) or ""
     except AgentCliError as error:
         # Most servers need no sign-in; a server that does will refuse the connection.
         log.warning("mcp sign-in not read", server=urlsplit(url).hostname, fault=str(error))
-        return ""
+        return None
 
 
 def _parsed(text: str, url: str) -> SignInRecord:

@@ -20,6 +20,7 @@ from agent_cli.mcp_client.reasons import (
     HTTP_FAILED,
     HTTP_REFUSED,
     NO_SIGN_IN,
+    NOT_ASKED,
     SESSION_LOST,
     SIGN_IN_FAILED,
     SignInUnavailable,
@@ -94,7 +95,7 @@ class SafeAsyncClient(httpx2.AsyncClient):
                 raise
             self.on_failure()
             if isinstance(error, SignInUnavailable):
-                return _answer(request, 503, HTTP_FAILED, str(error))
+                return _answer(request, 503, NOT_ASKED, str(error))
             code = SIGN_IN_FAILED if isinstance(error, OAuthFlowError) else HTTP_FAILED
             return _answer(request, 503, code, f"{type(error).__name__}: {error}")
 

@@ -10,6 +10,21 @@ LIMIT_S: Final = 10.0
 _POLL_S: Final = 0.01
 
 
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file for this process alone, if no other process has; return whether it is.
+
+    Closing the file ends the lock.
+
+    Raises:
+        OSError: The file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def wait_for_lock(descriptor: int, path: Path, kind: int = fcntl.LOCK_EX) -> None:
     """Lock the open file *path*, with LOCK_EX or LOCK_SH; blocks. Closing it ends the lock.
 

@@ -4,7 +4,7 @@ import base64
 import json
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any  # JSON
@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 
+LIMIT_S = 60.0
 NONCE = 'DPoP error="use_dpop_nonce"'
 
 
@@ -26,6 +27,11 @@ class SignInServer:
         binds: Tokens are bound to the key of the proof in their request (DPoP).
         nonce: The nonce that each proof must hold, if any.
         proofs: The claims of the valid proofs.
+        revokes: The second use of a refresh token ends the sign-in, as at a rotating server.
+        together: A call with `{"wait": "together"}` is answered when so many are there.
+        released: Set to answer the calls with `{"wait": "released"}`.
+        holds_stream: A GET gets no answer until `released`, as behind some proxies.
+        holds_refresh: A refresh gets its answer only when `refreshed` is set.
     """
 
     def __init__(self, port: int) -> None:
@@ -41,9 +47,16 @@ class SignInServer:
         self.nonce = ""
         self.proofs: list[dict[str, Any]] = []
         self.forms: list[dict[str, str]] = []
+        self.revokes = False
+        self.together = threading.Barrier(1)
+        self.released = threading.Event()
+        self.holds_stream = False
+        self.holds_refresh = False
+        self.refreshed = threading.Event()
         self._bound_to = ""
         self._issued = 0
         self._valid = ""
+        self._issuing = threading.Lock()
 
     def expire(self) -> None:
         """Reject all tokens issued so far."""
@@ -141,13 +154,19 @@ class SignInServer:
     def _token(self, form: dict[str, str]) -> tuple[int, dict[str, str], Any]:
         self.log.append(f"token:{form['grant_type'].rpartition(':')[2]}")
         self.forms.append(form)
-        if form["grant_type"] == "refresh_token":
-            if self.refresh_status != 200:
-                return self.refresh_status, {}, {"error": "invalid_grant"}
-            if form["refresh_token"] != f"again-{self._issued}":
-                return 400, {}, {"error": "invalid_grant"}
-        self._issued += 1
-        self._valid = f"token-{self._issued}"
+        with self._issuing:
+            if form["grant_type"] == "refresh_token":
+                if self.refresh_status != 200:
+                    return self.refresh_status, {}, {"error": "invalid_grant"}
+                if form["refresh_token"] != f"again-{self._issued}":
+                    if self.revokes:
+                        self._valid = ""
+                        self._issued += 1
+                    return 400, {}, {"error": "invalid_grant"}
+            self._issued += 1
+            self._valid = f"token-{self._issued}"
+        if form["grant_type"] == "refresh_token" and self.holds_refresh:
+            self.refreshed.wait(LIMIT_S)
         kind = "DPoP" if self.binds else "Bearer"
         again = f"again-{self._issued}"
         answer = {"access_token": self._valid, "token_type": kind, "refresh_token": again}
@@ -159,6 +178,9 @@ class SignInServer:
             self.log.append("401")
             where = f"{self.base}/.well-known/oauth-protected-resource/mcp"
             return 401, {"WWW-Authenticate": f'Bearer resource_metadata="{where}"'}, {}
+        if method == "GET" and self.holds_stream:
+            self.log.append("GET")
+            self.released.wait(LIMIT_S)
         message = json.loads(body) if method == "POST" else {}
         if "id" not in message:
             return (202 if method == "POST" else 405), {}, None
@@ -175,10 +197,18 @@ class SignInServer:
             case "tools/list":
                 result = {"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]}
             case "tools/call":
+                self._hold(message["params"].get("arguments", {}).get("wait"))
                 result = {"content": [{"type": "text", "text": "hello"}]}
             case _:
                 return 200, {}, reply | {"error": {"code": -32601, "message": "no such method"}}
         return 200, {}, reply | {"result": result}
+
+    def _hold(self, wait: str | None) -> None:
+        if wait == "together":
+            self.together.wait(LIMIT_S)
+        if wait == "released":
+            self.log.append("held")
+            self.released.wait(LIMIT_S)
 
 
 @contextmanager
@@ -202,7 +232,8 @@ def sign_in_server() -> Generator[SignInServer]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            with suppress(BrokenPipeError):
+                self.wfile.write(data)
 
         do_GET = do_POST = do_DELETE = _do
 
@@ -217,5 +248,7 @@ def sign_in_server() -> Generator[SignInServer]:
         try:
             yield server
         finally:
+            server.released.set()
+            server.refreshed.set()
             web.shutdown()
             thread.join()

@@ -41,7 +41,8 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
         ),
         (
             error(-32001, "timed out"),
-            "MCP server 'raw' did not finish the call in time. It may have taken effect.",
+            "MCP server 'raw' did not finish the call in time. The call may have taken effect: "
+            "check before you repeat it.",
         ),
         (
             error(-32600, "the client has no back-channel"),
@@ -168,8 +169,8 @@ async def test_silent_call_is_cancelled_after_the_idle_limit(
         after = await call(servers, "mcp__raw__reply")
 
     assert (silent.text, silent.is_error) == (
-        "reply of MCP server 'raw' gave no sign of life for 0.2 s and was cancelled. "
-        "It may have taken effect.",
+        "reply of MCP server 'raw' gave no sign of life for 0.2 s, and is no longer waited for. "
+        "It may have run: check before you repeat it.",
         True,
     )
     assert after.text == "answered"

@@ -36,7 +36,7 @@ def test_stored_credentials_are_found_until_deleted(kind: str, tmp_path: Path) -
     places: dict[str, Credentials] = {
         "file": FileCredentials(tmp_path / "kept"),
         "memory": MemoryCredentials(),
-        "keyring": KeyringCredentials(FakeKeyring(1), LookupError),
+        "keyring": KeyringCredentials(FakeKeyring(1), LookupError, tmp_path),
     }
     place = places[kind]
     place.write("https://a/mcp", "one")
@@ -69,7 +69,7 @@ def test_locked_keyring_is_a_settings_error() -> None:
         def get_password(self, service: str, user: str) -> str | None:
             raise LookupError(f"{service} is locked")
 
-    place = KeyringCredentials(Locked(1), LookupError)
+    place = KeyringCredentials(Locked(1), LookupError, Path())
 
     for use in (place.read, place.delete):
         with pytest.raises(SettingsError, match="keyring does not answer: agent-cli MCP is locked"):

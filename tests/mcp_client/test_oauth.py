@@ -250,6 +250,7 @@ async def test_failed_token_refresh_does_not_lose_the_sign_in(
         again = await servers.reconnect("web")
 
     assert "HTTP 503 when the token was to be renewed; try again later" in failed.text
+    assert "was not asked" in failed.text
     assert "sign-in" not in failed.text
     assert (later.phase, later.needs_sign_in) == (ServerPhase.FAILED, False)
     assert "HTTP 503 when the token was to be renewed; try again later" in later.reason
