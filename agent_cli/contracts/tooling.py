@@ -15,6 +15,7 @@ A tool is a value, not a class to inherit from:
 """
 
 import inspect
+import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from copy import deepcopy
@@ -31,6 +32,8 @@ from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, 
 from agent_cli.contracts.wording import MOVED
 
 CALL_AGAIN: Final = " Correct it and call again."
+INVALID_JSON: Final = "INVALID_JSON"
+"""The only key of an input that was no JSON object; its value is the text as the model wrote it."""
 """Ends an error about invalid input, for the model; front ends leave it out."""
 
 
@@ -261,6 +264,12 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.par
     Raises:
         ToolError: It is not valid; the text names each fault with its path, for the model.
     """
+    if fault := _json_fault(given):
+        # Never to the tool: many schemas allow any key, and the tool would run with its defaults.
+        raise ToolError(
+            f"Not run: the input of {tool.name} is not a JSON object ({fault}). Call again with the"
+            " whole input."
+        )
     given = deepcopy(given)  # a plain copy: the record is frozen, and a tool may change its input
     if isinstance(tool.parameters, dict):
         # jsonschema costs 40 ms, and a tool with pydantic parameters needs none of it.
@@ -286,6 +295,20 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.par
     if faults:
         raise ToolError(f"Invalid input for {tool.name}: {'; '.join(faults)}.{CALL_AGAIN}")
     return given
+
+
+def _json_fault(given: Json) -> str:
+    """Return why *given* stands for text that was no JSON object, "" for any other input."""
+    if not isinstance(given, Mapping) or list(given) != [INVALID_JSON]:
+        return ""
+    written = given[INVALID_JSON]
+    try:
+        json.loads(written if isinstance(written, str) else "")
+    except json.JSONDecodeError as error:
+        return f"{error.msg} at character {error.pos + 1} of {len(error.doc)}"
+    except (ValueError, RecursionError):
+        return "a number or the nesting is beyond all limits"
+    return "it is another kind of value, or cannot be sent as UTF-8 text"
 
 
 def require_unique_names(tools: Sequence[Tool]) -> None:

@@ -20,10 +20,10 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
+from agent_cli.contracts.tooling import INVALID_JSON
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.models import cost_microdollars
 
-INVALID_JSON = "INVALID_JSON"
 # A model that repeats "[" without end must not break the run or the record, which recurse.
 _DEPTH_MAX = 100
 
@@ -173,7 +173,7 @@ class ReplyBuilder:
 
 
 def _tool_input(written: str) -> Json:
-    """Return the arguments; text that is not a JSON object is kept for the model to read."""
+    """Return the arguments; text that is no JSON object is kept for `check_input` to refuse."""
     if not written.strip():
         return {}
     try:

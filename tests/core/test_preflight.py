@@ -9,9 +9,10 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.tooling import Allow, Approval, Deny, Tool, Verdict
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import INVALID_JSON, Allow, Approval, Deny, Tool, Verdict
 from agent_cli.core.loop_config import LoopConfig
-from tests.fakes import LOOK, calls, check_run, says, scripted_agent, texts, tool_use
+from tests.fakes import LOOK, calls, check_run, raises, says, scripted_agent, texts, tool_use
 
 
 class Strange(BaseModel):
@@ -25,6 +26,12 @@ class Strange(BaseModel):
         if how == "exit":
             sys.exit(3)
         raise LookupError("no such thing")
+
+
+class AnyInput(BaseModel):
+    """Parameters that all have defaults, as many tools' have."""
+
+    path: str = "."
 
 
 def leave(_params: object) -> NoReturn:
@@ -73,6 +80,42 @@ async def test_permission_check_that_exits_asks_for_approval() -> None:
 
     assert result.stop_reason == "waiting_for_approval"
     assert agent.conversation.questions()[0].asked_reason == "the permission check failed: 4"
+
+
+@pytest.mark.parametrize("parameters", [AnyInput, {"type": "object"}], ids=["model", "schema"])
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ('{"command": "ls', "Unterminated string starting at at character 13 of 15"),
+        ("[1]", "it is another kind of value, or cannot be sent as UTF-8 text"),
+        (f'{{"a": {"9" * 5000}}}', "a number or the nesting is beyond all limits"),
+    ],
+)
+async def test_input_that_is_no_json_object_is_refused_before_anything_sees_it(
+    parameters: type[BaseModel] | dict[str, Json], written: str, fault: str
+) -> None:
+    """S1-13: a schema that allows any key would let the tool run with its defaults."""
+    seen: list[object] = []
+
+    def note(*given: object) -> Allow:
+        seen.append(given)
+        return Allow()
+
+    anything = replace(LOOK, parameters=parameters, execute=raises(AssertionError()))
+    agent, _, _ = scripted_agent(
+        calls(tool_use("look", {INVALID_JSON: written})),
+        says("ok"),
+        tools=[anything],
+        options=LoopConfig(authorize_tool=note),
+    )
+
+    result = await agent.prompt("go")
+
+    assert texts(result.messages)["t1"] == (
+        f"Not run: the input of look is not a JSON object ({fault}). Call again with the whole"
+        " input."
+    )
+    assert seen == []
 
 
 def policy(verdict: Verdict) -> Callable[[ToolCall, Tool, object], Verdict]:

@@ -3,13 +3,17 @@
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.provider import Reply, ToolCallStart
 from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.tooling import check_input
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.reply_builder import ReplyBuilder
+from tests.fakes import LOOK
 from tests.messages_api.script import Payload
 
 START: Payload = {"type": "message_start", "message": {"id": "msg_1", "model": "claude-opus-5"}}
@@ -35,6 +39,30 @@ def reply_of(block: Block, deltas: Iterable[Payload], *, usage: Json = None) -> 
         {**END, "usage": usage} if usage else END,
         STOP,
     ).reply()
+
+
+REAL_INPUTS = [
+    '{"command": "git log --oneline | head -5", "timeout_s": 30}',
+    '{"path": "src/app.py", "offset": 1, "limit": 200}',
+    '{"path": "a b.txt", "content": "line one\\n\\ttabbed \\"quoted\\" \\\\ back"}',
+    '{"edits": [{"old": "x = 1", "new": "x = 2"}, {"old": "}", "new": "{"}]}',
+    '{"pattern": "def \\\\w+\\\\(", "path": ".", "glob": "**/*.py"}',
+    '{"query": "r\\u00e9sum\\u00e9 \\ud83d\\ude00", "limit": 10}',
+    '{"title": "Crash at start", "body": "## Steps\\n1. …\\n2. 走る", "labels": ["bug", "p1"]}',
+    '{"sql": "SELECT * FROM t WHERE name = \'O\'\'Neil\'", "params": [1, 2.5, null, true]}',
+    '{"url": "https://example.com/?q=%7B%22a%22%3A1%7D#x", "headers": {"Accept": "*/*"}}',
+    '{"filter": {"and": [{"eq": {"status": "open"}}, {"not": {"in": {"id": [1, 2]}}}]}}',
+    '{"amount": -12.5e-3, "currency": "EUR", "confirm": false}',
+    '{"selector": "#main > div[data-x=\\"1\\"]", "timeout": 5000}',
+    '{"todos": [{"text": "write tests", "status": "done"}, {"text": "ship", "status": "open"}]}',
+    '{"channel": "C024BE91L", "text": "<@U1> `code` *bold*", "thread_ts": "1700000000.000100"}',
+    '{"start": "2026-11-23T14:00:00Z", "end": null, "attendees": []}',
+    '{"key": "", "value": {}, "ttl": 0}',
+    '{"regex": "^[^\\\\s]+$", "flags": "gi"}',
+    '{"a": {"b": {"c": {"d": {"e": [[[["deep"]]]]}}}}}',
+    '{"path": "C:\\\\Users\\\\me\\\\notes.txt"}',
+    '{"id": 12345678901234567890, "dry_run": true}',
+]
 
 
 def tool_input(*pieces: str, given: Json = None) -> Json:
@@ -74,6 +102,18 @@ def test_deeply_nested_tool_arguments_are_kept_as_text(depth: int) -> None:
     assert tool_input(deep) == {"INVALID_JSON": deep}
     assert tool_input(deep[: 6 + depth]) == {"INVALID_JSON": deep[: 6 + depth]}
     assert tool_input(deepest) == json.loads(deepest)
+
+
+@pytest.mark.parametrize("written", REAL_INPUTS)
+def test_no_truncation_of_a_real_input_reaches_a_tool(written: str) -> None:
+    """Cut at each character, as streams break; only nothing at all counts as no arguments."""
+    tool = replace(LOOK, parameters={"type": "object"})
+
+    for length in range(1, len(written)):
+        arguments = tool_input(written[:length])
+        with pytest.raises(ToolError, match=r"^Not run: the input of look is not a JSON object"):
+            check_input(tool, arguments)
+    assert check_input(tool, tool_input(written)) == json.loads(written)
 
 
 def test_tool_arguments_in_the_block_start_are_kept() -> None:
