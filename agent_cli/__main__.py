@@ -6,8 +6,8 @@ _CONTINUE = ("-c", "--continue")
 _COMMAND_WORDS_MAX = 2
 
 
-def main() -> int:
-    """Run the program and return its exit code."""
+def main() -> None:
+    """Run the program and end the process with its exit code."""
     # Imported here, because sys.path has to be safe before any of our modules is imported.
     from agent_cli.system import ending, stop_signals  # noqa: PLC0415
     from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
@@ -29,7 +29,7 @@ def main() -> int:
     finally:
         FIRST_PROMPT.take_away()
     stop_signals.end_with(exit_code)
-    return ending.end(exit_code)
+    ending.end(exit_code)
 
 
 def _opens_a_screen(words: list[str]) -> bool:
@@ -50,4 +50,4 @@ def _forget_working_directory() -> None:
 
 if __name__ == "__main__":
     _forget_working_directory()
-    sys.exit(main())
+    main()

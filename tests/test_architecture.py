@@ -55,6 +55,7 @@ WRITERS_TO_STDOUT = (
     "acp/stdio/",  # reserves stdout for the protocol
     "cli/",
     "app/doctor/",
+    "system/ending/",  # flushes it
 )
 CATCHERS_OF_EVERYTHING = {
     "acp/connection/": "a bug costs one request, and the client reads of it",

@@ -192,7 +192,7 @@ import atexit, json, sys
 atexit.register(lambda: print("\\n" + json.dumps(sorted(sys.modules))))
 from agent_cli.__main__ import main
 sys.argv[1:] = ["-p", "go"]
-raise SystemExit(main())
+main()
 """
 CLOUD_MODULES = (
     *("anthropic", "boto3", "botocore", "urllib3", "requests", "google.auth", "azure", "msal"),

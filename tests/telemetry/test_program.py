@@ -262,13 +262,11 @@ def test_disabling_or_invalid_telemetry_variable_breaks_no_run(
 def test_disabled_telemetry_imports_nothing() -> None:
     """Neither our modules nor OpenTelemetry's are loaded in a whole run."""
     script = """
-import sys
+import atexit, sys
 from agent_cli.__main__ import main
+atexit.register(lambda: print(*sorted(sys.modules)))
 sys.argv = ["agent-cli", "-p", "go"]
-try:
-    main()
-finally:
-    print(*sorted(sys.modules))
+main()
 """
     with serve_in_thread(reply("ok")) as api:
         run = subprocess.run(

@@ -3,8 +3,8 @@
 With AFTER_PARSING in the environment it is held up once its arguments are parsed.
 """
 
+import atexit
 import os
-import sys
 import time
 from pathlib import Path
 from select import select
@@ -33,12 +33,15 @@ def held_up_later(here: Path) -> None:
     shield_path(here)
 
 
+def tell_of_a_line() -> None:
+    if select([0], [], [], 0)[0]:
+        print("a line is left for the shell")
+
+
 if __name__ == "__main__":
     if "AFTER_PARSING" in os.environ:
         shield_path, programs.shield_path = programs.shield_path, held_up_later
     else:
         run, command_line.run = command_line.run, held_up  # type: ignore[assignment]
-    exit_code = main()
-    if select([0], [], [], 0)[0]:
-        print("a line is left for the shell")
-    sys.exit(exit_code)
+    atexit.register(tell_of_a_line)
+    main()
