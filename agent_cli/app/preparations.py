@@ -1,16 +1,23 @@
-"""Start-up work for commands, logs and leftovers that the first request need not wait for."""
+"""Start-up work that the first request need not wait for."""
 
+import asyncio
 from functools import partial
+from typing import Final
 
-from agent_cli.app import logs
+from agent_cli.app import early_imports, logs
+from agent_cli.app.early_imports import EarlyImports
 from agent_cli.app.event_log import EventLog
 from agent_cli.app.left_worktrees import tell_left_worktrees
 from agent_cli.app.working_place import WorkingPlace
 from agent_cli.terminal.background import in_background
 
+# A model takes ten times as long until its first token. A run that has its answer sooner, from a
+# server of canned ones, calls no tool that would be worth the imports.
+_REPLY_IS_LATE_S: Final = 0.05
+
 
 class Preparations:
-    """Work done once in threads, begun by `started` in a REPL, else by `request_sent`.
+    """Work done once: from `started` on in a REPL, else while a one-shot run waits for its reply.
 
     Attributes:
         log: A listener that logs events; it holds them back until the logs are loaded.
@@ -23,22 +30,41 @@ class Preparations:
         self._launcher = place.workspace.launcher
         self._tell_left = partial(tell_left_worktrees, place.workspace.root, place.warn)
         self._one_shot = one_shot
-        self._begun = False
+        self._imports = EarlyImports()
+        self._while_waiting: asyncio.TimerHandle | None = None
 
     def started(self) -> None:
         """Begin the work, unless the program is one-shot."""
         if not self._one_shot:
+            self._load_logs()
             self._begin()
 
     def request_sent(self) -> None:
-        """Begin the work if it has not begun: the program now waits for a reply."""
-        if not self._begun:
+        """Use the time until the first reply, once, for what the reply and its calls will need."""
+        if self._while_waiting is None:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._imports.begin, early_imports.REPLY)
+            if self._one_shot:
+                self._load_logs()
+            self._while_waiting = loop.call_later(_REPLY_IS_LATE_S, self._use_the_wait)
+
+    def close(self) -> None:
+        """Begin nothing more, and log what was held back."""
+        if self._while_waiting:
+            self._while_waiting.cancel()
+        self._imports.stop()
+        self.log.release()
+
+    def _use_the_wait(self) -> None:
+        self._imports.begin(early_imports.TOOLS)
+        if self._one_shot:
             self._begin()
 
     def _begin(self) -> None:
-        self._begun = True
         self._sandbox.start()
         # Ahead of the first command, which would have to wait for it.
         in_background(self._launcher.start)
         self._tell_left()
+
+    def _load_logs(self) -> None:
         in_background(logs.load).add_done_callback(lambda _loaded: self.log.release())

@@ -178,7 +178,7 @@ class Workbench:
 
     async def __aenter__(self) -> "Workbench":
         async with AsyncExitStack() as stack:
-            stack.callback(self._preparations.log.release)
+            stack.callback(self._preparations.close)
             await stack.enter_async_context(self.telemetry)
             await self.sessions.begin()
             stack.callback(self.sessions.close)

@@ -1,0 +1,73 @@
+"""Imports of `-p` once its first reply comes: none, whatever tool the model calls."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.program import environment
+from tests.messages_api import Gate, reply, serve_in_thread, tool_use
+
+CALLS = (
+    tool_use("read", {"path": "a.txt"}),
+    tool_use("grep", {"pattern": "o+"}),
+    tool_use("glob", {"pattern": "*.txt"}),
+    tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]}),
+    tool_use("write", {"path": "new.txt", "content": "new\n"}),
+    tool_use("bash", {"command": "cat a.txt | head -1"}),
+)
+
+WATCHED = """
+import atexit, sys, threading
+from agent_cli.app import early_imports
+from agent_cli.app.early_imports import EarlyImports
+
+late = []
+
+class Watch:
+    def find_spec(name, path=None, target=None):
+        if threading.current_thread().name != "background":
+            late.append(name)
+
+def watch():
+    sys.meta_path.insert(0, Watch)
+    print("imported", file=sys.stderr, flush=True)
+
+def import_at_once(imports, modules):
+    for module in modules:
+        __import__(module)
+    if modules is early_imports.TOOLS:
+        watch()
+
+EarlyImports.begin = import_at_once
+from agent_cli.__main__ import main
+sys.argv = ["agent-cli", "-p", "go", "--permission-mode", "yolo"]
+atexit.register(lambda: print(late, file=sys.stderr))
+main()
+"""
+
+
+def test_calls_of_the_first_reply_import_nothing(tmp_path: Path) -> None:
+    """The half second until the first token is free; half a second after it is waited for."""
+    (tmp_path / "a.txt").write_text("one\n")
+    gate = Gate()
+
+    with serve_in_thread(reply(*CALLS, gate=gate, hold_at=0), reply("done")) as api:
+        program = subprocess.Popen(
+            [sys.executable, "-P", "-c", WATCHED],
+            env=environment(api, {}),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with program:
+            assert program.stderr
+            imported = program.stderr.readline()
+            gate.open()
+            _, shown = program.communicate(timeout=60)
+
+    results = api.requests[1].body["messages"][-1]["content"]
+    assert imported == "imported\n"
+    assert [result.get("is_error", False) for result in results] == [False] * len(CALLS)
+    assert shown.splitlines()[-1] == "[]"
