@@ -32,8 +32,6 @@ def wall_ms(launcher: Launcher, confinement: Confinement, cwd: Path) -> float:
         files=confinement.files,
         restriction=confinement.restriction,
         nested=confinement.nested,
-        missing=[*map(str, confinement.missing)],
-        aside=str(confinement.aside),
     )
     begun = time.perf_counter()
     assert finish(*launcher.launch(order)), "a command that does nothing hangs"

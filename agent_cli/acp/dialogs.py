@@ -58,12 +58,14 @@ class EditorModelDialogs:
         """Whether a person is there to answer."""
         return True
 
-    async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
-        """Return an answer to each question; None if the user closed one of them."""
+    async def ask(
+        self, questions: Sequence[UserQuestion], *, who: str = "the agent"
+    ) -> Sequence[str] | None:
+        """Return an answer to each question of *who*; None if the user closed one of them."""
         async with self._turn:
             try:
                 if self._client.shows_forms:
-                    return await self._by_form(questions)
+                    return await self._by_form(questions, who)
                 return await self._by_choices(questions)
             except (RpcFault, ConnectionLost):
                 return None
@@ -86,7 +88,7 @@ class EditorModelDialogs:
                 pass
         return PlanRefused()
 
-    async def _by_form(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
+    async def _by_form(self, questions: Sequence[UserQuestion], who: str) -> Sequence[str] | None:
         properties: dict[str, Json] = {}
         for number, question in enumerate(questions, 1):
             if question.options:
@@ -101,7 +103,7 @@ class EditorModelDialogs:
             title = "Your own answer" if question.options else reveal(question.question)
             properties[f"{_OWN}{number}"] = {"type": "string", "title": title}
         answer = await self._client.fill_form(
-            "The agent asks", {"type": "object", "properties": properties}
+            f"{who[:1].upper()}{who[1:]} asks", {"type": "object", "properties": properties}
         )
         if answer.action != "accept":
             return None

@@ -106,7 +106,7 @@ class AgentPlace:
             arguments=self.startup.arguments._replace(add_dirs=extra),
         )
         workspace = self.workspace.for_another_agent(startup.workspace)
-        sandbox = parts.sandbox(startup, self.session.warn)
+        sandbox = parts.sandbox(startup, self.session.warn, self.session.person)
         permissions = parts.permissions(startup, sandbox)
         permissions.mode = "yolo"  # each call also respects the session's mode, which may change
         return AgentPlace(

@@ -43,6 +43,7 @@ from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Policy
+    from agent_cli.sandbox.undecided import FileDecider
     from agent_cli_tools.workspace_ports import Keeper
 
 
@@ -178,10 +179,15 @@ def tools(
     )
 
 
-def sandbox(startup: StartupContext, warn: Callable[[str], None] = lambda _text: None) -> Sandbox:
+def sandbox(
+    startup: StartupContext,
+    warn: Callable[[str], None] = lambda _text: None,
+    person: "FileDecider | None" = None,
+) -> Sandbox:
     """Return the sandbox of this session's commands; it picks its backend itself.
 
-    *warn* receives a sentence if no backend works.
+    *warn* receives a sentence if no backend works, and others about files that appeared beside a
+    command and that *person* did not decide about.
 
     Raises:
         SettingsError: A permission rule cannot be read.
@@ -213,7 +219,9 @@ def sandbox(startup: StartupContext, warn: Callable[[str], None] = lambda _text:
             network=settings.network,
         )
 
-    return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir(), warn=warn)
+    return Sandbox(
+        policy, mode=settings.mode, state_dir=paths.state_dir(), warn=warn, person=person
+    )
 
 
 def why_kept_back(startup: StartupContext) -> Callable[[PurePath], str]:

@@ -1,6 +1,7 @@
 """The user at the terminal, as the model's tools reach them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
@@ -20,7 +21,7 @@ from agent_cli.core.declining import (
     decline_and_stop,
 )
 from agent_cli.core.run_result import RunResult
-from agent_cli.plugins.ask_user import Question
+from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
         ModelDialogs,
     )
 
+_SHOWN_PATHS_MAX: Final = 10
+_KEEP, _UNDO = "Keep", "Undo"
 _NOBODY: Final = (
     "Nobody can answer in this run. Choose the most sensible reading, say which, and go on."
 )
@@ -47,7 +50,7 @@ class ModelsPerson:
         calls: The front end's dialogs about calls of agents, set at the same time.
     """
 
-    def __init__(self, permissions: Permissions) -> None:
+    def __init__(self, permissions: Callable[[], Permissions]) -> None:
         """Answer nothing yet; an approved plan ends the plan mode of *permissions*."""
         self.dialogs: ModelDialogs | None = None
         self.calls: CallDialogs | None = None
@@ -65,6 +68,18 @@ class ModelsPerson:
         if answers is None:
             raise ToolError(CLOSED)
         return answers
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is there to answer questions."""
+        return self.dialogs is not None and self.dialogs.can_ask
+
+    async def decide_new_files(self, paths: Sequence[Path], aside: Path) -> bool | None:
+        """Ask whether a command made *paths*, so that they are undone; None without an answer."""
+        if self.dialogs is None or not self.dialogs.can_ask:
+            return None
+        answers = await self.dialogs.ask([_about_new_files(paths, aside)], who="the sandbox")
+        return None if answers is None else answers[0] == _UNDO
 
     @property
     def can_decide(self) -> bool:
@@ -92,13 +107,32 @@ class ModelsPerson:
         Raises:
             ToolError: The plan was not approved, or plan mode is off.
         """
-        if self._permissions.mode != "plan":
+        if self._permissions().mode != "plan":
             raise ToolError(_NO_PLAN_MODE)
         if self.dialogs is None or not self.dialogs.can_ask:
             raise ToolError(_NOBODY_DECIDES)
         decision = await self.dialogs.decide_plan(plan)
         if not isinstance(decision, PlanApproved):
             raise ToolError(f"{CHANGE_PLAN}{decision.wish}" if decision.wish else UNDECIDED)
-        self._permissions.mode = decision.mode
+        self._permissions().mode = decision.mode
         edited = f" They edited it; this is what holds:\n{decision.plan}"
         return f"The user approved the plan.{edited if decision.plan != plan else ''}"
+
+
+def _about_new_files(paths: Sequence[Path], aside: Path) -> Question:
+    more = len(paths) - _SHOWN_PATHS_MAX
+    rows = [f"  {path}" for path in paths[:_SHOWN_PATHS_MAX]]
+    rows += [f"  and {more} more"] if more > 0 else []
+    text = (
+        "While a command ran, these appeared or changed. They make other programs run commands,"
+        " for example your editor or git. A command of the agent made them, or another program of"
+        " yours did.\n" + "\n".join(rows)
+    )
+    return Question(
+        question=text,
+        header="new files",
+        options=[
+            Option(label=_KEEP, description="another program of mine made them, or I want them"),
+            Option(label=_UNDO, description=f"move new ones to {aside}, put back changed ones"),
+        ],
+    )

@@ -69,12 +69,14 @@ class Workbench:
         self.announce = Announcements(lambda event: self.agent.publish(event))
         warn = self.announce.warn
         self.telemetry = SessionTelemetry(startup, warn)
+        self.person = ModelsPerson(lambda: self.place.permissions)
         self.place = WorkingPlace(
             startup,
             warn,
             command_variables=self.telemetry.command_variables,
             opened=lambda folder: self.servers.tell_roots(folder),
             one_shot=one_shot,
+            person=self.person,
         )
         self._preparations = Preparations(self.place, one_shot=one_shot)
         self._prefix_watch = PrefixWatch(cost_microdollars)
@@ -86,7 +88,6 @@ class Workbench:
             conversation=lambda: self.agent.conversation,
             of_agents=self._cost_of_agents,
         )
-        self.person = ModelsPerson(self.place.permissions)
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
         self.servers = self._new_servers(one_shot=one_shot)
         self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox.undecided import FileDecider
 
 
 class WorkingPlace:
@@ -20,6 +24,7 @@ class WorkingPlace:
         tools: The built-in ones, which work here.
         directories: The workspace, and those that the user adds.
         warn: Receives warnings.
+        person: Decides about files that appear beside commands.
     """
 
     def __init__(
@@ -30,6 +35,7 @@ class WorkingPlace:
         command_variables: Callable[[], Mapping[str, str]],
         opened: Callable[[Path], None],
         one_shot: bool,
+        person: "FileDecider | None" = None,
     ) -> None:
         """Start nothing yet.
 
@@ -39,6 +45,7 @@ class WorkingPlace:
             command_variables: Returns variables for the environment of commands.
             opened: Called after the user has added a directory.
             one_shot: The program answers one prompt, and no person can grant directories.
+            person: Decides about files that appear beside commands.
 
         Raises:
             SettingsError: A permission rule cannot be read.
@@ -48,7 +55,8 @@ class WorkingPlace:
         self.file_changes = parts.snapshots(startup)
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
         self.workspace.command_variables = command_variables
-        self.sandbox = parts.sandbox(startup, warn)
+        self.person = person
+        self.sandbox = parts.sandbox(startup, warn, person)
         self.tools = parts.tools(startup, self.workspace, self.sandbox)
         reach = None if one_shot else self.workspace
         self.permissions = parts.permissions(startup, self.sandbox, reach)

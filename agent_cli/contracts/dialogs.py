@@ -127,8 +127,10 @@ class ModelDialogs(Protocol):
         """Whether a person is there to answer."""
         ...
 
-    async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
-        """Return an answer to each question; None when the user closed one of them."""
+    async def ask(
+        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+    ) -> Sequence[str] | None:
+        """Return an answer to each question of *who*; None when the user closed one of them."""
         ...
 
     async def decide_plan(self, plan: str) -> PlanDecision:

@@ -75,8 +75,10 @@ class ModelQuestions:
         """Whether a person is there to answer."""
         return self._questions.can_ask
 
-    async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
-        """Return an answer to each question; None when the user closed one of them."""
+    async def ask(
+        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+    ) -> Sequence[str] | None:
+        """Return an answer to each question of *who*; None when the user closed one of them."""
         answers: list[str] = []
         try:
             async with self._dialog():
@@ -84,7 +86,7 @@ class ModelQuestions:
                     if answers:
                         self._lines.aside("")
                     of = f" ({number} of {len(questions)})" if len(questions) > 1 else ""
-                    answers.append(await self._answer(question, of))
+                    answers.append(await self._answer(question, who, of))
         except (KeyboardInterrupt, EOFError):
             self._lines.aside("not answered", "dim")
             return None
@@ -116,10 +118,10 @@ class ModelQuestions:
                 self._begin()
                 yield
 
-    async def _answer(self, question: UserQuestion, of: str) -> str:
+    async def _answer(self, question: UserQuestion, who: str, of: str) -> str:
         header = one_line(reveal(question.header), _HEADER_CHARS_MAX)
         about = f", {header}" if header else ""
-        self._show([f"the model asks you{of}{about}:", *said(question.question)])
+        self._show([f"{who} asks you{of}{about}:", *said(question.question)])
         offered = _offered(question.options)
         if question.multi_select:
             return await self._several(offered)

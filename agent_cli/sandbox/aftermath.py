@@ -1,13 +1,15 @@
-"""Move away files that a command created and that would make programs act later.
+"""Find what appeared beside a command and would make programs act later; move it on request.
 
 Existing files are mounted read-only. New ones in unforeseen folders, such as a repository with
-hooks or an editor's settings in a subfolder, can only be checked after the command has ended. They
-are not deleted but moved to a folder of this program, which the tool result names.
+hooks or an editor's settings in a subfolder, can only be found after the command has ended. The
+command made them, or another program did meanwhile: a `git init` of the user, an editor, a second
+agent. Nothing here can tell, so nothing is moved before a person has said so: see `undecided`.
 """
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.sandbox.acting import Acting, located, new_paths
@@ -20,14 +22,71 @@ _ACTING_NAMES = ("config", "hooks", "config.worktree")
 _CONFIG_BYTES_MAX = 1_000_000
 _HOOKS_MAX = 30  # git knows fewer
 _SENTENCES_MAX = 20
+_FILES_MAX = 1_000
+
+_ACTS = "makes other programs run commands"
 
 
-def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path]) -> Iterator[str]:
-    """Move new acting files to *aside*; yield a sentence about each path.
+@dataclass(frozen=True, slots=True)
+class Appeared:
+    """A new file or folder that makes programs act; the command or another program made it.
 
-    A repository keeps the part of its configuration that cannot start a program. What lies outside
-    *writable*, where the command could write, is not its work: there only a new name for it is
-    moved.
+    Attributes:
+        identity: Its device and inode when it was found.
+    """
+
+    path: Path
+    identity: tuple[int, int] | None
+
+    @classmethod
+    def at(cls, path: Path) -> "Appeared":
+        """Return *path* as it is on the disk now."""
+        return cls(path, _identity(path))
+
+    def undone(self, aside: Path) -> Sequence[str]:
+        """Move it to *aside* if it is still what was found; return a sentence.
+
+        A repository keeps the part of its configuration that cannot start a program.
+        """
+        path = self.path
+        if self.identity is None or _identity(path) != self.identity:
+            return [f"{path} is no longer what was found, so it was not moved"]
+        text = _config(path) if path.name == "config" and not path.is_symlink() else None
+        kept = harmless(text) if text else None
+        try:
+            to = move_aside(path, aside)
+            if kept:
+                _write(path, kept)
+        except OSError as error:
+            return [f"{path} {_ACTS}, and could not be moved away: {error.strerror}"]
+        rest = "; the part of it that starts no program stays" if kept else ""
+        return [f"{path} {_ACTS}, so it was moved to {to}{rest}"]
+
+    def stays(self, why: str) -> str:
+        """Return the sentence for a file that stays, and *why*."""
+        return f"{self.path} appeared while a command ran, and {_ACTS}; it stays: {why}"
+
+    def consists_of(self, paths: Iterable[Path]) -> bool:
+        """Return whether nothing but *paths* is in it."""
+        known = {*paths}
+        if self.path.is_symlink() or not self.path.is_dir():
+            return self.path in known
+        files: list[Path] = []
+        for folder, folders, names in os.walk(self.path):
+            linked = (name for name in folders if Path(folder, name).is_symlink())
+            files += (Path(folder, name) for name in (*names, *linked))
+            if len(files) > _FILES_MAX:
+                return False
+        return bool(files) and known.issuperset(files)
+
+
+def appeared(
+    before: Acting, after: Acting, writable: Sequence[Path], missing: Sequence[Path] = ()
+) -> list[Appeared]:
+    """Return the new acting files, those inside others first.
+
+    What lies outside *writable*, where the command could write, is not its work: there only a new
+    name for it counts. *missing* are acting paths that did not exist before.
     """
     pointed, leading_out = set[Path](), set[Path]()
     for pointer in new_paths(before.pointers, after.pointers):
@@ -39,11 +98,18 @@ def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path
                 pointed.update(named)
             elif any(map(os.path.lexists, named)):
                 leading_out.add(pointer)
-    for path in sorted(new_paths(before.git, after.git | located(pointed))):
-        yield from _reported(path, aside, _offending)
-    # Those inside others first, while their paths are true.
-    for path in sorted(new_paths(before.others, after.others) | leading_out, reverse=True):
-        yield from _reported(path, aside, lambda each: [each])
+    of_git = {each.path for each in before.git}
+    there = {path for path in missing if os.path.lexists(path)}
+    git = new_paths(before.git, after.git | located(pointed)) | (there & of_git)
+    others = new_paths(before.others, after.others) | leading_out | (there - of_git)
+    offending = [each for path in sorted(git) for each in _tried(path, _offending)]
+    # Those inside others first: once a folder is moved, the paths in it lead nowhere.
+    offending += [path for path in sorted(others, reverse=True) if os.path.lexists(path)]
+    return [Appeared.at(path) for path in dict.fromkeys(offending)]
+
+
+def unsearched(before: Acting, after: Acting) -> Iterator[str]:
+    """Yield a sentence about each folder that became too large to search."""
     for folder in sorted(after.unsearched - before.unsearched):
         yield (
             f"{folder} now has too many folders to search them all: before you use a git repository"
@@ -57,29 +123,19 @@ def shortened(sentences: Sequence[str]) -> Sequence[str]:
     return [*sentences[:_SENTENCES_MAX], f"and {more} more like these"] if more > 0 else sentences
 
 
-def moved_sentence(path: Path | str, to: Path | str) -> str:
-    """Return the sentence about a moved path."""
-    return f"{path} makes other programs run commands, so it was moved to {to}"
-
-
-def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) -> Iterator[str]:
+def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = offending(path)
+        state = path.lstat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+def _tried(path: Path, offending: Callable[[Path], list[Path]]) -> list[Path]:
+    try:
+        return offending(path)
     except OSError:  # for example of a folder that may not be listed
-        found = [path]
-    for each in found:
-        text = _config(each) if each.name == "config" and not each.is_symlink() else None
-        kept = harmless(text) if text else None
-        try:
-            moved = move_aside(each, aside)
-            if kept:
-                _write(each, kept)
-        except OSError as error:
-            act = "makes other programs run commands, and could not be moved away"
-            yield f"{each} {act}: {error.strerror}"
-        else:
-            rest = "; the part of it that starts no program stays" if kept else ""
-            yield moved_sentence(each, moved) + rest
+        return [path]
 
 
 def _offending(path: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from agent_cli.system.launching import Restriction
 
 
-def _nothing(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
+def _nothing() -> Sequence[str]:
     return ()
 
 
@@ -20,10 +20,9 @@ class Confinement:
         files: Files for that program to read, by the number of the descriptor each must have.
         environment: Variables that replace our own.
         restriction: The restrictions that the command's process first applies to itself.
-        release: Frees everything, given the files that the keeper moved aside; returns a sentence
-            about each file that was moved or restored.
+        release: Frees everything; returns a sentence about each file that was restored. The sandbox
+            keeps a list of the files that appeared, until `Sandbox.settle`.
         nested: Whether the command runs in a process namespace of its own, not in our group.
-        missing: Paths that must not be created; files that appear there are moved to `aside`.
         hidden: The paths that the command cannot read.
     """
 
@@ -31,8 +30,6 @@ class Confinement:
     files: Sequence[tuple[int, str]] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     restriction: Restriction | None = None
-    release: Callable[[Sequence[tuple[str, str]]], Sequence[str]] = _nothing
+    release: Callable[[], Sequence[str]] = _nothing
     nested: bool = False
-    missing: Sequence[Path] = ()
-    aside: Path = Path()
     hidden: Sequence[Path] = ()

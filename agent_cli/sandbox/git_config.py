@@ -4,6 +4,8 @@ Source: git-config(1). Only entries known to be harmless are kept.
 """
 
 import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 _SECTION = re.compile(
     r'\s*\[\s*(?P<name>[A-Za-z0-9.-]+)(?:\s+"(?:[^"\\\n]|\\["\\])*")?\s*\]\s*(?:[#;].*)?'
@@ -39,7 +41,22 @@ _HARMLESS = {
 
 def harmless(text: str) -> str:
     """Return *text* without the lines that may make git start a program or read another file."""
-    kept: list[str] = []
+    return "".join(line for line, is_harmless, _ in _judged(text) if is_harmless)
+
+
+def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
+    """Return whether only harmless lines of the configuration *path* have changed."""
+    return path.name == "config" and _harmful(old) == _harmful(new)
+
+
+def _harmful(content: bytes) -> Sequence[tuple[str, str]]:
+    text = content.decode(errors="surrogateescape")
+    return [(header, line) for line, is_harmless, header in _judged(text) if not is_harmless]
+
+
+def _judged(text: str) -> Iterator[tuple[str, bool, str]]:
+    """Yield each line of *text*, whether it is harmless, and the header of its section."""
+    header = ""
     known: frozenset[str] = frozenset()
     continues = False
     # For git only a line feed ends a line; Python's splitlines() knows more line ends.
@@ -48,15 +65,16 @@ def harmless(text: str) -> str:
         was_continued, continues = continues, bare.endswith("\\")
         section, entry = _SECTION.fullmatch(bare), _ENTRY.fullmatch(bare)
         if was_continued or continues:
-            continue  # A value over several lines; no harmless entry needs one.
-        if section:
-            known = _HARMLESS.get(section["name"].casefold(), frozenset())
-            kept.append(line)
+            yield line, False, header  # A value over several lines; no harmless entry needs one.
+        elif section:
+            known, header = _HARMLESS.get(section["name"].casefold(), frozenset()), bare
+            yield line, True, header
         elif bare.lstrip().startswith("["):
-            known = frozenset()  # A header in an unknown format.
-        elif _says_nothing(bare) or (entry and entry["key"].casefold() in known):
-            kept.append(line)
-    return "".join(kept)
+            known, header = frozenset(), bare  # A header in an unknown format.
+            yield line, False, header
+        else:
+            is_known = entry is not None and entry["key"].casefold() in known
+            yield line, is_known or _says_nothing(bare), header
 
 
 def hooks_path(text: str) -> str:

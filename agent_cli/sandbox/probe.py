@@ -111,7 +111,7 @@ def _run(confinement: Confinement, command: list[str]) -> str:
             return _read_all(reading, link)
         finally:
             link.end(_LIMIT_S)
-            confinement.release(())
+            confinement.release()
     finally:
         launcher.close()
 

@@ -18,12 +18,14 @@ from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
 
 if TYPE_CHECKING:
+    from agent_cli.sandbox.acting import Acting
     from agent_cli.sandbox.backends import Backend
     from agent_cli.sandbox.candidate import Candidate
     from agent_cli.sandbox.confinement import Confinement
     from agent_cli.sandbox.places import Places
-    from agent_cli.sandbox.policy import Policy
+    from agent_cli.sandbox.policy import Policy, Rules
     from agent_cli.sandbox.probe import Canaries
+    from agent_cli.sandbox.undecided import FileDecider, Undecided
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
 
@@ -48,6 +50,7 @@ class Sandbox:
         state_dir: Path,
         find: "Callable[[Sequence[Path], Path], Iterable[Backend | Candidate]] | None" = None,
         warn: Callable[[str], None] = lambda _text: None,
+        person: "FileDecider | None" = None,
     ) -> None:
         """Create the sandbox; nothing is probed before `start`.
 
@@ -58,13 +61,16 @@ class Sandbox:
             state_dir: The folder in which probe results are stored until the next boot.
             find: Yields the backends to try, best first, given the folders that commands may write
                 and *state_dir*; by default every known backend.
-            warn: Called with a sentence if none works.
+            warn: Called with a sentence if none works, and about each file that appeared beside a
+                command, makes programs act, and that nobody decided about.
+            person: Decides about such files; None if there is no one.
         """
         self._make_policy = policy
         self._mode = mode
         self._state_dir = state_dir
         self._find = find
         self._warn = warn
+        self._person = person
         self._backend: Backend | None = None
         self._places: Places | None = None
         self._lock = threading.Lock()
@@ -75,6 +81,12 @@ class Sandbox:
     @cached_property
     def _policy(self) -> "Policy":
         return self._make_policy()
+
+    @cached_property
+    def _undecided(self) -> "Undecided":
+        from agent_cli.sandbox.undecided import Undecided  # noqa: PLC0415 - with the first command
+
+        return Undecided(self._state_dir / _MOVED, self._person, self._warn)
 
     @property
     def report(self) -> Report | None:
@@ -151,8 +163,20 @@ class Sandbox:
         )
         return denials.sentence(blocked) if blocked else None
 
+    def expect(self, path: Path) -> None:
+        """Note that a tool of this program wrote the real *path*, which was approved."""
+        self._undecided.expect(path)
+
+    async def settle(self) -> Sequence[str]:
+        """Have a person decide about files that appeared; return a sentence about each.
+
+        Call it after a command. Without a person they stay: other programs may have made them.
+        """
+        return await self._undecided.settle()
+
     def close(self) -> None:
         """Remove its files from the disk; no command may run any more."""
+        self._undecided.close()
         if self._places is not None:
             self._places.remove()
             self._places = None
@@ -213,8 +237,10 @@ class Sandbox:
             return "there is no bash to try it with"
         try:
             with _canaries(self._state_dir, self._policy) as canaries:
+                # Without what follows a command: the test writes nothing in the workspace, so all
+                # that changes there meanwhile is the work of others.
                 return fault(
-                    lambda: self._confine(backend, self._policy.roots[0]),
+                    lambda: self._confined(backend, self._policy.roots[0])[0],
                     Path(bash),
                     canaries,
                     network=self._policy.network,
@@ -222,14 +248,9 @@ class Sandbox:
         except OSError as error:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
-    def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
-        from agent_cli.sandbox.aftermath import (  # noqa: PLC0415 - as above
-            clean_up,
-            moved_sentence,
-            shortened,
-        )
+    def _confined(self, backend: "Backend", cwd: Path) -> "tuple[Confinement, Rules, Acting]":
+        """Return the parameters for starting a command, with what they were made from."""
         from agent_cli.sandbox.places import Places  # noqa: PLC0415 - as above
-        from agent_cli.sandbox.tripwire import Tripwire  # noqa: PLC0415 - as above
 
         # Parallel commands are prepared in threads.
         with self._lock:
@@ -237,26 +258,41 @@ class Sandbox:
                 self._places = Places.create()
             places = self._places
         rules, before = self._policy.survey()
-        guarded = rules.watched if backend.guards_protected else (*rules.watched, *rules.read_only)
-        tripwire = Tripwire(guarded)
-        aside = self._state_dir / _MOVED
+        confinement = backend.confine(rules, places, cwd)
+        return replace(confinement, hidden=rules.hidden), rules, before
 
-        def release(moved: Sequence[tuple[str, str]]) -> Sequence[str]:
-            put_back = [moved_sentence(path, to) for path, to in moved]
-            # Parallel commands end in threads; each file is moved once.
+    def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
+        from agent_cli.sandbox.aftermath import Appeared, appeared, unsearched  # noqa: PLC0415
+        from agent_cli.sandbox.git_config import same_but_harmless  # noqa: PLC0415 - as above
+        from agent_cli.sandbox.protected import NAMES  # noqa: PLC0415 - as above
+        from agent_cli.sandbox.tripwire import Tripwire  # noqa: PLC0415 - as above
+
+        confinement, rules, before = self._confined(backend, cwd)
+        tripwire = Tripwire(
+            rules.watched if backend.guards_protected else (*rules.watched, *rules.read_only),
+            may_grow=lambda path: path.name in NAMES,
+            is_harmless=same_but_harmless,
+        )
+
+        def release() -> Sequence[str]:
+            # Parallel commands end in threads; each file is found once.
             with self._cleaning:
-                put_back += tripwire.restore(aside)
+                if self._undecided.has_person:
+                    told = []
+                    self._undecided.add(tripwire.changed())
+                else:
+                    told = tripwire.restore(self._state_dir / _MOVED)
                 self._policy.follow()
-                put_back += clean_up(before, self._policy.acting(before), aside, rules.writable)
-            for sentence in put_back:
+                after = self._policy.acting(before)
+                new = appeared(before, after, rules.writable, rules.missing)
+                self._undecided.add([*new, *map(Appeared.at, tripwire.added())])
+                told += unsearched(before, after)
+            for sentence in told:
                 # No result shows this if the command ran on after its call.
                 _log.warning("protected file changed", sentence=sentence)
-            return shortened(put_back)
+            return told
 
-        confinement = backend.confine(rules, places, cwd)
-        return replace(
-            confinement, release=release, missing=rules.missing, aside=aside, hidden=rules.hidden
-        )
+        return replace(confinement, release=release)
 
     def _key(self, backend: "Backend") -> str:
         parts = [str(_EDITION), backend.state, str(os.getuid()), str(self._policy.network)]

@@ -9,7 +9,7 @@ nothing is to be read or changed where that leads.
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -43,28 +43,92 @@ class _Kept:
 _NOTHING, _OTHER = _Kept("nothing"), _Kept("other")
 
 
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """A path with the real folder it was in, and its previous content."""
+
+    path: Path
+    folder: Path
+    before: _Kept
+    may_grow: bool
+
+
 class Tripwire:
     """The state of some paths when the object was created."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        folders = {path: Path(os.path.realpath(path.parent)) for path in paths}
-        self._before = [(path, folders[path], _kept(folders[path], path.name)) for path in paths]
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        may_grow: Callable[[Path], bool] = lambda _path: False,
+        is_harmless: Callable[[Path, bytes, bytes], bool] = lambda _path, _old, _new: False,
+    ) -> None:
+        """Read the paths.
 
-    def restore(self, aside: Path | None = None) -> list[str]:
-        """Restore the paths that changed; return a sentence about each.
+        Args:
+            paths: The paths to guard.
+            may_grow: Whether new entries of a folder are no change; `added` returns them.
+            is_harmless: Whether a file may change from one content to the other.
+        """
+        folders = {path: Path(os.path.realpath(path.parent)) for path in paths}
+        self._before = [
+            _Guarded(path, folders[path], _kept(folders[path], path.name), may_grow(path))
+            for path in paths
+        ]
+        self._is_harmless = is_harmless
+
+    def changed(self) -> "list[Changed]":
+        """Return the paths that changed."""
+        return [Changed(self, each.path) for each in self._before if self._has_changed(each)]
+
+    def added(self) -> list[Path]:
+        """Return the new entries of the folders that may grow."""
+        found: list[Path] = []
+        for each in self._before:
+            if each.may_grow and each.before.kind == "directory":
+                with suppress(OSError), directory_at(each.folder) as place:
+                    found += _added(each.path, place, each.before)
+        return found
+
+    def restore(self, aside: Path | None = None, *, only: Path | None = None) -> list[str]:
+        """Restore the paths that changed, or *only* one; return a sentence about each.
 
         What was there is moved to a new folder in *aside*: a user may have changed it as well.
         """
-        return list(self._restored(aside))
+        return list(self._restored(aside, only))
 
-    def _restored(self, aside: Path | None) -> Iterator[str]:
-        for path, folder, before in self._before:
+    def _has_changed(self, guarded: "_Guarded") -> bool:
+        try:
+            with directory_at(guarded.folder) as place:
+                return not self._is_as_before(guarded, place)
+        except OSError:
+            return os.path.lexists(guarded.path)  # else it was deleted with its folder
+
+    def _is_as_before(self, guarded: "_Guarded", place: int) -> bool:
+        name, before = guarded.path.name, guarded.before
+        if _is_still(name, place, before, may_grow=guarded.may_grow):
+            return True
+        if before.kind != "file":
+            return False
+        try:
+            now = _Reader().state(name, place)
+        except (OSError, _TooLarge):
+            return False
+        return (now.kind, now.mode) == ("file", before.mode) and self._is_harmless(
+            guarded.path, before.content, now.content
+        )
+
+    def _restored(self, aside: Path | None, only: Path | None) -> Iterator[str]:
+        for each in self._before:
+            if only not in (None, each.path):
+                continue
+            path, folder, before = each.path, each.folder, each.before
             replaced = _Replaced(aside)
             try:
                 with directory_at(folder) as place:
-                    if _is_still(path.name, place, before):
+                    if self._is_as_before(each, place):
                         continue
-                    _put_back(path.name, place, before, replaced)
+                    _put_back(path.name, place, before, replaced, may_grow=each.may_grow)
             except OSError as error:
                 if not os.path.lexists(path):  # deleted with its folder
                     continue
@@ -74,6 +138,26 @@ class Tripwire:
                     f"{path} was changed, and was put back: other programs act on its content"
                     f"{replaced.sentence}"
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A path that changed while it was guarded."""
+
+    tripwire: Tripwire
+    path: Path
+
+    def undone(self, aside: Path) -> Sequence[str]:
+        """Put back what was there before; return a sentence."""
+        return self.tripwire.restore(aside, only=self.path)
+
+    def stays(self, why: str) -> str:
+        """Return the sentence for a path that stays changed, and *why*."""
+        return f"{self.path} changed while a command ran; it stays as it is now: {why}"
+
+    def consists_of(self, paths: Iterable[Path]) -> bool:
+        """Return whether it is one of *paths*, or holds one."""
+        return any(each.is_relative_to(self.path) for each in paths)
 
 
 class _Replaced:
@@ -162,7 +246,7 @@ class _Reader:
             return _OTHER
 
 
-def _is_still(name: str, place: int, before: _Kept) -> bool:
+def _is_still(name: str, place: int, before: _Kept, *, may_grow: bool = False) -> bool:
     """Return whether *name* is unchanged or not kept; read no more than it had before."""
     if before.kind == "other":
         return True
@@ -170,21 +254,37 @@ def _is_still(name: str, place: int, before: _Kept) -> bool:
         if before.kind != "directory":
             return not _is_directory(name, place) and _Reader().state(name, place) == before
         with _opened(name, place) as folder:
-            names = _names(folder, len(before.entries) + 1)
-            return set(names) == set(before.entries) and all(
-                _is_still(each, folder, entry) for each, entry in before.entries.items()
+            names = set(before.entries)
+            if not may_grow:
+                names = set(_names(folder, len(before.entries) + 1))
+            return names == set(before.entries) and all(
+                _is_still(each, folder, entry, may_grow=may_grow)
+                for each, entry in before.entries.items()
             )
     except OSError as error:
         return before.kind == "nothing" and error.errno in _MISSING
 
 
-def _put_back(name: str, place: int, before: _Kept, replaced: _Replaced) -> None:
+def _added(path: Path, place: int, before: _Kept) -> Iterator[Path]:
+    """Yield the entries of *path*, a folder in the open folder *place*, that it did not have."""
+    with suppress(OSError), _opened(path.name, place) as folder:
+        for name in _names(folder, _ENTRIES_MAX):
+            entry = before.entries.get(name)
+            if entry is None:
+                yield path / name
+            elif entry.kind == "directory":
+                yield from _added(path / name, folder, entry)
+
+
+def _put_back(
+    name: str, place: int, before: _Kept, replaced: _Replaced, *, may_grow: bool = False
+) -> None:
     if before.kind == "directory" and _is_directory(name, place):
         with _opened(name, place) as folder:
-            for each in {*_names(folder), *before.entries}:
+            for each in {*(() if may_grow else _names(folder)), *before.entries}:
                 entry = before.entries.get(each, _NOTHING)
-                if not _is_still(each, folder, entry):
-                    _put_back(each, folder, entry, replaced)
+                if not _is_still(each, folder, entry, may_grow=may_grow):
+                    _put_back(each, folder, entry, replaced, may_grow=may_grow)
         return
     replaced.take(name, place)
     match before.kind:

@@ -16,7 +16,6 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
-from agent_cli.system.guard import Guard
 from agent_cli.system.orphans import has_others, kill_children, kill_strangers, status
 
 LEFT_DESCRIPTOR = 3
@@ -49,7 +48,6 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
         signals: The descriptor that says that a child has ended.
     """
     link = socket.socket(fileno=link_descriptor)
-    guard = Guard(order["missing"], order["aside"])
     left, left_writing = os.pipe()
     os.set_blocking(left, False)
     try:
@@ -60,20 +58,19 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
     for descriptor in (output, left_writing):
         os.close(descriptor)
     _tell(link, {"pid": child})
-    is_told = is_spared = False
+    is_over = is_spared = False
     try:
-        is_told = _watch(
-            child, signals, link, guard, left, has_others if order["spares"] else kill_strangers
+        is_over = _watch(
+            child, signals, link, left, has_others if order["spares"] else kill_strangers
         )
-        is_spared = not is_told and order["spares"] and link.recv(len(SPARE)) == SPARE
+        is_spared = not is_over and order["spares"] and link.recv(len(SPARE)) == SPARE
     finally:
         if not is_spared:
             with contextlib.suppress(OSError):
                 os.killpg(child, signal.SIGKILL)
             kill_children(lambda _pid: True)
-        if not is_told:
-            guard.finish()
-            _tell(link, {"moved": guard.moved})
+        if not is_over:
+            _tell(link, {"over": True})
 
 
 def rehearse() -> None:
@@ -83,18 +80,14 @@ def rehearse() -> None:
     uses. A command would wait longer for the copies than for its start, so a keeper makes them
     while it waits for its order.
     """
-    order: Order = json.loads(json.dumps({"missing": [], "aside": "", "files": [[0, ""]]}))
-    guard = Guard(order["missing"], order["aside"])
+    order: Order = json.loads(json.dumps({"files": [[0, ""]]}))
     link, other_end = socket.socketpair()
     with link, other_end:
         poll = select.poll()
         poll.register(link, select.POLLIN)
         poll.poll(0)
-        guard.look()
-        guard.next_due_s()
-        guard.finish()
         kill_strangers(os.getpid())
-        _tell(link, {"moved": guard.moved})
+        _tell(link, {"over": bool(order)})
         os.close(fcntl(link, F_DUPFD_CLOEXEC, _HIGH))
 
 
@@ -102,30 +95,25 @@ def _watch(
     child: int,
     signals: int,
     link: socket.socket,
-    guard: Guard,
     left: int,
     look: Callable[[int], bool],
 ) -> bool:
-    """Watch the command and the guard until the session closes the link.
+    """Watch the command until the session closes the link.
 
-    If the command leaves no process, nothing can change a file any more: then the guard ends with
-    the command, and one message tells both. The command stays a zombie, so that the session never
-    signals another process that has its id.
+    If the command leaves no process, one message tells its end and that all is over. The command
+    stays a zombie, so that the session never signals another process that has its id.
 
     *look* returns whether the ended command has left processes, which it may kill.
 
     Returns:
-        Whether the moved files were told.
+        Whether the session knows that all is over.
     """
     poll = select.poll()
-    for source in filter(lambda fd: fd >= 0, (link.fileno(), signals, guard.descriptor)):
+    for source in (link.fileno(), signals):
         poll.register(source, select.POLLIN)
     has_ended = has_left = False
     while True:
-        limits = [guard.next_due_s(), _LOOK_AGAIN_S if has_left else None]
-        known = [limit for limit in limits if limit is not None]
-        ready = {fd for fd, _ in poll.poll(min(known) * 1000 if known else None)}
-        guard.look()
+        ready = {fd for fd, _ in poll.poll(_LOOK_AGAIN_S * 1000 if has_left else None)}
         if link.fileno() in ready:
             return False
         if signals in ready:
@@ -135,9 +123,7 @@ def _watch(
             report = {"status": code, "left": drain(left).decode(errors="replace")}
             has_left = look(child)
             if _IS_LINUX and not has_left:  # other systems do not list our children
-                guard.finish()
-                _tell(link, {**report, "moved": guard.moved})
-                guard.close()  # after that: it takes longer than all else here
+                _tell(link, {**report, "over": True})
                 with contextlib.suppress(OSError):
                     link.recv(1)
                 return True

@@ -13,9 +13,6 @@ them all when the link is closed, which the kernel does if the session dies. If 
 command gets SIGKILL, and the launcher kills the rest. If the launcher dies, keepers keep running,
 and the spare one ends.
 
-The keeper also guards missing paths that must not be created and cannot be mounted over: it moves
-files that appear there aside after a moment, and once more when the command has ended.
-
 `launching` starts it in an interpreter of its own, without the code of the packages' `__init__`
 files, so that it imports little.
 """

@@ -57,7 +57,6 @@ class Order:
         files: Files to open for reading, each with the number of its descriptor.
         nested: Whether the command runs in a process namespace of its own; then it writes to
             `LEFT_DESCRIPTOR` that it runs, and which processes it leaves.
-        missing: Paths that must not be created; files that appear there are moved to `aside`.
         spares: Whether processes that the command leaves may outlive it; see `KeeperLink.spare`.
     """
 
@@ -67,8 +66,6 @@ class Order:
     files: Sequence[tuple[int, str]] = ()
     restriction: Restriction | None = None
     nested: bool = False
-    missing: Sequence[str] = ()
-    aside: str = ""
     spares: bool = False
 
     def to_json(self) -> bytes:
@@ -96,7 +93,7 @@ def _program(module: str, *arguments: str) -> list[str]:
 class KeeperLink:
     """The connection to a command's keeper; closing or dropping it ends all processes.
 
-    Messages: {"pid"} or {"failed"} first, {"status", "left"} when the command has ended, {"moved"}
+    Messages: {"pid"} or {"failed"} first, {"status", "left"} when the command has ended, {"over"}
     when all its processes have ended: in the same message, or after the link was closed.
     """
 
@@ -140,11 +137,11 @@ class KeeperLink:
     def end(self, limit_s: float) -> bool:
         """Ask the keeper to end all processes and wait for it; return whether it did."""
         try:
-            if self.found("moved"):  # none is left
+            if self.found("over"):  # none is left
                 return True
             self.socket.shutdown(socket.SHUT_WR)
             self.socket.settimeout(limit_s)
-            while not self.found("moved") and (received := self.socket.recv(_RECEIVED_BYTES)):
+            while not self.found("over") and (received := self.socket.recv(_RECEIVED_BYTES)):
                 self.take(received)
         except OSError:
             return False

@@ -5,17 +5,27 @@ import errno
 import os
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from agent_cli.sandbox import Policy
 from agent_cli.sandbox import policy as policy_module
-from agent_cli.sandbox.aftermath import clean_up
+from agent_cli.sandbox.acting import Acting
+from agent_cli.sandbox.aftermath import appeared, unsearched
 from agent_cli.sandbox.git_config import harmless, hooks_path
 from agent_cli.sandbox.git_folders import git_folders
 from agent_cli.system.aside import forget_old, move_aside
 from tests.sandbox.world import git, world
+
+
+def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path]) -> Iterator[str]:
+    """Move all away that appeared, as a person may decide."""
+    for each in appeared(before, after, writable):
+        yield from each.undone(aside)
+    yield from unsearched(before, after)
+
 
 EVIL = "[core]\n\tfsmonitor = touch ran; false\n"
 

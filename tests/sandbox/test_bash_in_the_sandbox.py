@@ -152,22 +152,20 @@ async def test_failed_command_is_explained_without_a_search_in_the_event_loop(
     assert threading.main_thread() not in threads
 
 
-async def test_no_settings_are_made_that_a_background_commands_sandbox_moves_away(
+async def test_nobody_is_asked_about_settings_written_beside_a_background_command(
     bash: Bash,
 ) -> None:
     """They vanished two seconds after a write that the user had approved."""
-    workspace, root = bash.workspace, bash.place.root
-    (root / ".idea").mkdir()
+    root = bash.place.root
+    _, _, write, *_ = builtin_tools(bash.workspace, bash.place.sandbox, permissions="allow")
     await bash("sleep 600", background=True)
 
-    for path in (".vscode/tasks.json", "sub/.claude/settings.json", ".mcp.json"):
-        with pytest.raises(ToolError, match="would move it away again"):
-            workspace.resolve(path, to_write=True)
-    for path in (".idea/x.xml", "sub/code.py"):
-        assert workspace.resolve(path, to_write=True) == root / path
+    params = check_input(write, {"path": "sub/.vscode/tasks.json", "content": "{}"})
+    await write.execute("2", params, bash.cancel, ToolContext())
     await bash("kill %1")
+    await bash("true")
 
-    assert workspace.resolve(".mcp.json", to_write=True) == root / ".mcp.json"
+    assert (root / "sub" / ".vscode" / "tasks.json").exists()
 
 
 async def test_sandbox_is_found_although_a_path_to_hide_has_vanished(place: World) -> None:

@@ -196,6 +196,6 @@ def test_changes_that_landlock_cannot_prevent_are_reverted(landlock: Bench) -> N
     assert not (root / ".mcp.json").exists()
     assert not (root / ".claude").exists()
     assert len(landlock.world.put_back) == 4
-    changed, made = landlock.world.put_back[2:], landlock.world.put_back[:2]
+    changed, made = landlock.world.put_back[:2], landlock.world.put_back[2:]
     assert all("was put back" in line for line in changed)
     assert all("was moved to" in line for line in made)

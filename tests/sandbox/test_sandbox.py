@@ -20,7 +20,7 @@ from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.sandbox import Mode
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.sandbox.sockets import cover
-from tests.sandbox.world import CANARY, World, git, machine, only, world
+from tests.sandbox.world import CANARY, Decider, World, git, machine, only, world
 
 
 def free(rules: Rules, places: Places, cwd: Path) -> Confinement:
@@ -305,7 +305,11 @@ def test_dotfiles_and_secrets_are_safe_if_the_workspace_is_a_home_directory() ->
         own = place.home / ".local" / "state" / "agent-cli"
         policy = Policy((place.home,), home=place.home, own=(own,), is_secret=lambda _path: False)
         inside = Sandbox(
-            lambda: policy, mode="auto", state_dir=own, find=lambda *places: only("bwrap", *places)
+            lambda: policy,
+            mode="auto",
+            state_dir=own,
+            find=lambda *places: only("bwrap", *places),
+            person=Decider(answer=True),
         )
         home = World(place.base, place.home, place.home, inside)
 

@@ -21,7 +21,6 @@ from agent_cli.sandbox.backends import Backend, backends
 from agent_cli.sandbox.bwrap import REPLACED
 from agent_cli.sandbox.landlock import restrict_as_told
 from agent_cli.sandbox.sandbox import Mode
-from agent_cli.system.guard import Guard
 from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.creations import only_what_is_named
 
@@ -46,9 +45,10 @@ class World:
         assert confinement is not None
         try:
             with only_what_is_named(self.root, command):
-                return _run_confined(confinement, command, self.root, self._environment(variables))
+                return run_confined(confinement, command, self.root, self._environment(variables))
         finally:
-            self.put_back = list(confinement.release(_moved_by_a_keeper(confinement)))
+            done = confinement.release()
+            self.put_back = [*done, *asyncio.run(self.sandbox.settle())]
 
     def output(self, command: str) -> str:
         run = self.run(command)
@@ -59,6 +59,19 @@ class World:
         return {**kept, "HOME": str(self.home), "PYTHON": sys.executable, **variables}
 
 
+@dataclass
+class Decider:
+    """A person who gives the same *answer* each time, and is there or not."""
+
+    answer: bool | None
+    can_ask: bool = True
+    asked: list[Path] = field(default_factory=list[Path])
+
+    async def decide_new_files(self, paths: Sequence[Path], _aside: Path) -> bool | None:
+        self.asked += paths
+        return self.answer
+
+
 @contextmanager
 def world(
     state: State,
@@ -67,8 +80,12 @@ def world(
     network: bool = False,
     extra: Sequence[Path] = (),
     rules: Callable[[Path], PathRules] = lambda _root: PathRules(),
+    person: "Decider | None" = None,
 ) -> Generator[World]:
-    """Yield a world with the sandbox *state*; skip if this machine has none."""
+    """Yield a world with the sandbox *state*; skip if this machine has none.
+
+    By default a person has all undone that appeared or changed beside a command.
+    """
     _CACHE.mkdir(exist_ok=True)
     base = Path(tempfile.mkdtemp(prefix="sandbox-", dir=_CACHE))
     if any(map(base.is_relative_to, REPLACED)):
@@ -92,7 +109,11 @@ def world(
         network=network,
     )
     sandbox = Sandbox(
-        lambda: policy, mode=mode, state_dir=own, find=lambda *places: only(state, *places)
+        lambda: policy,
+        mode=mode,
+        state_dir=own,
+        find=lambda *places: only(state, *places),
+        person=person or Decider(answer=True),
     )
     try:
         report = asyncio.run(sandbox.ready())
@@ -123,14 +144,7 @@ def _repository(root: Path) -> None:
     git(root, "commit", "--quiet", "--message", "first")
 
 
-def _moved_by_a_keeper(confinement: Confinement) -> list[tuple[str, str]]:
-    guard = Guard([str(path) for path in confinement.missing], str(confinement.aside))
-    guard.finish()
-    guard.close()
-    return guard.moved
-
-
-def _run_confined(
+def run_confined(
     confinement: Confinement, command: str, cwd: Path, environment: dict[str, str]
 ) -> "subprocess.CompletedProcess[str]":
     done: list[subprocess.CompletedProcess[str]] = []

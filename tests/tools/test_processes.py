@@ -157,7 +157,7 @@ async def test_cleanup_after_a_command_runs_once_outside_the_event_loop(
     """In a large workspace it takes long enough to stall a stream of answers."""
     threads: list[threading.Thread] = []
 
-    def release(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
+    def release() -> Sequence[str]:
         threads.append(threading.current_thread())
         return ["put back"]
 
@@ -181,7 +181,7 @@ async def test_cleanup_after_a_command_runs_once_outside_the_event_loop(
 async def test_cleanup_after_a_failed_start_runs_outside_the_event_loop(tmp_path: Path) -> None:
     threads: list[threading.Thread] = []
 
-    def release(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
+    def release() -> Sequence[str]:
         threads.append(threading.current_thread())
         return ()
 

@@ -45,6 +45,8 @@ def builtin_tools(
             no limit.
     """
     held = _sandbox(workspace) if sandbox == "required" else sandbox
+    if held is not None:
+        workspace.wrote = held.expect
     tools = (
         read_tool(workspace),
         edit_tool(workspace),

@@ -73,8 +73,6 @@ class CommandLine:
             files=confinement.files,
             restriction=confinement.restriction,
             nested=confinement.nested,
-            missing=[str(path) for path in confinement.missing],
-            aside=str(confinement.aside),
         )
 
     def _processes_max(self) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
@@ -131,7 +131,7 @@ class CommandRun:
             return self._handed_on(job, time.monotonic() - began)
         if code and not command.has_begun:
             raise _NotBegun(self._output.last_lines().strip())
-        notes = list(command.put_back)
+        notes = [*command.put_back, *await self._decided()]
         if confinement is not None and code and self._sandbox is not None:
             notes += filter(None, [self._sandbox.denial(self._output.text(), confinement)])
         limit_s = self._wanted.timeout_s
@@ -191,6 +191,10 @@ class CommandRun:
         await _end_of(command, until_s - time.monotonic())  # the disk is full
         return False
 
+    async def _decided(self) -> Sequence[str]:
+        """Have a person decide about files that appeared beside this command, or one before it."""
+        return await self._sandbox.settle() if self._sandbox else ()
+
     def _handed_on(self, job: Job, elapsed_s: float) -> ToolResult:
         ends_with_run = self._workspace.jobs_end_with_run
         if self._wanted.in_background:
@@ -212,7 +216,7 @@ class CommandRun:
     ) -> RunningCommand:
         bash = find_program("bash", outside=self._workspace.root)
         if bash is None:
-            confinement.release(())
+            confinement.release()
             raise ToolError("bash is not installed here, so no command can run. Tell the user.")
         environment = {**command_environment(), **self._workspace.command_variables()}
         line = CommandLine(self._wanted.text, bash, self._workspace.root, environment, confinement)

@@ -134,8 +134,7 @@ class RunningCommand:
     def _free(self) -> None:
         if not self._link.end(_END_LIMIT_S):
             self.kill()
-        moved = self._link.found("moved")
-        self.put_back = self._confinement.release(moved["moved"] if moved else ())
+        self.put_back = self._confinement.release()
 
     def _note_end(self) -> None:
         if status := self._link.found("status"):
@@ -230,7 +229,7 @@ async def start(
     try:
         link, reading = launcher.launch(line.order())
     except BaseException:
-        await asyncio.shield(unstoppable(lambda: release(())))
+        await asyncio.shield(unstoppable(release))
         raise
     try:
         link.socket.setblocking(False)
@@ -240,7 +239,7 @@ async def start(
             raise OSError(failed["failed"] if failed else "the program that starts it ended")
     except BaseException:
         os.close(reading)
-        await asyncio.shield(unstoppable(lambda: (link.end(_END_LIMIT_S), release(()))))
+        await asyncio.shield(unstoppable(lambda: (link.end(_END_LIMIT_S), release())))
         raise
     reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
     command = RunningCommand(started["pid"], link, reader, line.confinement)

@@ -16,7 +16,6 @@ from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system.launching import Launcher
 from agent_cli_tools.jobs import Jobs
-from agent_cli_tools.new_settings import objection
 from agent_cli_tools.open_files import OpenFiles
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
@@ -46,6 +45,7 @@ class Workspace:
 
     Attributes:
         command_variables: Returns additional environment variables for a command.
+        wrote: Called with the real path of each file that a tool has written.
         has_started: Returns whether the job that a call started belongs to the agent here, which
             can read and end only its own.
     """
@@ -75,6 +75,7 @@ class Workspace:
         self.jobs = jobs or Jobs()
         self.jobs_end_with_run = jobs_end_with_run
         self.has_started: Callable[[str], bool] = lambda _call_id: True
+        self.wrote: Callable[[Path], None] = lambda _path: None
         self._on_close: list[Callable[[], None]] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
@@ -218,6 +219,7 @@ class Workspace:
         with self._keeper.writing(path, before, data) if self._keeper else nullcontext():
             if not self.open_files.write(path, data, before, claim):
                 write_atomic(path, data, before=before, claim=claim.take)
+        self.wrote(path)
 
     def running(self, command: str) -> AbstractAsyncContextManager[None]:
         """Return the context manager to run a command in."""
@@ -282,8 +284,6 @@ class Workspace:
                     f"{given} is {why}, so the tools do not change it."
                     " Tell the user what to change there, and why."
                 )
-            if self.jobs.running and (why := objection(given, real, directory, self.jobs.running)):
-                raise ToolError(why)
 
 
 class _Outside(ToolError):

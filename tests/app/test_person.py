@@ -1,0 +1,55 @@
+"""The person decides about files that appeared beside commands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.person import ModelsPerson
+from agent_cli.contracts.dialogs import PlanDecision, PlanRefused, UserQuestion
+
+
+@dataclass
+class Dialogs:
+    """A front end whose user gives the same *answer*, or closes the question."""
+
+    answer: str | None
+    can_ask: bool = True
+    asked: list[str] = field(default_factory=list[str])
+
+    async def ask(
+        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+    ) -> Sequence[str] | None:
+        self.asked += [f"{who}: {each.question}" for each in questions]
+        return None if self.answer is None else [self.answer]
+
+    async def decide_plan(self, plan: str) -> PlanDecision:
+        return PlanRefused()
+
+
+@pytest.mark.parametrize(
+    ("answer", "can_ask", "decided"),
+    [("Undo", True, True), ("Keep", True, False), (None, True, None), ("Undo", False, None)],
+)
+async def test_person_decides_about_new_files_in_the_name_of_the_sandbox(
+    answer: str | None, decided: bool | None, *, can_ask: bool
+) -> None:
+    """Another answer than "Undo" keeps them; the first ten are shown."""
+    person = ModelsPerson(lambda: pytest.fail("asked for permissions"))
+    person.dialogs = Dialogs(answer, can_ask)
+    paths = [Path("/w", str(number), ".vscode") for number in range(12)]
+
+    assert await person.decide_new_files(paths, Path("/state/moved")) is decided
+
+    assert len(person.dialogs.asked) == can_ask
+    for question in person.dialogs.asked:
+        assert question.startswith("the sandbox: While a command ran, these appeared or changed.")
+        assert question.endswith("  /w/9/.vscode\n  and 2 more")
+
+
+async def test_nobody_decides_before_a_front_end_is_up() -> None:
+    person = ModelsPerson(lambda: pytest.fail("asked for permissions"))
+
+    assert not person.can_ask
+    assert await person.decide_new_files([Path("/w/.vscode")], Path("/state/moved")) is None
