@@ -43,7 +43,7 @@ class Arguments(NamedTuple):
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
         overrides: Options that are settings, in the order they were given.
-        origin, revoke, json, entries, yes: Switches of single commands.
+        origin, revoke, show, json, entries, yes: Switches of single commands.
     """
 
     command: str = "repl"
@@ -75,6 +75,7 @@ class Arguments(NamedTuple):
     verbose: bool = False
     origin: bool = False
     revoke: bool = False
+    show: bool = False
     json: bool = False
     entries: bool = False
     yes: bool = False
@@ -185,7 +186,7 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
     gives_prompt = arguments.print_prompt is not None or arguments.prompt_file is not None
     if arguments.command == "repl" and gives_prompt:
         arguments = arguments._replace(command="print")
-    for switch in ("origin", "revoke", "json", "entries", "yes"):
+    for switch in ("origin", "revoke", "show", "json", "entries", "yes"):
         command = COMMANDS.get(arguments.command)
         if getattr(arguments, switch) and (command is None or switch not in command.switches):
             raise UsageError(f"--{switch} does not belong here; see agent-cli --help")

@@ -188,10 +188,10 @@ def _ask(workspace: Path) -> bool:
     from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415 - few workspaces are asked about
 
     print(f"{reveal(str(workspace))} holds files that change what agent-cli does:", file=sys.stderr)
-    for file in what_would_act(workspace):
-        print(f"  {shown_name(file.path, workspace)}", file=sys.stderr)
-        for effect in file.effects:
-            print(f"    {effect}", file=sys.stderr)
+    from agent_cli.trust.effects import listing  # noqa: PLC0415 - as above
+
+    for line in listing(what_would_act(workspace), workspace):
+        print(line, file=sys.stderr)
     try:
         return confirmed("Trust them, until they change?")
     except KeyboardInterrupt:

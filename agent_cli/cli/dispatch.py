@@ -2,16 +2,13 @@
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.conversations import decide, open_repl, play_demo, print_answer
 from agent_cli.cli.protocols import mcp, serve_editor
-from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
-from agent_cli.system.paths import is_dir, real_path
 
 
 def _doctor(arguments: Arguments) -> int:
@@ -49,21 +46,9 @@ def _config_example(_arguments: Arguments) -> int:
 
 
 def _trust(arguments: Arguments) -> int:
-    from agent_cli.trust.store import TrustStore, shown_name, what_would_act  # noqa: PLC0415
+    from agent_cli.cli.trust import trust  # noqa: PLC0415
 
-    workspace = real_path(Path(*arguments.operands))
-    if not is_dir(workspace):
-        raise UsageError(f"{workspace} is not a directory")
-    if arguments.revoke:
-        known = TrustStore.of_user().revoke(workspace)
-        print(f"{workspace} is {'no longer' if known else 'not'} trusted")
-        return 0
-    TrustStore.of_user().trust(workspace)
-    print(f"{workspace} is trusted until one of these changes:")
-    for file in what_would_act(workspace):
-        effects = "; ".join(file.effects) or "nothing that acts"
-        print(f"  {shown_name(file.path, workspace)}: {effects}")
-    return 0
+    return trust(arguments)
 
 
 def _models(arguments: Arguments) -> int:

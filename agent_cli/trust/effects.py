@@ -1,7 +1,8 @@
-"""Describe the effects of a project's files, once trusted, in sentences without secrets.
+"""Describe the effects of a project's files, once trusted, in sentences.
 
-It uses the same readers as the code that acts on the files, so that all effects are shown. The
-text is untrusted: control characters, which could repaint the question, are escaped.
+It uses the same readers as the code that acts on the files, so that all effects are shown. What
+will run is shown whole, as it is written: a repository chooses what looks like a secret, and what
+is long. The text is untrusted: control characters, which could repaint the question, are escaped.
 """
 
 import json
@@ -29,11 +30,14 @@ from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.commented_json import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
-from agent_cli.trust.store import AGENT_FOLDERS, STYLE_FOLDERS
+from agent_cli.trust.store import AGENT_FOLDERS, STYLE_FOLDERS, ActingFile, shown_name
 
 _SERVER_PREFIX = "mcp.servers."
 _ACTING = ("command", "url", "cwd", "args", "env", "headers", "oauth")
-_VALUE_CHARS_MAX = 200
+_SCRIPT = "is a file that a hook runs"
+# Only such a value can be no code and no path: a variable may end up in a command.
+_TOKEN = re.compile(r"(?=\D*\d)[\w+=-]{12,}", re.ASCII)
+_LONG_LINES = 40
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)")
 
 
@@ -43,7 +47,7 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
         if str(path.relative_to(workspace)) in CLAUDE_FILES:
             return tuple(_hooks(claude_hooks(path, from_project=True)))
         if path in scripts_of(project_hooks(workspace), workspace):
-            return ("is a file that a hook runs",)
+            return (_SCRIPT,)
         if path.name == "SKILL.md":
             what = f"tells the model how to do {path.parent.name} (a skill)"
             return (
@@ -65,12 +69,33 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
         return (f"cannot be used as it is: {_plain(str(error))}",)
 
 
+def listing(files: Iterable[ActingFile], workspace: Path, *, whole: bool = False) -> Iterator[str]:
+    """Yield lines that list *files* and their effects; with *whole* also the text of scripts."""
+    lines = 0
+    for file in files:
+        lines += 1 + len(file.effects)
+        yield f"  {shown_name(file.path, workspace)}"
+        for effect in file.effects:
+            yield f"    {effect}"
+        if whole and _SCRIPT in file.effects:
+            yield from _text_of(file.path)
+    if lines > _LONG_LINES and not whole:
+        yield f"that is long: `agent-cli trust --show | less` shows these {lines} lines again"
+
+
+def _text_of(path: Path) -> Iterator[str]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        yield f"      cannot be read: {error.strerror}"
+        return
+    yield from (f"      | {_plain(line)}" for line in text.splitlines())
+
+
 def _variables(path: Path) -> Iterator[str]:
     variables, _ = read_env_file(path, from_project=True)
-    redactor = Redactor()
     for name, value in variables.items():
-        shown = MASK if is_secret_name(name) else _short(redactor.text(value))
-        yield _plain(f"sets {name} = {shown}")
+        yield _plain(f"sets {name} = {_shown(name, value)}")
 
 
 def _settings(path: Path) -> Iterator[str]:
@@ -81,25 +106,28 @@ def _settings(path: Path) -> Iterator[str]:
         yield from _hooks(WrittenHooks(e.path[-1], e.value, e.origin, True) for e in entries)
     for key in layers.origins:
         if not key.startswith("hooks.") and not key.startswith(_SERVER_PREFIX):
-            yield _plain(f"sets {key} = {_short(shown_value(_value(settings, key), Redactor()))}")
+            yield _plain(f"sets {key} = {shown_value(_value(settings, key), Redactor())}")
     yield from map(_server, settings.mcp.servers)
 
 
 def _hooks(written: Iterable[WrittenHooks]) -> Iterator[str]:
-    redactor = Redactor()
     for group in written:
         matcher = group.group.get("matcher") if is_mapping(group.group) else None
         when = f"{group.event} {matcher}" if matcher else group.event
         for hook in entries_of(group):
             acts: list[str] = []
             # Both, if both are written: the type alone decides, and it may be missing or wrong.
-            if words := redactor.arguments(words_of(hook)):
-                acts.append(f"runs {_short(shlex.join(words))}")
+            command, args = hook.get("command"), hook.get("args")
+            if isinstance(command, str) and command:
+                is_exact = is_sequence(args)
+                acts.append(f"runs {shlex.join(words_of(hook)) if is_exact else command}")
             if url := hook.get("url"):
-                acts.append(f"sends calls to {_short(redactor.text(str(url)))}")
+                acts.append(f"sends calls to {_address(str(url))}")
             variables = hook.get("allowedenvvars")
-            given = _given(*map(str, variables)) if is_sequence(variables) else ""
-            yield _plain(f"{' and '.join(acts) or 'runs nothing'}{given} (hook, {when})")
+            named = ", ".join(map(str, variables)) if is_sequence(variables) else ""
+            given = f" and the values of {named}" if named else ""
+            gets = f"; it gets this session's calls or messages{given}" if acts else ""
+            yield _plain(f"{' and '.join(acts) or 'runs nothing'}{gets} (hook, {when})")
 
 
 def _value(settings: Settings, key: str) -> object:
@@ -107,8 +135,17 @@ def _value(settings: Settings, key: str) -> object:
     return settings.models[alias] if alias != key else value_of(settings, key)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"
+def _shown(name: str, value: str) -> str:
+    """Return the value of a variable; a mask for one that can only be a key."""
+    return MASK if is_secret_name(name) and _TOKEN.fullmatch(value) else value
+
+
+def _address(url: str) -> str:
+    """Return *url*, with masks for keys in its query; all that says where it leads is shown."""
+    address, mark, query = url.partition("?")
+    parts = [part.partition("=") for part in query.split("&")]
+    shown = (f"{name}{equals}{_shown(name, value)}" for name, equals, value in parts)
+    return address + mark + "&".join(shown)
 
 
 def _mcp_json(path: Path) -> Iterator[str]:
@@ -164,16 +201,16 @@ def _texts(given: object) -> dict[str, str]:
 
 
 def _server(server: McpServer) -> str:
-    redactor = Redactor()
     acts: list[str] = []
     if server.command:
-        command = shlex.join((server.command, *redactor.arguments(server.args)))
+        command = shlex.join((server.command, *server.args))
         where = f" in {server.cwd}" if server.cwd else ""
         # A variable can make a harmless command run a different program.
-        variables = f" with {', '.join(server.env)} set" if server.env else ""
+        pairs = (f"{name}={shlex.quote(_shown(name, each))}" for name, each in server.env.items())
+        variables = f" with {' '.join(pairs)}" if server.env else ""
         acts.append(f"starts {command}{where}{variables}")
     if server.url:
-        acts.append(f"connects to {redactor.text(server.url)}")
+        acts.append(f"connects to {_address(server.url)}")
     # A repository may ask for any variable of the user, to send it anywhere.
     parts = [server.command, *server.args, server.cwd, server.url]
     tables = (server.env, server.headers, server.oauth)

@@ -32,7 +32,7 @@ COMMAND_FOLDERS = (".agent-cli/commands", ".claude/commands")
 
 
 class ActingFile(NamedTuple):
-    """A file that would act, with one sentence per effect; secrets are masked."""
+    """A file that would act, with one sentence per effect."""
 
     path: Path
     effects: tuple[str, ...]

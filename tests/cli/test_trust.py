@@ -1,0 +1,56 @@
+"""`agent-cli trust`, as typed: it lists, and only then trusts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.trust.store import TrustStore
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.repl.terminal import Terminal
+
+_COMMAND = "TOKEN=$(touch x) ./guard.sh"
+
+
+@pytest.fixture(autouse=True)
+def _repository() -> None:
+    Path(".claude").mkdir()
+    hooks = {"Stop": [{"hooks": [{"command": _COMMAND}]}]}
+    Path(".claude/settings.json").write_text(json.dumps({"hooks": hooks}))
+    Path("guard.sh").write_text("#!/bin/sh\ntouch \u202eevil\n")
+
+
+def test_trust_show_lists_commands_and_scripts_whole_and_trusts_nothing() -> None:
+    """Threats 8 and 10: what a person looks at is what would run."""
+    run = agent_cli("trust", "--show")
+
+    assert run.code == 0
+    assert f"runs {_COMMAND};" in run.stdout
+    assert "| touch \\u202eevil\n" in run.stdout
+    assert run.stdout.endswith("it is not trusted\n")
+    assert not TrustStore.of_user().is_trusted(Path())
+
+
+def test_trust_lists_what_would_act_before_it_trusts() -> None:
+    """Threat 10: in a script too, where nobody is asked."""
+    run = agent_cli("trust")
+
+    listed, _, told = run.stdout.rpartition("guard.sh\n    is a file that a hook runs\n")
+    assert f"runs {_COMMAND};" in listed
+    assert told.endswith("is trusted until that changes\n")
+    assert TrustStore.of_user().is_trusted(Path())
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_person_at_a_terminal_is_asked_after_the_list(answer: str) -> None:
+    """Threat 10: the command alone is no answer to what only its list shows."""
+    with Terminal(AGENT_CLI, "trust", **environment(None, {})) as terminal:
+        terminal.until("until they change? [y/N]")
+        assert _COMMAND in terminal.text
+        assert not TrustStore.of_user().is_trusted(Path())
+        terminal.send(f"{answer}\r")
+        code = terminal.exit_code()
+
+    assert (code, TrustStore.of_user().is_trusted(Path())) == (
+        (0, True) if answer == "y" else (1, False)
+    )
