@@ -249,7 +249,11 @@ def _only_question(agent: Agent) -> str:
 
 
 def _store() -> SessionStore:
-    return SessionStore(paths.sessions_dir())
+    return SessionStore(paths.sessions_dir(), tell=_tell)
+
+
+def _tell(text: str) -> None:
+    print(f"agent-cli: {text}", file=sys.stderr)
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {

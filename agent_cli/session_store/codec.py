@@ -1,12 +1,14 @@
 """Timeline entries as JSON and back, exactly. Knows no file.
 
 An unknown kind (of a plugin that is not installed, or of a newer version) is kept and written back
-unchanged.
+unchanged, and so is an entry that no request is made of in a form that this version does not know.
+An entry of the conversation in such a form is damage.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeAlias, get_origin
+from types import UnionType
+from typing import Any, ClassVar, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
 from agent_cli.contracts.timeline import (
     Block,
@@ -31,8 +33,7 @@ from agent_cli.contracts.timeline import (
     WidgetOutput,
 )
 
-# Any: read back from JSON that this program wrote and a checksum protects, so its shape is not
-# validated again.
+# Any: read back from JSON; `Codec` checks the form of what it decodes.
 JsonObject: TypeAlias = dict[str, Any]
 _Reader: TypeAlias = Callable[[Any], Any]
 
@@ -50,6 +51,10 @@ KINDS: tuple[type[Output], ...] = (
     TrimOutput,
     CustomOutput,
 )
+_CONVERSATION: Final = KINDS[:6]
+"""Kinds of which requests are made; without one of them, those around it would not be valid."""
+_KEYS: Final = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
+"""Texts that a block of a type must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,12 @@ class Codec:
         self._kinds = {cls.kind: (cls, _readers(cls)) for cls in (*KINDS, *extra)}
 
     def output(self, data: JsonObject) -> Output:
-        """Return the entry for *data*; the inverse of `output_to_json`."""
+        """Return the entry for *data*; the inverse of `output_to_json`.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is no entry, or an entry of the conversation in
+                another form than that of this version.
+        """
         known = self._kinds.get(data["kind"])
         if known is not None:
             cls, readers = known
@@ -75,18 +85,20 @@ class Codec:
                 read = {name: reader(data[name]) for name, reader in readers if name in data}
                 return cls(**read)
             except (KeyError, TypeError, ValueError):
-                pass  # another version's form of this kind: kept below, not decoded
+                if cls in _CONVERSATION:
+                    raise
+                # Another version's form of this kind: kept below, not decoded.
         return UnknownOutput(str(data.get("id", "")), int(data.get("at_ms", 0)), data)
 
     def prompt(self, data: JsonObject) -> Prompt:
         """Return a prompt that just started; the inverse of `prompt_to_json`."""
         given = self.output(data["input"]) if data["input"] else None
         return Prompt(
-            data["id"],
-            data["user_id"],
-            data["model"],
-            data["at_ms"],
-            data["visible"],
+            text_in(data["id"]),
+            text_in(data["user_id"]),
+            text_in(data["model"]),
+            _number(data["at_ms"]),
+            bool(data["visible"]),
             input=given if isinstance(given, UserOutput) else None,
         )
 
@@ -112,7 +124,11 @@ def prompt_to_json(prompt: Prompt) -> JsonObject:
 
 def usage_from_json(data: JsonObject) -> Usage:
     """Return the usage for *data*; the inverse of `usage_to_json`."""
-    return Usage(**data)
+    usage = Usage(**data)
+    for name, value in data.items():
+        if not (isinstance(value, int) or (value is None and name == "cost_microdollars")):
+            raise ValueError(name)
+    return usage
 
 
 def usage_to_json(usage: Usage) -> JsonObject:
@@ -139,23 +155,85 @@ def _to_json(value: object) -> object:
 
 def _readers(cls: type[Output]) -> list[tuple[str, _Reader]]:
     """Return for each field of *cls* the function that decodes its JSON."""
-    return [(field.name, _reader(field.type)) for field in fields(cls)]
+    is_call = issubclass(cls, ToolOutput)
+    return [
+        (field.name, _call if is_call and field.name == "block" else _reader(field.type))
+        for field in fields(cls)
+    ]
+
+
+def text_in(value: object) -> str:
+    """Return *value*, which must be a string."""
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(value)
+    return value
 
 
 def _reader(kind: object) -> _Reader:
-    if get_origin(kind) is tuple:
-        return tuple
-    if kind == ToolState:
-        return _result
-    return usage_from_json if kind is Usage else _as_it_is
+    """Return the function that checks and decodes a value of the type *kind*."""
+    exact: dict[object, _Reader] = {
+        str: text_in,
+        int: _number,
+        Block: _block,
+        tuple[Block, ...]: _blocks,
+        ToolState: _result,
+        Usage: usage_from_json,
+    }
+    if isinstance(kind, type) or kind in exact:
+        return exact.get(kind, _as_it_is)
+    if get_origin(kind) in (Union, UnionType):
+        return _one_of(get_args(kind))
+    return _as_it_is
+
+
+def _one_of(kinds: Sequence[object]) -> _Reader:
+    """Return a reader of words, texts, numbers and None."""
+    types = tuple(kind for kind in kinds if isinstance(kind, type))
+    words = {word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)}
+
+    def read(value: object) -> object:
+        if isinstance(value, types) or value in words:
+            return value
+        raise TypeError(value)
+
+    return read
 
 
 def _as_it_is(value: object) -> object:
     return value
 
 
+def _block(value: Any) -> Block:
+    kind = text_in(value["type"])
+    for key in _KEYS.get(kind, ()):
+        text_in(value[key])
+    return cast("Block", value)
+
+
+def _blocks(value: Any) -> tuple[Block, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(value)
+    return tuple(map(_block, value))
+
+
+def _call(value: Any) -> Block:
+    text_in(value["id"])
+    text_in(value["name"])
+    return _block(value)
+
+
 def _result(data: JsonObject) -> ToolState:
-    if data["state"] == "pending":
-        return Pending(data["why"], data["reason"])
-    outcome = Success if data["state"] == "success" else Error
-    return outcome(tuple(data["content"]), data["details"])
+    match data["state"]:
+        case "pending":
+            return Pending(data["why"], text_in(data["reason"]))
+        case "success" | "error" as state:
+            outcome = Success if state == "success" else Error
+            return outcome(_blocks(data["content"]), data["details"])
+        case other:
+            raise ValueError(other)

@@ -18,7 +18,11 @@ _STATES = get_args(PromptState)
 
 
 class History:
-    """The content of a session's records. `damage` is the line at which reading stopped."""
+    """The content of a session's records.
+
+    `damage` is the line at which reading stopped: its checksum is wrong, or it is no record that
+    this version can apply. All that reads a session reads it through here, and so up to there.
+    """
 
     def __init__(self, codec: Codec, damage: LogLine | None = None) -> None:
         self.header: Header | None = None
@@ -27,21 +31,33 @@ class History:
         self.damage = damage
         self._codec = codec
 
-    def apply(self, records: Iterable[JsonObject]) -> None:
-        """Apply *records*; unknown kinds are skipped.
+    @classmethod
+    def of_log(cls, log: Log, path: Path, codec: Codec) -> "History":
+        """Return the content of *log*, the file *path*, up to the first damage.
 
         Raises:
-            SessionError: A newer version of this program, or another program, wrote them.
+            SessionError: A newer version of this program wrote it.
         """
-        for record in records:
+        history = cls(codec, log.damage)
+        for number, record in enumerate(unpacked(log.records, path), start=1):
             try:
-                self._apply(record)
-            except (LookupError, TypeError, ValueError) as error:
+                history._apply(record)
+            except (LookupError, TypeError, ValueError, AttributeError):
                 # Its checksum is right, so another program wrote it in this form.
-                what = f"{record.get('kind')} at {record.get('at')}"
-                raise SessionError(f"a record of the session is not valid: {what}") from error
+                what = f"is not valid: {record.get('kind')} at {record.get('at')}"
+                history.damage = LogLine(number, 0, record, problem=what)
+                break
+        return history
+
+    def mend(self, *, keep_questions: bool = True) -> list[JsonObject]:
+        """Apply the records that make this history continuable, and return them."""
+        mending = repairs(self.prompts, keep_questions=keep_questions)
+        for record in mending:
+            self._apply(record)
+        return mending
 
     def _apply(self, record: JsonObject) -> None:
+        usage = usage_from_json(record["usage"]) if "usage" in record else None
         match record["kind"]:
             case "session":
                 self.header = Header.of_record(record)
@@ -62,14 +78,16 @@ class History:
                 del self.prompts[first:]
             case _:
                 pass
-        if "usage" in record:
+        if usage is not None:
             prompt = self._prompt(record["prompt"]) if "prompt" in record else self.prompts[-1]
-            prompt.usage = usage_from_json(record["usage"])
+            prompt.usage = usage
 
     def _put(self, record: JsonObject) -> None:
         outputs = self._prompt(record["prompt"]).output
         index: int = record["index"]
         output = self._codec.output(record["output"])
+        if not 0 <= index <= len(outputs):
+            raise LookupError(index)
         if not record.get("replaced"):
             outputs.insert(index, output)
         elif outputs[index].id == output.id:
@@ -92,10 +110,8 @@ def read_mended(path: Path, codec: Codec) -> History:
         SessionError: It cannot be read, or a newer version of this program wrote it.
     """
     with collections_paused():
-        log = read_records(path)
-        history = History(codec, log.damage)
-        history.apply(unpacked(log.records, path))
-        history.apply(repairs(history.prompts))
+        history = History.of_log(read_records(path), path, codec)
+        history.mend()
     return history
 
 
@@ -118,7 +134,7 @@ def read_header(path: Path) -> Header | None:
             first = next(scan(file.readline()), None)
         known = first is not None and first.record.get("kind") == "session"
         return Header.of_record(first.record) if first and known else None
-    except (OSError, SessionError):
+    except (OSError, SessionError, LookupError, TypeError, ValueError):
         return None
 
 

@@ -35,6 +35,13 @@ class LogLine:
     sum: str = ""
     problem: str = ""
 
+    def told(self, session_id: str) -> str:
+        """Return the sentence about this damaged line of a session: where it is, and the remedy."""
+        return (
+            f"session {session_id} is damaged: line {self.number} {self.problem};"
+            f" --fork {session_id} goes on from what is before it"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Log:
@@ -88,10 +95,7 @@ class LogFile:
             _lock(descriptor, path, f", or go on with a copy (--fork {path.stem})")
             log = read_log(path)  # under the lock: another process may have appended
             if log.damage:
-                raise SessionError(
-                    f"session {path.stem} is damaged: line {log.damage.number}"
-                    f" {log.damage.problem}; --fork {path.stem} goes on from what is before it"
-                )
+                raise SessionError(log.damage.told(path.stem))
         except BaseException:
             os.close(descriptor)
             raise
@@ -178,7 +182,7 @@ def _parse(text: bytes, number: int, end: int) -> LogLine:
         return LogLine(number, end, {}, problem="does not match its checksum")
     try:
         return LogLine(number, end, json.loads(b"{" + body), digest.decode())
-    except ValueError:
+    except (ValueError, RecursionError):
         return LogLine(number, end, {}, problem="is not JSON although its checksum matches")
 
 

@@ -24,7 +24,7 @@ from agent_cli.contracts.events import (
     PromptStateChanged,
 )
 from agent_cli.contracts.timeline import Output, Pending, Prompt, ToolOutput
-from agent_cli.session_store.codec import JsonObject, output_to_json, prompt_to_json
+from agent_cli.session_store.codec import JsonObject, output_to_json, prompt_to_json, text_in
 from agent_cli.version import __version__
 
 FORMAT = 1
@@ -74,16 +74,11 @@ class Header:
                 f"session {record['id']} was written by {record['program']}, which knows more"
                 " than this version: update agent-cli to open it"
             )
-        return cls(
-            record["id"],
-            record["workspace"],
-            record["at"],
-            record["user_id"],
-            record["program"],
-            record["parent"],
-            record["parent_at"],
-            record.get("agent"),
-        )
+        texts = [text_in(record[name]) for name in ("id", "workspace", "user_id", "program")]
+        id, workspace, user_id, program = texts
+        origin = (record["parent"], record["parent_at"], record.get("agent"))
+        parent, parent_at, agent = (None if each is None else text_in(each) for each in origin)
+        return cls(id, workspace, int(record["at"]), user_id, program, parent, parent_at, agent)
 
 
 def record_of(event: Event) -> tuple[JsonObject, bool] | None:

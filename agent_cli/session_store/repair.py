@@ -14,6 +14,8 @@ from agent_cli.contracts.timeline import (
     Pending,
     Prompt,
     ReplyOutput,
+    TextOutput,
+    ThinkingOutput,
     ToolOutput,
     text_block,
 )
@@ -34,14 +36,39 @@ def repairs(prompts: Sequence[Prompt], *, keep_questions: bool = True) -> list[J
     found: list[JsonObject] = []
     for prompt in prompts:
         last = keep_questions and prompt is prompts[-1]
+        prompt, ending = _with_end(prompt)
+        found += [_recorded(each) for each in ending]
         orphans = _orphans(prompt)
         if orphans:
             found.append(dropped(prompt.id, orphans))
         for event in _closing(_without(prompt, orphans), keep_questions=last):
-            record = record_of(event)
-            assert record is not None
-            found.append(record[0])
+            found.append(_recorded(event))
     return found
+
+
+def _recorded(event: Event) -> JsonObject:
+    record = record_of(event)
+    assert record is not None
+    return record[0]
+
+
+def _with_end(prompt: Prompt) -> tuple[Prompt, list[Event]]:
+    """Return *prompt* with its last answer ended, and the event of that, if only that is missing.
+
+    The blocks of a reply are recorded once it has arrived whole, its end behind them. An answer
+    that the user has seen is kept, even if the program or the disk stopped between the two. A reply
+    with tool calls is not: perhaps not all of them are recorded.
+    """
+    orphans = _orphans(prompt)
+    blocks = [out for out in prompt.output if out.id in orphans]
+    if not blocks or prompt.output[-1] is not blocks[-1] or not isinstance(blocks[-1], TextOutput):
+        return prompt, []
+    if not all(isinstance(out, TextOutput | ThinkingOutput) for out in blocks):
+        return prompt, []
+    last = blocks[-1]
+    end = ReplyOutput(f"{last.id}-end", last.at_ms, last.reply_id, prompt.model, "end_turn")
+    ended = PromptOutput(prompt.id, len(prompt.output), end)
+    return replace(prompt, output=[*prompt.output, end]), [ended]
 
 
 def _orphans(prompt: Prompt) -> list[str]:

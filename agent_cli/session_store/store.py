@@ -16,11 +16,9 @@ from agent_cli.session_store.history import (
     is_unused,
     read_header,
     read_mended,
-    unpacked,
 )
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.records import Header
-from agent_cli.session_store.repair import repairs
 from agent_cli.session_store.session import Session, Tell
 from agent_cli.system import paths
 from agent_cli.system.importing import collections_paused
@@ -45,7 +43,8 @@ class SessionStore:
         Args:
             folder: The folder of the sessions; it need not exist.
             kinds: Further kinds of entries that can be read, beyond the built-in ones.
-            tell: Receives a sentence for the user when a session can no longer be saved.
+            tell: Receives a sentence for the user when a session can no longer be saved, or one
+                that is read is damaged.
         """
         self.folder = folder
         self._codec = Codec(kinds)
@@ -112,10 +111,10 @@ class SessionStore:
         except OSError as error:
             raise SessionError(f"{path}: {error.strerror}") from error
         try:
-            history = History(self._codec)
-            history.apply(unpacked(log.records, path))
-            mending = repairs(history.prompts)
-            history.apply(mending)
+            history = History.of_log(log, path, self._codec)
+            if history.damage:
+                raise SessionError(history.damage.told(path.stem))
+            mending = history.mend()
         except BaseException:
             log_file.close()
             raise
@@ -143,7 +142,7 @@ class SessionStore:
         copy = History(self._codec)
         copy.prompts = prompts
         # Questions stay with the original: approved in both, a call would run twice.
-        copy.apply(repairs(prompts, keep_questions=False))
+        copy.mend(keep_questions=False)
         conversation = Conversation(copy.prompts, id=new_id(), user_id=header.user_id)
         about = workspace or Path(header.workspace)
         session = self.create(conversation, about, parent=header.id, parent_at=at)
@@ -152,10 +151,16 @@ class SessionStore:
     def read(self, id: str) -> History:
         """Return a session's history, repaired in memory only; a damaged one up to the damage.
 
+        The user is told of the damage.
+
         Raises:
             SessionError: There is no such session, or it cannot be read.
         """
-        return read_mended(self.find(id), self._codec)
+        path = self.find(id)
+        history = read_mended(path, self._codec)
+        if history.damage:
+            self._tell(history.damage.told(path.stem))
+        return history
 
     def read_file(self, path: Path) -> History:
         """Return the history of the session in any file *path*, as `read` does.

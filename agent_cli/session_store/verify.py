@@ -5,7 +5,8 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.blobs import Blobs
-from agent_cli.session_store.history import blobs_folder
+from agent_cli.session_store.codec import Codec
+from agent_cli.session_store.history import blobs_folder, read_mended
 from agent_cli.session_store.log_file import LogLine, scan
 
 
@@ -34,10 +35,26 @@ def verify(path: Path) -> list[Finding]:
     blobs = Blobs(blobs_folder(path))
     lines = list(scan(data))
     found = [finding for line in lines for finding in _check(line, blobs)]
+    found = sorted([*found, *_unreadable(path, {each.line for each in found})], key=_line)
     if data and not data.endswith(b"\n"):
         torn = "is torn: the program ended while it wrote it; going on takes it away"
         found.append(Finding(len(lines) + 1, torn, damage=False))
     return found
+
+
+def _unreadable(path: Path, known: set[int]) -> list[Finding]:
+    """Return the line at which every other command stops reading, unless it is *known*."""
+    try:
+        damage = read_mended(path, Codec()).damage
+    except SessionError as error:
+        return [Finding(1, f"cannot be read: {error}", damage=False)]
+    if damage is None or damage.number in known:
+        return []
+    return [Finding(damage.number, damage.problem)]
+
+
+def _line(finding: Finding) -> int:
+    return finding.line
 
 
 def _check(line: LogLine, blobs: Blobs) -> list[Finding]:

@@ -147,6 +147,9 @@ jsons: st.SearchStrategy[Json] = st.recursive(
 blocks = st.builds(text_block, texts) | st.dictionaries(texts, jsons, max_size=3).map(
     lambda more: {**more, "type": "image"}
 )
+call_blocks = st.builds(
+    lambda id, name, given: tool_use(name, given, id), texts, texts, st.dictionaries(texts, jsons)
+)
 contents = st.lists(blocks, max_size=3).map(tuple)
 times = st.integers(0, 2**53)
 maybe_times = st.none() | times
@@ -168,7 +171,7 @@ outputs: st.SearchStrategy[Output] = st.one_of(
         texts,
         times,
         texts,
-        blocks,
+        call_blocks,
         results,
         st.none() | texts,
         maybe_times,

@@ -1,8 +1,14 @@
 """Calls left open by a program that ended at any moment are closed, and the model reads why."""
 
+from pathlib import Path
+
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Pending, Prompt, ReplyOutput, ToolOutput
+from agent_cli.core.conversation import Conversation
+from agent_cli.session_store import SessionStore
 from agent_cli.session_store.repair import NEVER_STARTED, repairs
-from tests.fakes import tool_use
+from tests.fakes import says, tool_use
+from tests.session_store.recordings import faults, recorded
 
 
 def test_repair_keeps_the_reason_of_a_rejection_the_model_has_not_read() -> None:
@@ -21,3 +27,21 @@ def test_repair_keeps_the_reason_of_a_rejection_the_model_has_not_read() -> None
     assert "use yarn" in first and NEVER_STARTED not in first
     assert NEVER_STARTED in second
     assert "completed" in completed
+
+
+def test_answer_is_kept_when_only_its_end_is_torn(tmp_path: Path) -> None:
+    """The user has read it; the record of its end is the one that the program died in."""
+    store = SessionStore(tmp_path)
+    session = recorded(store, conversation := Conversation())
+    conversation.begin(UserMessage.of("why?"))
+    conversation.add_reply(says("Because.", thinking="Hm."))
+    session.close()
+    session.path.write_bytes(session.path.read_bytes()[:-20])
+
+    again, resumed = store.resume(session.id)
+    again.close()
+
+    assert [out.kind for out in resumed.prompts[0].output] == ["thinking", "text", "reply"]
+    assert resumed.last_reply().text == "Because."
+    assert faults(resumed) == []
+    assert store.read(session.id).prompts == resumed.prompts

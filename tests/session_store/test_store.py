@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given, settings
@@ -36,9 +37,12 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.codec import JsonObject
+from agent_cli.session_store.export import export
 from agent_cli.session_store.listing import as_json, row
 from agent_cli.session_store.log_file import LogFile, read_log
 from agent_cli.session_store.repair import NEVER_STARTED
+from agent_cli.session_store.search import search
+from agent_cli.session_store.verify import verify
 from tests.fakes import calls, says, tool_use
 from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, faults, recorded
 
@@ -171,33 +175,82 @@ def test_session_row_shows_use_cost_workspace_title_and_state(store: SessionStor
     assert as_json(info)["updated_at_ms"] == info.updated_at_ms
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"kind": "state", "prompt": "nobody", "state": "completed"},
-        {"kind": "state", "state": "asleep"},
-        {"kind": "output", "prompt": "p", "index": 0},
-        {
-            "kind": "output",
-            "index": 0,
-            "output": {"kind": "trim", "id": "x", "at_ms": 1},
-            "replaced": True,
+WRONG_SHAPES: Final = (
+    {"kind": "state", "prompt": "nobody", "state": "completed"},
+    {"kind": "state", "state": "asleep"},
+    {"kind": "output", "prompt": "p", "index": 0},
+    {"kind": "output", "index": 0, "output": ["no", "object"]},
+    {"kind": "output", "index": 7, "output": {"kind": "trim", "id": "x", "at_ms": 1}},
+    {
+        "kind": "output",
+        "index": 0,
+        "output": {"kind": "trim", "id": "x", "at_ms": 1},
+        "replaced": True,
+    },
+    {"kind": "output", "index": 2, "output": {"kind": "user", "id": "x", "at_ms": 1, "content": 5}},
+    {
+        "kind": "output",
+        "index": 2,
+        "output": {"kind": "user", "id": "x", "at_ms": 1, "content": ["text"]},
+    },
+    {
+        "kind": "output",
+        "index": 2,
+        "output": {"kind": "text", "id": "x", "at_ms": 1, "reply_id": "r", "block": {"text": "t"}},
+    },
+    {
+        "kind": "output",
+        "index": 2,
+        "output": {
+            "kind": "tool",
+            "id": "x",
+            "at_ms": 1,
+            "reply_id": "r",
+            "block": {"type": "tool_use", "id": "t", "name": "n"},
+            "result": {"state": "success", "content": [None], "details": None},
         },
-        {"kind": "rewound", "prompt": "nobody"},
-        {"no": "kind"},
-    ],
+    },
+    {"kind": "prompt", "id": 5, "user_id": "u", "model": "m", "at_ms": 1, "visible": True},
+    {"kind": "held", "usage": {"input_tokens": "many"}},
+    {"kind": "rewound", "prompt": "nobody"},
+    {"no": "kind"},
 )
-def test_inconsistent_record_is_an_error(store: SessionStore, record: JsonObject) -> None:
-    """S2-01: a checksum detects damage, not forgery: a session may come from a stranger."""
-    session = short_session(store, "a")
-    [prompt] = store.read(session.id).prompts
-    log, _ = LogFile.open(session.path)
-    log.append([{"prompt": prompt.id, **record}], sync=False)
-    log.close()
 
-    with pytest.raises(SessionError, match="is not valid"):
+
+@pytest.mark.parametrize("record", WRONG_SHAPES)
+async def test_record_of_a_wrong_shape_is_damage_to_all_that_read_it(
+    tmp_path: Path, record: JsonObject
+) -> None:
+    """S2-01: a checksum detects damage, not forgery; what is before the record is used."""
+    told: list[str] = []
+    store = SessionStore(tmp_path, tell=told.append)
+    session, other = short_session(store, "fix the bug"), short_session(store, "other")
+    [prompt] = store.read(session.id).prompts
+    log, before = LogFile.open(session.path)
+    log.append([{"prompt": prompt.id, **record}, {"kind": "dropped"}], sync=False)
+    log.close()
+    line = len(before.records) + 1
+
+    with pytest.raises(SessionError, match=f"line {line} is not valid.*--fork {session.id}"):
         store.resume(session.id)
-    assert "is not valid" in store.list()[0].problem
+    copy, forked = store.fork(session.id)
+    copy.close()
+
+    listed = {info.id: info for info in store.list()}
+    assert listed[session.id].problem.startswith(f"line {line} is not valid")
+    assert (listed[session.id].title, listed[other.id].problem) == ("fix the bug", "")
+    assert [(each.line, each.damage) for each in verify(session.path)] == [(line, True)]
+    assert [each.input for each in forked.prompts] == [prompt.input]
+    assert len([*search(store, ["bug"], redact=str)]) == 2
+    assert export(store.read(session.id), "md", redact=str)
+    assert (
+        told
+        == [
+            f"session {session.id} is damaged: {listed[session.id].problem};"
+            f" --fork {session.id} goes on from what is before it"
+        ]
+        * 2
+    )
 
 
 def test_session_is_found_by_a_prefix_of_its_id(store: SessionStore) -> None:
