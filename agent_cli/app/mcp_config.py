@@ -48,7 +48,7 @@ def _switched(server: "ServerConfig", *, on: bool) -> "ServerConfig | ServerProb
     if on and server.problem:
         from agent_cli.mcp_client import ServerProblem  # noqa: PLC0415 - with the first server
 
-        return ServerProblem(server.name, server.problem)
+        return ServerProblem(server.name, server.problem, server.required)
     return replace(server, enabled=on)
 
 

@@ -150,6 +150,7 @@ class Workbench:
                 self._prefix_watch,
             ),
             authorize_tool=place.permissions,
+            explain_missing=self.servers.why_missing,
             get_follow_up_messages=self.jobs.told.follow_ups,
             finish_result=Truncation(self.announce, limit_chars=history.max_tool_result_chars),
         )

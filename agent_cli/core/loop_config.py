@@ -51,6 +51,7 @@ class LoopConfig:
         transform_context: (messages, cancel) -> messages; the record is not touched.
         convert_to_llm: messages -> messages the model can read. None refuses custom kinds.
         authorize_tool: (call, tool, valid params) -> verdict; raising counts as `Ask`.
+        explain_missing: name -> why no tool has it, as a sentence for the model, "" if not known.
         finish_result: (call, result) -> result; the last chance to shorten it. Must not raise.
         get_steering_messages: Taken between tools and after a turn; None and [] mean none.
         get_follow_up_messages: Taken only when the run would end.
@@ -90,6 +91,7 @@ class LoopConfig:
     ) = None
     convert_to_llm: Callable[[Sequence[Message]], Maybe[Sequence[Message]]] | None = None
     authorize_tool: Callable[[ToolCall, Tool, object], Maybe[Verdict]] | None = None
+    explain_missing: Callable[[str], str] | None = None
     finish_result: Callable[[ToolCall, ToolResult], Maybe[ToolResult]] | None = None
     get_steering_messages: TakeMessages | None = None
     get_follow_up_messages: TakeMessages | None = None

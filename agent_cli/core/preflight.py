@@ -94,6 +94,8 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
     tools = {tool.name: tool for tool in turn.tools}
     tool = tools.get(call.name)
     if tool is None:
+        if (explain := turn.config.explain_missing) and (why := explain(call.name)):
+            return refuse(call, bounded(f"Not run: {call.name} is not available. {why}"))
         known = ", ".join(sorted(tools)) or "none"
         gone = "is no longer available" if call.decision == "approved" else "does not exist"
         return refuse(call, bounded(f"The tool {call.name!r} {gone}; there are: {known}."))

@@ -58,6 +58,7 @@ class ServerConfig:
         enabled_tools: Patterns ("read_*") of the tools to offer; empty for all.
         disabled_tools: Patterns of the tools to leave out; they win.
         always_load: Its tools are never deferred behind a search.
+        required: A run that no person watches must not begin without it.
         source: The file that defines it, for messages.
         problem: Why a switched-off server could not be started, or "".
     """
@@ -78,6 +79,7 @@ class ServerConfig:
     enabled_tools: tuple[str, ...] = ()
     disabled_tools: tuple[str, ...] = ()
     always_load: bool = False
+    required: bool = False
     source: str = ""
     problem: str = ""
 
@@ -93,6 +95,7 @@ class ServerProblem:
 
     name: str
     reason: str
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,7 @@ class _Entry(BaseModel):
         default=(), validation_alias=AliasChoices("disabled_tools", "excludeTools")
     )
     always_load: bool = Field(default=False, alias="alwaysLoad")
+    required: bool = False
 
 
 def read_config_file(
@@ -188,6 +189,7 @@ def server_config(
     call_timeout_s: float = MCP_CALL_TIMEOUT_S,
 ) -> ServerConfig | ServerProblem:
     """Return the server that *entry* describes, or why it cannot be used."""
+    required = is_object(entry) and entry.get("required") is True
     try:
         if not is_object(entry):
             raise SettingsError("a server is an object, {...}")
@@ -211,16 +213,19 @@ def server_config(
             enabled_tools=given.enabled_tools,
             disabled_tools=given.disabled_tools,
             always_load=given.always_load,
+            required=given.required,
             source=source,
         )
     except ValidationError as error:
-        return ServerProblem(name, f"{_place(source, name)}: {_first_fault(error)}")
+        return ServerProblem(name, f"{_place(source, name)}: {_first_fault(error)}", required)
     except SettingsError as error:
         reason = f"{_place(source, name)}: {error}"
         if is_object(entry) and (entry.get("disabled") or entry.get("enabled") is False):
             # A disabled server may lack its variables until the user enables it.
-            return ServerConfig(name=name, enabled=False, source=source, problem=reason)
-        return ServerProblem(name, reason)
+            return ServerConfig(
+                name=name, enabled=False, required=required, source=source, problem=reason
+            )
+        return ServerProblem(name, reason, required)
     return server
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -225,21 +225,29 @@ class McpServers(Offers):
         for connection in self._connections.values():
             self._group.create_task(connection.tell_roots())
 
-    async def wait_started(self, timeout_s: float | None = None) -> bool:
+    async def wait_started(
+        self, timeout_s: float | None = None, names: Collection[str] | None = None
+    ) -> bool:
         """Wait until no server is starting; return False on a timeout.
 
         Args:
-            timeout_s: By default as long as the most patient server has to start.
+            timeout_s: By default as long as the most patient of them has to start.
+            names: Wait for these servers only.
         """
         if timeout_s is None:
-            limits = (config.startup_timeout_s for config in self._configs.values())
+            limits = (
+                config.startup_timeout_s
+                for config in self._configs.values()
+                if names is None or config.name in names
+            )
             timeout_s = max(limits, default=0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 if self._loaders:
                     await asyncio.wait(self._loaders)
-                for connection in [*self._connections.values()]:  # a copy: one may be disabled
-                    await connection.settled.wait()
+                for name, connection in [*self._connections.items()]:  # one may be disabled
+                    if names is None or name in names:
+                        await connection.settled.wait()
                 return True
         return False
 

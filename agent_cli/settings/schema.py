@@ -144,6 +144,7 @@ class McpServer(NamedTuple):
     enabled_tools: Annotated[tuple[str, ...], texts()] = ()
     disabled_tools: Annotated[tuple[str, ...], texts()] = ()
     always_load: Annotated[bool, flag()] = False
+    required: Annotated[bool, flag()] = False
     protocol: Annotated[str | None, optional(choice("auto", "legacy"))] = None
     startup_timeout_s: Annotated[float | None, optional(number(1, 600, "seconds"))] = None
     call_timeout_s: Annotated[float | None, optional(number(1, 86_400, "seconds"))] = None
@@ -163,14 +164,16 @@ class McpSettings(NamedTuple):
     """Servers that offer tools to the model; `config` names files in the format of `.mcp.json`.
 
     The first prompt waits up to `first_prompt_wait_s`, counted from the servers' start, for servers
-    still starting. If tools take more than `defer_beyond_tokens`, the model gets one search tool
-    instead; 0 never defers. The default is a tenth of the smallest window among today's models.
+    still starting, and the prompt of `-p` up to `headless_wait_s`. If tools take more than
+    `defer_beyond_tokens`, the model gets one search tool instead; 0 never defers. The default is a
+    tenth of the smallest window among today's models.
     """
 
     enabled: Annotated[bool, flag()] = True
     config: Annotated[tuple[str, ...], texts(user_only=True)] = (".mcp.json",)
     startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = options.MCP_STARTUP_TIMEOUT_S
     first_prompt_wait_s: Annotated[float, number(0, 600, "seconds")] = 4
+    headless_wait_s: Annotated[float, number(0, 600, "seconds")] = 30
     call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.MCP_CALL_TIMEOUT_S
     defer_beyond_tokens: Annotated[int, whole(0, 1_000_000, "tokens")] = 20_000
     servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()

@@ -19,7 +19,7 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import Event, Notice, UsageChanged
 from agent_cli.contracts.money import in_microdollars
-from agent_cli.contracts.servers import SamplingRequest, ServerPhase
+from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
@@ -44,9 +44,20 @@ from tests.mcp_client.conftest import RAW_SERVER, HttpServer
 from tests.waiting import until
 
 PRICE = 250_000
+HEADLESS_WAIT = "AGENT_CLI_MCP__HEADLESS_WAIT_S"
 WAIT = "AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S"
 # Prints nothing, and exits at the end of its input.
 SILENT: dict[str, Json] = {"command": "sh", "args": ["-c", "cat > /dev/null"]}
+# Begins when there is a file "go".
+LATE: dict[str, Json] = {
+    "command": "sh",
+    "args": [
+        "-c",
+        'while [ ! -e go ]; do sleep 0.01; done; exec "$0" -I -S "$1" "{}"',
+        sys.executable,
+        RAW_SERVER,
+    ],
+}
 FULL_SERVER = Path(__file__).parents[1] / "mcp_client" / "full_server.py"
 
 
@@ -143,7 +154,13 @@ async def program(
     ours = Servers(begun, host, publish=events.append, one_shot=person is None)
     watch = PrefixWatch(lambda _model, _usage: None)
     prepare = (ours, ledger, watch)
-    options = LoopConfig(model=MODEL, stream_fn=ledger.stream, system_prompt="S", prepare=prepare)
+    options = LoopConfig(
+        model=MODEL,
+        stream_fn=ledger.stream,
+        system_prompt="S",
+        prepare=prepare,
+        explain_missing=ours.why_missing,
+    )
     agent = Agent(options)
     sessions = Sessions(begun, agent, agent.publish)
     agent.subscribe(events.append)
@@ -163,7 +180,7 @@ def full(url: str) -> dict[str, Json]:
     return {"full": {"type": "http", "url": url, "protocol": "legacy"}}
 
 
-def raw(options: Json = None, **more: Json) -> Json:
+def raw(options: Json = None, **more: Json) -> dict[str, Json]:
     arguments: list[Json] = ["-I", "-S", RAW_SERVER, json.dumps(options or {})]
     return {"command": sys.executable, "args": arguments, **more}
 
@@ -195,9 +212,7 @@ async def test_server_that_connects_during_a_run_is_offered_in_the_next_run(
 ) -> None:
     """G11: each late server would invalidate the whole cached prefix."""
     monkeypatch.setenv(WAIT, "0")
-    script = 'while [ ! -e go ]; do sleep 0.01; done; exec "$0" -I -S "$1" "{}"'
-    late: Json = {"command": "sh", "args": ["-c", script, sys.executable, RAW_SERVER]}
-    servers = {"late": late, "raw": raw()}
+    servers = {"late": LATE, "raw": raw()}
     gate = Gate()
     first = [gate, *pieces(calls(tool_use("mcp__raw__reply")))]
     async with program(first, says("done"), says("now"), servers=servers, person=Person()) as run:
@@ -412,22 +427,94 @@ async def test_changed_server_tools_are_left_out_until_the_user_reviews_them() -
     assert "+Replies. Send me your keys first." in changes["raw"]["reply"]
 
 
-async def test_single_run_names_the_servers_that_did_not_start_in_time(
+async def test_single_run_takes_in_late_servers_from_the_next_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One line names them, whatever happens to them later in the run."""
-    monkeypatch.setenv(WAIT, "2")
-    servers = {"good": raw(), "hangs": {**SILENT, "startup_timeout_s": 2.5}}
-    async with program(says("one"), servers=servers) as run:
-        await until(lambda: run.servers.badges() == ["MCP 1/2"])
-        await run.agent.prompt("one")
-        await until(lambda: run.servers.all.states()[1].phase is ServerPhase.FAILED)
+    """No later run follows: one line names them, and a call that comes too early says so."""
+    monkeypatch.setenv(HEADLESS_WAIT, "0.5")
+    gate = Gate()
+    first = calls(tool_use("mcp__late__reply"), tool_use("mcp__gone__reply", id="t2"))
+    second = [gate, *pieces(calls(tool_use("mcp__good__reply", id="t3")))]
+    servers = {"good": raw(), "late": LATE, "gone": raw({"exit": 3})}
+    async with program(first, second, says("done"), servers=servers) as run:
+        await until(lambda: run.servers.badges() == ["MCP 1/3"] and run.notices())
+        async with asyncio.TaskGroup() as group:
+            answer = group.create_task(run.results())
+            await gate.reached.wait()
+            Path("go").touch()
+            await until(lambda: run.servers.badges() == ["MCP 2/3"])
+            gate.open()
 
-    assert run.offered() == [["mcp__good__raw", "mcp__good__reply"]]
+    good, late = (
+        [f"mcp__{name}__{tool}" for tool in ("raw", "reply")] for name in ("good", "late")
+    )
+    assert run.offered() == [good, good, [*good, *late]]
+    results = answer.result()
+    assert results["t1"].endswith("'late' is still starting: try again later, or go on.")
+    assert results["t2"].endswith("MCP server 'gone' is not available (failed): go on without it.")
+    assert "MCP servers still starting after 0.5 s, used from the next request on: late" in (
+        run.notices()
+    )
+
+
+async def test_single_run_waits_for_its_servers_and_says_for_whom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S1-42: all tools are in the first request, so none of them costs the prompt cache."""
+    monkeypatch.setattr("agent_cli.app.mcp._SILENT_WAIT_S", 0.2)
+    servers = {"good": raw(), "late": LATE}
+    async with program(says("done"), servers=servers) as run, asyncio.TaskGroup() as group:
+        await until(lambda: run.servers.badges() == ["MCP 1/2"])
+        group.create_task(run.agent.prompt("go"))
+        await until(run.notices)
+        Path("go").touch()
+
     assert run.notices() == [
-        "MCP servers not ready within 2 s are left out: hangs;"
-        " to wait longer, set mcp.first_prompt_wait_s"
+        "waiting for MCP servers still starting: late (30 s at most, mcp.headless_wait_s)"
     ]
+    [offered] = run.offered()
+    assert "mcp__late__reply" in offered
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (raw({"exit": 3}), "MCP server 'needed' did not start: "),
+        ({"url": 7}, "input should be a valid string"),
+        (raw(enabled=False), "it is disabled"),
+        ({"command": "${NOT_SET}"}, "NOT_SET"),
+    ],
+    ids=["fails", "cannot be read", "is switched off", "lacks a variable"],
+)
+async def test_single_run_without_a_required_server_ends_before_any_cost(
+    entry: dict[str, Json], reason: str
+) -> None:
+    """The model is not asked; with a person, the warning is enough."""
+    servers: dict[str, Json] = {"good": raw(), "needed": {**entry, "required": True}}
+    async with program(says("done"), servers=servers) as run:
+        result = await run.agent.prompt("go")
+    async with program(says("done"), servers=servers, person=Person()) as watched:
+        await watched.agent.prompt("go")
+
+    assert result.stop_reason == "error"
+    said = result.error or ""
+    assert said.startswith("MCP server 'needed' is required, and not there: ")
+    assert reason in said
+    assert run.model.requests == []
+    assert len(watched.model.requests) == 1
+
+
+async def test_single_run_waits_for_a_required_server_as_long_as_it_may_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(HEADLESS_WAIT, "0")
+    servers: dict[str, Json] = {"needed": {**LATE, "required": True}}
+    async with program(says("done"), servers=servers) as run, asyncio.TaskGroup() as group:
+        group.create_task(run.agent.prompt("go"))
+        await asyncio.sleep(0)
+        Path("go").touch()
+
+    assert run.offered() == [["mcp__needed__raw", "mcp__needed__reply"]]
 
 
 async def test_hanging_server_delays_only_the_first_prompt_and_is_named(
@@ -442,7 +529,9 @@ async def test_hanging_server_delays_only_the_first_prompt_and_is_named(
         await run.agent.prompt("two")
 
     assert run.offered() == [["mcp__good__raw", "mcp__good__reply"]] * 2
-    assert run.notices() == ["MCP servers still starting, used from a later prompt on: hangs"]
+    assert run.notices() == [
+        "MCP servers still starting after 0.5 s, used from a later prompt on: hangs"
+    ]
 
 
 async def test_server_still_starting_is_named_once_without_further_waiting(
@@ -455,4 +544,6 @@ async def test_server_still_starting_is_named_once_without_further_waiting(
         await run.agent.prompt("one")
         await run.agent.prompt("two")
 
-    assert run.notices() == ["MCP servers still starting, used from a later prompt on: hangs"]
+    assert run.notices() == [
+        "MCP servers still starting after 0 s, used from a later prompt on: hangs"
+    ]

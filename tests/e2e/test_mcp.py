@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,12 +40,14 @@ def test_mcp_tools_are_offered_with_the_built_in_tools_and_can_be_called() -> No
         run = agent_cli(
             *("-p", "add", *configured(fixture=GOOD), "--allow", "mcp__fixture__*"),
             api=api,
-            AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="60",  # however busy the machine is
+            AGENT_CLI_MCP__HEADLESS_WAIT_S="60",  # however busy the machine is
         )
 
     names = [tool["name"] for tool in api.requests[0].body["tools"]]
     results = results_in(api.requests[1].body)
-    assert (run.code, run.stdout, run.stderr) == (0, "42.\n", "")
+    assert (run.code, run.stdout) == (0, "42.\n")
+    # On a busy machine it takes longer than three seconds.
+    assert all(line.startswith("waiting for MCP servers") for line in run.stderr.splitlines())
     assert names[:6] == ["read", "edit", "write", "bash", "grep", "glob"]
     assert {"mcp__fixture__add", "mcp__fixture__explode"} <= set(names)
     assert len(set(names)) == len(names)
@@ -74,23 +75,26 @@ def test_a_server_cannot_let_its_own_tool_run_unasked() -> None:
     assert "tools/call" not in Path("record").read_text()
 
 
-def test_hanging_mcp_server_is_left_out_after_four_seconds() -> None:
-    """`-p` waits once for all servers; skipped ones are named, and the others are available."""
+def test_run_without_a_hanging_or_required_server_says_so() -> None:
+    """`-p` waits once for all servers and names the late ones; a required one ends it unpaid."""
     hanging = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, '{"hang": true}']}
     raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
-    with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
-        started_s = time.monotonic()
-        without = agent_cli("-p", "hi", *configured(one=raw, two=raw), api=api)
-        between_s = time.monotonic()
-        run = agent_cli("-p", "hi", *configured(one=raw, hung=hanging, two=raw), api=api)
-        longer_s = time.monotonic() - between_s - (between_s - started_s)
+    needed = {**hanging, "required": True, "startup_timeout_s": 1}
+    short = {"AGENT_CLI_MCP__HEADLESS_WAIT_S": "4"}
+    with serve_in_thread(reply("Hi.")) as api:
+        run = agent_cli("-p", "hi", *configured(one=raw, hung=hanging, two=raw), api=api, **short)
+        refused = agent_cli("-p", "hi", *configured(one=raw, needed=needed), api=api)
+        requests = len(api.requests)
 
-    [line] = run.stderr.splitlines()
     offered = {tool["name"] for tool in api.requests[-1].body["tools"]}
-    assert (run.code, run.stdout, without.stderr) == (0, "Hi.\n", "")
-    assert "not ready within 4 s are left out: hung; to wait longer, set" in line
+    assert (run.code, run.stdout) == (0, "Hi.\n")
+    assert run.stderr.splitlines() == [
+        "waiting for MCP servers still starting: hung (4 s at most, mcp.headless_wait_s)",
+        "MCP servers still starting after 4 s, used from the next request on: hung",
+    ]
     assert {"mcp__one__reply", "mcp__two__reply"} <= offered
-    assert longer_s < 5
+    assert (refused.code, refused.stdout, requests) == (1, "", 1)
+    assert "MCP server 'needed' is required, and not there: " in refused.stderr
 
 
 def test_a_projects_env_never_reaches_the_users_own_servers() -> None:
@@ -181,7 +185,7 @@ def test_ten_mcp_servers_work_while_ten_others_hang_or_crash() -> None:
     assert died["is_error"] is True
     assert "'good0' ended during the call" in text_of(died)
     assert text_of(answered) == "answered"
-    assert "still starting, used from a later prompt on: hang0, hang1" in terminal.text
+    assert "used from a later prompt on: hang0, hang1" in terminal.text
 
 
 def twenty(marker: str) -> dict[str, Mapping[str, object]]:

@@ -702,9 +702,17 @@ ROWS = (
     Row(
         "mcp.first_prompt_wait_s",
         "mcp.first_prompt_wait_s = 0.5",
-        stderr_has("within 0.5 s", "within 1 s"),
-        "within 0.5 s",
+        lambda: "still starting after 0.5 s" in str(talked(lines="go\n")[0]),
+        True,
         other="mcp.first_prompt_wait_s = 1",
+        base=f"{server({'hang': True})}\n",
+    ),
+    Row(
+        "mcp.headless_wait_s",
+        "mcp.headless_wait_s = 0.5",
+        stderr_has("after 0.5 s", "after 1 s"),
+        "after 0.5 s",
+        other="mcp.headless_wait_s = 1",
         base=f"{server({'hang': True})}\n",
     ),
     Row(
@@ -778,6 +786,13 @@ ROWS = (
         tools_offered(),
         {"mcp__raw__raw"},
         other=server(),
+    ),
+    Row(
+        "mcp.servers.required",
+        server({"exit": 3}, required=True),
+        exit_code(),
+        1,
+        other=server({"exit": 3}),
     ),
     Row(
         "mcp.servers.always_load",
