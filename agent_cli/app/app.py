@@ -155,7 +155,7 @@ class App:
     def find_model(self, name: str) -> Model:
         """Return the model *name*, an alias or an id; warn of an unknown id."""
         model = self._bench.calls.named(name)
-        if doubt := doubt_about(model.id):
+        if doubt := doubt_about(model.id, parts.price(self._startup)):
             self._bench.announce.warn(doubt)
         return model
 

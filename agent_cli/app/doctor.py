@@ -23,13 +23,12 @@ from agent_cli.app.telemetry import telemetry_checks
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import Model, ModelRequest
+from agent_cli.contracts.provider import Model, ModelRequest, Price
 from agent_cli.contracts.servers import ServerState
 from agent_cli.contracts.timeline import NO_USAGE
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import without_password
 from agent_cli.providers.models import (
-    cost_microdollars,
     doubt_about,
     model_by_id,
     prices_as_of,
@@ -124,7 +123,8 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     yield Check("shell", shell is not None, str(shell) if shell else "bash is missing: install it")
     yield _writable("sessions", paths.sessions_dir())
     yield _writable("logs", paths.log_file().parent)
-    yield Check("model", None, doubt_about(model.id) or _facts(model))
+    price = parts.price(startup)
+    yield Check("model", None, doubt_about(model.id, price) or _facts(model, price))
     for tool, names in OPTIONAL_SECRETS.items():
         if not startup.environment.missing(*names):
             yield Check(tool, None, "its secrets are set")
@@ -157,8 +157,8 @@ def _workspace(startup: StartupContext) -> Check:
     return Check("workspace", None, f"{startup.workspace} ({trust})")
 
 
-def _facts(model: Model) -> str:
-    priced = cost_microdollars(model.id, NO_USAGE) is not None
+def _facts(model: Model, price: Price) -> str:
+    priced = price(model.id, NO_USAGE) is not None
     prices = f"prices of {prices_as_of()}" if priced else "no known price"
     return f"{model.id}, window {model.context_window:,} tokens, {prices}"
 

@@ -11,7 +11,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.models import cost_microdollars, model_by_id
+from agent_cli.providers.models import model_by_id
 
 
 class ModelCalls:
@@ -48,7 +48,7 @@ class ModelCalls:
         self.ledger = Ledger(
             recorded(self._provider.stream),
             conversation,
-            price=cost_microdollars,
+            price=parts.price(startup),
             account=Account(in_microdollars(self._settings.max_cost_usd)),
             of_agents=of_agents,
         )

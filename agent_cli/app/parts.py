@@ -11,7 +11,7 @@ from agent_cli.app.hooks import hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
-from agent_cli.contracts.provider import StreamFn
+from agent_cli.contracts.provider import Price, StreamFn
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import AroundCompaction, Compaction
@@ -27,7 +27,7 @@ from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.providers.connection import Connection
-from agent_cli.providers.models import model_by_id
+from agent_cli.providers.models import model_by_id, price_list
 from agent_cli.providers.platforms import PLATFORMS
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.sandbox import Sandbox
@@ -67,9 +67,15 @@ def connection(
         record=arguments.record,
         replay=arguments.replay,
         redact=Redactor.of(environment).text,
+        price=price(startup),
         on_sent=on_sent,
         on_refused_tool=on_refused_tool,
     )
+
+
+def price(startup: StartupContext) -> Price:
+    """Return the prices of models: the user's own, and those known of other models."""
+    return price_list(startup.loaded.settings.prices)
 
 
 def retry_policy(startup: StartupContext) -> RetryPolicy:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
+from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.provider import StreamFn
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.providers.connection import DEFAULT_BASE_URL
-from agent_cli.providers.models import cost_microdollars
 from agent_cli.system.importing import is_installed
 from agent_cli.system.redaction import Redactor
 
@@ -66,7 +66,7 @@ class SessionTelemetry:
             self._export.meter_provider,
             content=Content(mask.value) if settings.content else None,
             parent=context_of(process),
-            price=cost_microdollars,
+            price=parts.price(startup),
             server=startup.environment.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL,
         )
 

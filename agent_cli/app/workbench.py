@@ -47,7 +47,6 @@ from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
-from agent_cli.providers.models import cost_microdollars
 
 # Most plugins are ready at once; the rest delay the first model call, not the first prompt.
 _PLUGINS_LIMIT_S = 1.0
@@ -79,7 +78,7 @@ class Workbench:
             person=self.person,
         )
         self._preparations = Preparations(self.place, one_shot=one_shot)
-        self._prefix_watch = PrefixWatch(cost_microdollars)
+        self._prefix_watch = PrefixWatch(parts.price(startup))
         self.calls = ModelCalls(
             startup,
             recorded=self.telemetry.stream,

@@ -171,6 +171,9 @@ StreamEvent: TypeAlias = (
     | ReplyEnd
     | Retrying
 )
+Price: TypeAlias = Callable[[str, Usage], int | None]
+"""Returns the cost of a model's usage in micro-dollars, or None if no price is known."""
+
 StreamFn: TypeAlias = Callable[[ModelRequest], AsyncIterator[StreamEvent]]
 
 

@@ -16,6 +16,7 @@ from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
     ModelRequest,
+    Price,
     Reply,
     ReplyEnd,
     Retrying,
@@ -27,7 +28,7 @@ from agent_cli.contracts.timeline import Prompt, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import Account
-from agent_cli.policies.worst_case import Price, PromptBound, most_tokens, with_reply
+from agent_cli.policies.worst_case import PromptBound, most_tokens, with_reply
 
 # A reply with fewer tokens is not worth its prompt; thinking alone may need as many.
 LEAST_REPLY_TOKENS: Final = 2_048
@@ -183,7 +184,7 @@ class Ledger:
         if priced is None:
             raise LimitReached(
                 f"no price is known for {model_id}, so max_cost cannot be held: choose another"
-                " model, or set no limit",
+                " model, give its price in the setting prices, or set no limit",
                 limit="max_cost",
             )
         return priced

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.money import dollars
+from agent_cli.contracts.provider import Price
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.turn import Turn
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
-from agent_cli.policies.worst_case import Price
 
 
 class PrefixWatch:

@@ -8,15 +8,12 @@ cost less to read and more to write, and any call may have to write all of them.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Usage
 from agent_cli.system.shapes import is_object
-
-Price: TypeAlias = Callable[[str, Usage], int | None]
-"""Returns the cost of a model's usage in micro-dollars, or None if no price is known."""
 
 # Tokens the server adds: the instructions for calling tools, marks around messages.
 OVERHEAD_TOKENS: Final = 1_000

@@ -125,7 +125,7 @@ async def _call(
             raise not_the_api(client.base_url, opened.content_type, address)
         from agent_cli.providers.reply_builder import ReplyBuilder  # noqa: PLC0415 - request is sent
 
-        builder = ReplyBuilder(request.model.id, opened.request_id)
+        builder = ReplyBuilder(request.model.id, opened.request_id, connection.price)
         try:
             async with aclosing(_payloads(opened, limit)) as payloads:
                 async for payload in payloads:

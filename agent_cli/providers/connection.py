@@ -8,7 +8,9 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
+from agent_cli.contracts.provider import Price
 from agent_cli.providers.failures import CallFailed
+from agent_cli.providers.models import cost_microdollars
 from agent_cli.providers.platforms import ANTHROPIC, Platform
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
@@ -37,6 +39,7 @@ class Connection:
         replay: Play a recording instead of asking a server.
         redact: Removes secrets from server text before it is shown or recorded.
         replay_pace: Factor for the recorded pauses; 0 plays without pauses.
+        price: Returns the cost of a reply.
         on_sent: Called after a request was sent, or could not be sent, possibly more than once;
             must not raise.
         on_refused_tool: Called with the name of an MCP tool that the server refused, and its
@@ -55,6 +58,7 @@ class Connection:
     replay: Path | None = None
     replay_pace: float = 0.0
     redact: Callable[[str], str] = str
+    price: Price = cost_microdollars
     on_sent: Callable[[], None] = lambda: None
     on_refused_tool: Callable[[str, str], None] = lambda _name, _reason: None
 

@@ -1,6 +1,7 @@
 """Facts and prices of models, from models.toml; reads no settings and asks no server."""
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -10,8 +11,8 @@ from typing import Final, overload
 from pydantic import BaseModel, ConfigDict
 
 from agent_cli.contracts.errors import ProviderNotFound
-from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.provider import Model, Price
+from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.providers.platforms import plain_model_id
 
 _PROVIDER: Final = "anthropic"
@@ -121,20 +122,6 @@ def with_known_facts(model: Model) -> Model:
     )
 
 
-def doubt_about(model_id: str) -> str:
-    """Return a sentence about a model that is not in models.toml; "" for a known model."""
-    from difflib import get_close_matches  # noqa: PLC0415 - with an unknown id
-
-    if _facts(model_id):
-        return ""
-    near = get_close_matches(model_id, model_table().models, n=1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    return (
-        f"{model_id} is not among the models known here{meant}: no thinking level is sent,"
-        " no cost is shown, and the API decides about the rest"
-    )
-
-
 def cost_microdollars(model_id: str, usage: Usage) -> int | None:
     """Return the cost of *usage* in millionths of a dollar, or None if no price is known.
 
@@ -142,10 +129,49 @@ def cost_microdollars(model_id: str, usage: Usage) -> int | None:
     `usage.iterations` and server tools are not priced, because this program does not request them.
     """
     facts = _facts(model_id)
-    if facts is None or not facts.prices:
-        return None
-    usual, own = model_table().cache, facts.cache
-    tier = _tier(facts.prices, usage.prompt_tokens)
+    return _cost(facts.prices, facts.cache, usage) if facts and facts.prices else None
+
+
+def price_list(of_user: Mapping[str, str]) -> Price:
+    """Return `cost_microdollars`, with prices of the user's for some models.
+
+    Args:
+        of_user: Model id in lowercase → "INPUT/OUTPUT", in dollars per million tokens. Cached
+            tokens cost the multiples of the input price that hold for most models.
+    """
+
+    def cost(model_id: str, usage: Usage) -> int | None:
+        if own := tiers.get(model_id.lower()):
+            return _cost((own,), CacheMultiples(), usage)
+        return cost_microdollars(model_id, usage)
+
+    tiers = {
+        name: PriceTier(input=Decimal(input), output=Decimal(output))
+        for name, text in of_user.items()
+        for input, output in [text.split("/")]
+    }
+    return cost if tiers else cost_microdollars
+
+
+def doubt_about(model_id: str, price: Price = cost_microdollars) -> str:
+    """Return a sentence about a model that is not in models.toml; "" for a known model."""
+    from difflib import get_close_matches  # noqa: PLC0415 - with an unknown id
+
+    if _facts(model_id):
+        return ""
+    near = get_close_matches(model_id, model_table().models, n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    is_priced = price(model_id, NO_USAGE) is not None
+    unpriced = "" if is_priced else " no cost is shown (prices in the settings may give one),"
+    return (
+        f"{model_id} is not among the models known here{meant}: no thinking level is sent,"
+        f"{unpriced} and the API decides about the rest"
+    )
+
+
+def _cost(tiers: tuple[PriceTier, ...], own: CacheMultiples, usage: Usage) -> int:
+    usual = model_table().cache
+    tier = _tier(tiers, usage.prompt_tokens)
     in_input_tokens = (
         usage.input_tokens
         + usage.cache_read_tokens * _multiple(own.read, usual.read)

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from agent_cli.contracts.provider import (
     BlockEnd,
+    Price,
     Reply,
     ReplyStart,
     StreamEvent,
@@ -39,11 +40,14 @@ class _OpenBlock:
 class ReplyBuilder:
     """One reply under construction. Feed it every event; `reply()` after the last one."""
 
-    def __init__(self, model_id: str, request_id: str | None) -> None:
+    def __init__(
+        self, model_id: str, request_id: str | None, price: Price = cost_microdollars
+    ) -> None:
         self.begun = False
         self.ended = False
         self._model_id = model_id
         self._request_id = request_id
+        self._price = price
         self._message: Mapping[str, Json] = {}
         self._usage: dict[str, Json] = {}
         self._end: Mapping[str, Json] = {}
@@ -168,7 +172,7 @@ class ReplyBuilder:
             cache_write_5m_tokens=short,
             cache_write_1h_tokens=hour,
         )
-        cost = cost_microdollars(model, tokens)
+        cost = self._price(model, tokens)
         return tokens + Usage(cost_microdollars=cost)
 
 

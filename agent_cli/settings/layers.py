@@ -80,7 +80,8 @@ class Layers:
         if key:
             return key, ()
         key = self._keys.get(fold(".".join(path[:-1])), "")
-        goes_on = key == "models" or (key in self._rules and self._rules[key].item is not None)
+        rule = self._rules.get(key)
+        goes_on = rule is not None and (rule.by_name or rule.item is not None)
         return (key, path[-1:]) if goes_on else ("", ())
 
     def _reject(self, entry: Entry) -> None:

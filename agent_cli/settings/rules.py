@@ -23,6 +23,7 @@ class SettingRule(NamedTuple):
         append: Later layers add to the list instead of replacing it.
         user_only: Never taken from a project, not even from a trusted one.
         secret: The value is never shown.
+        by_name: The value is a table whose entries the layers add or replace one by one.
         item: The record type of a list of tables.
         prepare: Completes a record's keys before they are checked.
     """
@@ -34,6 +35,7 @@ class SettingRule(NamedTuple):
     append: bool = False
     user_only: bool = False
     secret: bool = False
+    by_name: bool = False
     item: type | None = None
     prepare: Callable[[dict[str, object]], dict[str, object]] | None = None
 
@@ -136,15 +138,35 @@ def texts(*, append: bool = False, user_only: bool = False) -> SettingRule:
     return SettingRule(parse, "a list of strings", read=_list, append=append, user_only=user_only)
 
 
-def text_map(*, secret: bool = False) -> SettingRule:
-    """Accept a table of strings; the spelling of names is kept."""
+def text_map(*, secret: bool = False, by_name: bool = False) -> SettingRule:
+    """Accept a table of strings; the spelling of names is kept, except with *by_name*."""
 
     def parse(value: object) -> object:
         if is_object(value) and all(map(_is_text, value.values())):
             return MappingProxyType(dict(value))
         raise ValueError
 
-    return SettingRule(parse, "a table of texts", read=_json, secret=secret)
+    return SettingRule(parse, "a table of texts", read=_json, secret=secret, by_name=by_name)
+
+
+def price_map() -> SettingRule:
+    """Accept a table of prices: model id → "INPUT/OUTPUT", dollars per million tokens."""
+
+    def parse(value: object) -> object:
+        if is_object(value) and all(map(_is_price, value.values())):
+            return MappingProxyType(dict(value))
+        raise ValueError
+
+    allowed = 'a table of texts such as "2.50/10", input and output'
+    unit = "USD per million tokens"
+    return SettingRule(parse, allowed, unit, read=_json, user_only=True, by_name=True)
+
+
+def _is_price(value: object) -> bool:
+    parts = value.split("/") if isinstance(value, str) else ()
+    return len(parts) == len(("input", "output")) and all(
+        part.isascii() and part.replace(".", "", 1).isdigit() for part in parts
+    )
 
 
 def table(*, secret: bool = False) -> SettingRule:

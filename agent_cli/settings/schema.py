@@ -21,6 +21,7 @@ from agent_cli.settings.rules import (
     fold,
     number,
     optional,
+    price_map,
     records,
     table,
     text,
@@ -260,13 +261,14 @@ class Settings(NamedTuple):
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None
     )
-    models: Annotated[Mapping[str, str], text_map()] = MappingProxyType(
+    models: Annotated[Mapping[str, str], text_map(by_name=True)] = MappingProxyType(
         {
             "normal": "claude-sonnet-5-5",
             "high": "claude-opus-5-5",
             "small": "claude-haiku-5-5",
         }
     )
+    prices: Annotated[Mapping[str, str], price_map()] = _NO_TEXTS
     provider: ProviderSettings = ProviderSettings()
     history: HistorySettings = HistorySettings()
     compaction: CompactionSettings = CompactionSettings()

@@ -18,13 +18,13 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from agent_cli.contracts.provider import StreamFn
+from agent_cli.contracts.provider import Price, StreamFn
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.hook_values import settled
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.telemetry.chats import ChatSpans, Price
+from agent_cli.telemetry.chats import ChatSpans
 from agent_cli.telemetry.content import Content
 from agent_cli.telemetry.instruments import Instruments, word_for
 from agent_cli.telemetry.recorder import Recorder

@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import urlsplit
 
 from opentelemetry.context import Context
@@ -13,6 +13,7 @@ from opentelemetry.util.types import AttributeValue
 
 from agent_cli.contracts.provider import (
     ModelRequest,
+    Price,
     Reply,
     ReplyEnd,
     ReplyStart,
@@ -27,7 +28,6 @@ from agent_cli.telemetry.content import Content
 from agent_cli.telemetry.recorder import Recorder
 from agent_cli.telemetry.runs import AgentRun, current_run, usage_attributes
 
-Price: TypeAlias = Callable[[str, Usage], int | None]
 _PORTS: Final = {"https": 443, "http": 80}
 
 

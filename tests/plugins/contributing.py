@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from agent_cli.contracts.events import Event, MessageEnd, Notice
 from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.provider import Price
 from agent_cli.contracts.timeline import Block, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
@@ -14,7 +15,6 @@ from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.policies.prefix_watch import PrefixWatch
-from agent_cli.policies.worst_case import Price
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
 
 PATIENCE_S = 10 * LIMIT_S

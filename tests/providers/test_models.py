@@ -13,6 +13,7 @@ from agent_cli.providers.models import (
     get_model,
     model_by_id,
     model_table,
+    price_list,
     prices_as_of,
     with_known_facts,
 )
@@ -37,7 +38,10 @@ MILLION = 1_000_000
         ("claude-haiku-5-5", Usage(input_tokens=100_001, output_tokens=100), 50_250),
         ("claude-haiku-5-5", Usage(input_tokens=1, cache_read_tokens=100_000), 5_000),
         ("claude-opus-5-5", Usage(), 0),
-        ("claude-fable-5-2", Usage(input_tokens=1), None),
+        ("claude-fable-5-2", Usage(cache_read_tokens=MILLION, output_tokens=1), 200_040),
+        ("claude-opus-4-5", Usage(input_tokens=2, output_tokens=1), 35),
+        ("claude-sonnet-4-5-20250929", Usage(input_tokens=2, output_tokens=1), 21),
+        ("claude-mythos-5-2", Usage(input_tokens=1), None),
         ("somebody-elses", Usage(input_tokens=1), None),
     ],
 )
@@ -46,6 +50,17 @@ def test_cost_of_a_reply_follows_the_price_list(
 ) -> None:
     """Costs are whole micro-dollars; without a known price the cost is None, not zero."""
     assert cost_microdollars(model, usage) == microdollars
+
+
+def test_prices_of_the_user_apply_to_their_models_only() -> None:
+    """A model of another server has a cost then, so that a limit of cost can be held."""
+    price = price_list({"of-mine": "2.50/10"})
+
+    assert price("Of-Mine", Usage(input_tokens=2, cache_read_tokens=10, output_tokens=3)) == 38
+    assert price("claude-opus-5-5", Usage(output_tokens=1)) == 20
+    assert price("somebody-elses", Usage(output_tokens=1)) is None
+    assert "no cost" not in doubt_about("of-mine", price)
+    assert "no cost" in doubt_about("somebody-elses", price)
 
 
 def test_price_list_has_a_date() -> None:

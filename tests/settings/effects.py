@@ -170,6 +170,13 @@ def exit_code(*script: Answer, arguments: Sequence[str] = ()) -> Callable[[], in
     return lambda: printed(*script, arguments=arguments)[0].code
 
 
+def cost_usd() -> object:
+    """Return the cost of a reply to nine tokens."""
+    script = reply("ok", usage={"input_tokens": 9, "output_tokens": 1})
+    run, _ = printed(script, arguments=("--output-format", "json"))
+    return run.result["cost_usd"]
+
+
 def events(*script: Answer, names: Sequence[str]) -> list[str]:
     """Return the events of a run that are among *names*, in order."""
     run, _ = printed(*script, arguments=("--output-format", "stream-json"))
@@ -541,6 +548,7 @@ ROWS = (
         True,
     ),
     Row("max_cost_usd", "max_cost_usd = 0.000001", exit_code(reply(bash("true"))), 4),
+    Row("prices", 'prices.of-mine = "1000000/0"', cost_usd, 9.0, base='model = "of-mine"\n'),
     Row("working_directory", 'working_directory = "sub"', pwd, "sub"),
     Row(
         "models",

@@ -219,6 +219,14 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
         ("retry = 5", ":1: retry must be a table, [retry]"),
         ("model = ", " is not valid TOML: Invalid value (at end of document)"),
         ('model = ""', ':1: model must be a model id or an alias from [models], not ""'),
+        *(
+            (
+                f"prices = {{ mine = {price} }}",
+                ':1: prices must be a table of texts such as "2.50/10", input and output,'
+                " not this table",
+            )
+            for price in ("3", "'3'", "'1/2/3'", "'-1/2'", "'1/x'", "'1/'", "'./.'", "'1e9/2'")
+        ),
         ('mcp.config = "x"', ':1: mcp.config must be a list of strings, not "x"'),
         (
             'mcp.config = ["a\\u0000b"]',
