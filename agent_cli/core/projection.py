@@ -29,6 +29,7 @@ from agent_cli.contracts.timeline import (
     Pending,
     Prompt,
     ReplyOutput,
+    TextOutput,
     ToolOutput,
     TrimOutput,
     UserOutput,
@@ -130,8 +131,9 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
     """Return the entries that `context` consists of.
 
     The first user message always stays. A prompt the model refused is left out whole, and so is a
-    message that was withdrawn before it was sent; a reply the user interrupted leaves a note; a
-    file is its summary at the end of its tool's result.
+    message that was withdrawn before it was sent; of a reply the user interrupted the text stays,
+    with a note, because the next message may refer to it; a file is its summary at the end of its
+    tool's result.
     """
     kept: list[Output] = []
     gone: dict[str, int] = {}
@@ -237,13 +239,23 @@ def _fold(shown: Iterable[Output]) -> Iterator[Output]:
     for output in shown:
         match output:
             case DiscardedOutput(reason="aborted"):
-                yield UserOutput(output.id, output.at_ms, (text_block(INTERRUPTED_TEXT),))
+                yield from _interrupted(output)
             case DiscardedOutput():
                 continue
             case ToolOutput() if output.tool_call_id in summaries:
                 yield _with_notes(output, summaries[output.tool_call_id])
             case _:
                 yield output
+
+
+def _interrupted(reply: DiscardedOutput) -> Iterator[Output]:
+    """Yield what the user had read of *reply* when it was interrupted, and a note that says so."""
+    note_id = reply.id
+    if text := reply.text.rstrip():
+        yield TextOutput(reply.id, reply.at_ms, reply.id, text_block(text))
+        yield ReplyOutput(reply.id, reply.at_ms, reply.id, "", "end_turn")
+        note_id = f"{reply.id} note"  # no entry's: a cut cannot come between the two
+    yield UserOutput(note_id, reply.at_ms, (text_block(INTERRUPTED_TEXT),))
 
 
 def _with_notes(call: ToolOutput, notes: Sequence[Block]) -> ToolOutput:

@@ -132,7 +132,11 @@ class ToolCallRun:
                 exception=traceback_of(error),
             )
             return ToolResult.error(str(error) or type(error).__name__)
-        return as_result(call.name, result)
+        returned = as_result(call.name, result)
+        task = asyncio.current_task()
+        if not (task and task.cancelling()):  # the run may be stopped before it receives this
+            self._returned = returned
+        return returned
 
     def _context(self) -> ToolContext:
         config = self._turn.config

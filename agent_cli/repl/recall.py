@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.timeline import (
+    DiscardedOutput,
     Error,
     FileOutput,
     Json,
@@ -118,7 +119,12 @@ def _first_text(given: Json) -> Sequence[str]:
 
 def _exchange(prompt: Prompt) -> Exchange:
     calls = sum(isinstance(output, ToolOutput) for output in prompt.output)
-    texts = [out.block.get("text") for out in prompt.output if isinstance(out, TextOutput)]
+    texts = [
+        out.block.get("text") if isinstance(out, TextOutput) else out.text
+        for out in prompt.output
+        if isinstance(out, TextOutput)
+        or (isinstance(out, DiscardedOutput) and out.reason == "aborted")
+    ]
     answer = next((text for text in reversed(texts) if isinstance(text, str) and text.strip()), "")
     return Exchange(said_in(prompt), calls, answer.strip())
 

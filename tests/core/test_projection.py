@@ -109,18 +109,23 @@ def test_file_output_is_sent_as_a_summary_in_its_tool_result() -> None:
     ]
 
 
-def test_interrupted_reply_is_sent_as_a_note_and_a_failed_one_is_left_out() -> None:
-    """S0-64: an incomplete message is never sent."""
+def test_interrupted_reply_is_sent_with_a_note_and_a_failed_one_is_left_out() -> None:
+    """S0-64: the user has read the text of the first one and may refer to it."""
     conversation = looked()
     conversation.begin(UserMessage.of("more"))
     conversation.discard_reply("half of", "error", error="gone")
     assert sent(conversation)[-1]["content"] == [text_block("more")]
-    conversation.discard_reply("half of", "aborted")
+    conversation.discard_reply("Option A\nOption B \n", "aborted")
+    note = text_block("[The user interrupted the reply here.]")
 
-    assert sent(conversation)[-1]["content"] == [
-        text_block("more"),
-        text_block("[The user interrupted the reply here.]"),
+    assert sent(conversation)[-3:] == [
+        {"role": "user", "content": [text_block("more")]},
+        {"role": "assistant", "content": [text_block("Option A\nOption B")]},
+        {"role": "user", "content": [note]},
     ]
+    conversation.begin(UserMessage.of("again"))
+    conversation.discard_reply(" \n", "aborted")
+    assert sent(conversation)[-1] == {"role": "user", "content": [note, text_block("again"), note]}
 
 
 def test_a_compaction_keeps_the_first_message_and_the_tail() -> None:

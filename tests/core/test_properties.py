@@ -1,8 +1,10 @@
 """Invariants of every run, whatever the model, the tools and the user do."""
 
 import asyncio
+import json
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import pytest
@@ -10,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.events import Event
+from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.events import Event, MessageUpdate, ToolExecutionUpdate
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import Reply
+from agent_cli.contracts.provider import Reply, TextDelta
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
@@ -382,3 +384,63 @@ async def test_abort_cancels_running_tools_and_keeps_finished_results() -> None:
     }
     assert "is_error" in str(tool_results[1])
     assert "tool_use_id': 't2" in str(tool_results[1])
+
+
+@dataclass
+class Interruption:
+    """A reply that streams, then a command that reports; the run is stopped at its n-th event."""
+
+    stop_at: int
+    seen: list[str] = field(default_factory=list[str])
+    count: int = 0
+
+    def on(self, agent: Agent, event: Event) -> None:
+        """Note what a screen shows of *event*, and stop the run when it is due."""
+        match event:
+            case MessageUpdate(event=TextDelta(delta=delta)):
+                self.seen.append(delta)
+            case ToolExecutionUpdate(partial_result=partial):
+                self.seen += partial.text.splitlines()
+            case _:
+                pass
+        self.count += 1
+        if self.count == self.stop_at:
+            agent.abort()
+
+
+async def _printing(
+    _id: str, _params: object, _cancel: CancelToken, on_update: ToolContext
+) -> ToolResult:
+    printed = ""
+    try:
+        for number in range(40):
+            printed += f"line {number}\n"
+            on_update(printed)
+            await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        raise ToolError(f"Its output until then:\n{printed}") from None
+    return ToolResult.of(printed)
+
+
+async def test_everything_shown_before_an_interrupt_is_in_the_next_request() -> None:
+    """At 200 moments of replies and running commands: text and output; the API accepts it."""
+    for stop_at in range(1, 201):
+        text = "".join(f"word{number} " for number in range(60))
+        agent, model, _ = scripted_agent(
+            calls(tool_use("print"), text=text),
+            says(text),
+            says("ok"),
+            says("ok"),
+            tools=[tool("print", _printing)],
+        )
+        interruption = Interruption(stop_at)
+        agent.subscribe(partial(interruption.on, agent))
+
+        await agent.prompt("go")
+        seen = [*interruption.seen]
+        await agent.prompt("go on")
+
+        sent = json.dumps(model.sent())
+        assert interruption.count > stop_at
+        assert [piece for piece in seen if json.dumps(piece.strip())[1:-1] not in sent] == []
+        assert problems(model.sent()) == []

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import Aborted
 from agent_cli.system.programs import find_program
 from agent_cli_tools import Workspace, command_run
 from tests.tools.calling import Tools
@@ -190,19 +189,37 @@ async def test_cancelling_ends_the_command_and_its_children(tools: Tools) -> Non
     command = "sleep 61 & (trap '' TERM; sleep 62; sleep 63) & echo $! $$ > pids; wait"
     pids = tools.root / "pids"
     async with asyncio.TaskGroup() as group:
-        call = group.create_task(_aborted(tools, command))
+        call = group.create_task(tools.error("bash", command=command))
         await until(lambda: pids.exists() and pids.read_text().endswith("\n"))
         started = time.monotonic()
         token.cancel()
-        await call
+        assert (await call).endswith("s and printed nothing.")
 
     assert time.monotonic() - started < 2
     await until(lambda: not any(is_alive(int(pid)) for pid in pids.read_text().split()))
 
 
-async def _aborted(tools: Tools, command: str) -> None:
-    with pytest.raises(Aborted):
-        await tools("bash", command=command)
+@pytest.mark.parametrize("lines", [3, 4_000])
+async def test_stopped_command_reports_what_it_had_printed(tools: Tools, lines: int) -> None:
+    """All of it, or the end and where all of it is."""
+    token = tools.cancel = CancelToken()
+    command = f"seq {lines}; touch printed; sleep 60"
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(tools.error("bash", command=command))
+        await until((tools.root / "printed").exists)
+        await until(lambda: tools.updates != [])
+        token.cancel()
+        told = await call
+
+    begin, *printed = told.splitlines()
+    assert printed == [str(n + 1) for n in range(lines)][-len(printed) :]
+    if lines == 3:
+        assert begin.endswith("s. Its output until then:")
+        assert len(printed) == 3
+    else:
+        log = Path(begin.partition("all of it is in ")[2].removesuffix("):"))
+        assert len(log.read_text().splitlines()) == lines
+        assert len(told) < 4_000
 
 
 async def test_background_process_does_not_delay_the_end_of_the_call(tools: Tools) -> None:

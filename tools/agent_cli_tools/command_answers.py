@@ -15,6 +15,7 @@ from agent_cli_tools.process_groups import Member
 
 _SIGNAL_BASE = 128
 _LISTED_PROCESSES_MAX = 5
+_STOPPED_CHARS_MAX = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,23 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
         *ended.notes,
     ]
     return _excerpt(output, text, "\n".join(lines), details)
+
+
+def stopped(output: OutputBuffer, duration_s: float) -> str:
+    """Return what a command had done when the user stopped it: its last output, in full if short.
+
+    It is short enough for a reason of the core, which would cut its middle.
+    """
+    text = output.text()
+    if not text.strip():
+        return f"It had run for {duration_s:.1f} s and printed nothing."
+    where = ""
+    if len(text) > _STOPPED_CHARS_MAX:
+        kept = output.keep_file()
+        output.close()
+        text = text[-_STOPPED_CHARS_MAX:].partition("\n")[2] or text[-_STOPPED_CHARS_MAX:]
+        where = f" (the end; all of it is in {output.spill_path})" if kept else " (the end)"
+    return f"It had run for {duration_s:.1f} s. Its output until then{where}:\n{text}"
 
 
 def _excerpt(

@@ -12,7 +12,7 @@ from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.batches import first_of
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.system.programs import find_program
-from agent_cli_tools.command_answers import Ended, finished, moved, started
+from agent_cli_tools.command_answers import Ended, finished, moved, started, stopped
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.job import Job
@@ -108,8 +108,10 @@ class CommandRun:
         began = time.monotonic()
         try:
             code, goes_on = await self._waited_for(command)
-        except BaseException:
+        except BaseException as error:
             await command.stop()
+            if isinstance(error, asyncio.CancelledError):
+                raise ToolError(stopped(self._output, time.monotonic() - began)) from None
             raise
         finally:
             updates.stop()

@@ -19,6 +19,11 @@ _NEVER_BEGAN: Final = re.compile(r"(Skipped|Not run): (?:the user (?=sent))?")
 _SHOWN_S_MIN: Final = 0.05
 
 
+def was_stopped(answer: str) -> bool:
+    """Return whether *answer* is the result of a call that was stopped while it ran."""
+    return answer.startswith(_STOPPED_WHILE_RUNNING)
+
+
 def failure(answer: str, elapsed_s: float | None) -> tuple[str, str]:
     """Return the outcome of a failed call with its reason, in words for the user.
 
@@ -37,7 +42,7 @@ def failure(answer: str, elapsed_s: float | None) -> tuple[str, str]:
     for begin, outcome in ((SAYING, "not run"), (CHANGE_PLAN, "not approved")):
         if answer.startswith(begin):
             return outcome, f"you said: {one_line(answer.removeprefix(begin))}"
-    if answer.startswith(_STOPPED_WHILE_RUNNING):
+    if was_stopped(answer):
         return f"stopped after {seconds(elapsed_s or 0)}", "may be half done"
     reason = one_line(_ADVICE.sub("", answer))
     if begun := _NEVER_BEGAN.match(reason):

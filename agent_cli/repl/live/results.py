@@ -8,6 +8,7 @@ from typing import Final
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted
+from agent_cli.repl.approval.refusals import was_stopped
 from agent_cli.repl.live.cells import cut, row_width, rows_taken
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.terminal.sanitize import clean
@@ -45,7 +46,8 @@ class Results:
                 shown = _without_status(result.text, details.get("status"))
                 return self.folded(self._dim(shown), result.text, last=True)
             case _ if is_error:  # its first line is in the call's own row
-                return self.folded(self._dim(result.text.partition("\n")[2]), result.text)
+                rows = self._dim(result.text.partition("\n")[2])
+                return self.folded(rows, result.text, last=was_stopped(result.text))
             case _:
                 pass
         return []
