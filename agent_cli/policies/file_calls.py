@@ -25,6 +25,7 @@ from agent_cli.sandbox.protected import HOLDS_HOOKS, what_it_starts, why_protect
 
 WRITERS = frozenset({"edit", "write"})
 _FILE_TOOLS = WRITERS | {"read", "grep", "glob"}
+_IS_RUN = "is run or imported outside the sandbox: by agent-cli itself, or found on PATH"
 # Characters with a special meaning in a rule.
 _PATTERN = re.compile(r"[*?\[\]!#\\()]|\s$")
 
@@ -118,9 +119,16 @@ class FileCalls:
     def _starts(self, paths: Sequence[str]) -> str | None:
         """Return the effect that changing one of *paths* has on other programs, or None."""
         for path, root in self._below_roots(paths):
-            if what := what_it_starts(path, root) or _git_starts(path):
+            if what := what_it_starts(path, root) or _git_starts(path) or self._runs(path):
                 return f"{os.path.relpath(path, root)} {what}"
         return None
+
+    def _runs(self, path: Path) -> str | None:
+        """Return what *path* is if this program or the user's programs are run from it, or None."""
+        from agent_cli.system.executed import executed_inside  # noqa: PLC0415 - with a change
+
+        roots = (self.place.root, *self.place.extra_dirs)
+        return _IS_RUN if any(map(path.is_relative_to, executed_inside(roots))) else None
 
     def _below_roots(self, paths: Sequence[str]) -> list[tuple[Path, Path]]:
         roots = (self.place.root, *self.place.extra_dirs, *self.own_dirs)

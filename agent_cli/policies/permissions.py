@@ -242,6 +242,9 @@ class Permissions:
         modes = {"never": (), "auto-edit": ("auto-edit",), "always": ("ask", "auto-edit")}
         if mode not in modes[self._auto_allow] or not report.holds or report.network:
             return False
+        # A command could change this program, which would run outside at the next start.
+        if report.exposed:
+            return False
         folders = (place.root, *place.extra_dirs)
         # In a home directory, dot files make programs act, and not all can be guarded.
         if any(map(Path.home().is_relative_to, folders)):

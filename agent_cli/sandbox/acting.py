@@ -60,9 +60,15 @@ class Acting:
 
 
 def acting_paths(
-    roots: Sequence[Path], inside: Sequence[Contents], git: Sequence[GitFolders]
+    roots: Sequence[Path],
+    inside: Sequence[Contents],
+    git: Sequence[GitFolders],
+    executed: Sequence[Path] = (),
 ) -> Acting:
-    """Return the paths in *inside*, the contents of *roots*, and in the folders of git."""
+    """Return the paths in *inside*, the contents of *roots*, in the folders of git, and *executed*.
+
+    The last are run or imported by this program.
+    """
     searched = zip(roots, inside, strict=True)
     unsearched = [root for root, contents in searched if not contents.is_complete]
     for folders in git:
@@ -73,7 +79,7 @@ def acting_paths(
     return Acting(
         git=located(every),
         pointers=located(path for each in inside for path in each.git_pointers),
-        others=located([*others, *hooks]),
+        others=located([*others, *hooks, *executed]),
         unsearched=frozenset(unsearched),
     )
 

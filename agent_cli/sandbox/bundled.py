@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pydantic
@@ -47,13 +47,6 @@ def bundled(is_foreign: Callable[[Path], bool], state_dir: Path) -> Candidate | 
         return Candidate(_copy(folder, state_dir) / _PROGRAM)
     except OSError as error:
         return Candidate(program, f"it cannot be copied to {state_dir} ({error.strerror})")
-
-
-def bundled_files() -> Sequence[Path]:
-    """Return the real folders of the bundled program, which no command may change."""
-    folder = _site_packages()
-    names = (_PACKAGE, _LIBRARIES) if folder else ()
-    return [Path(os.path.realpath(Path(folder or "", name))) for name in names]
 
 
 def installation() -> Path:

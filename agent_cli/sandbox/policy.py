@@ -4,13 +4,13 @@ It handles paths only; the backends enforce the rules.
 """
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from agent_cli.sandbox.acting import Acting, acting_paths, nested_repositories
-from agent_cli.sandbox.bundled import bundled_files
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.home_secrets import SECRETS, SETTINGS
 from agent_cli.sandbox.other_names import OtherNames, linked_files
@@ -18,7 +18,9 @@ from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.sandbox.sockets import socket_covers
+from agent_cli.system.executed import executed_inside, installed_inside
 from agent_cli.system.paths import exists
+from agent_cli.system.programs import note_installed_programs
 
 _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-")
 
@@ -43,6 +45,7 @@ class Rules:
         watched: Paths that must not change either, but cannot be mounted on.
         hidden: Files and directories that must not be read.
         network: Whether other hosts may be reached.
+        executed: Those of `read_only` that are too large to be kept and put back.
     """
 
     writable: tuple[Path, ...]
@@ -51,6 +54,7 @@ class Rules:
     watched: tuple[Path, ...]
     hidden: tuple[Path, ...]
     network: bool
+    executed: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ class Policy:
         self.home = _real(home)
         self.network = network
         self._own = tuple(map(_real, own))
-        self._bundled = bundled_files()
+        self._executed: Sequence[Path] = ()
+        self._modules_known = 0
         self._names = _names(self.roots)
         self._start_files = [self.home / name for name in HOME_NAMES]
         self._names_in_home = [str(self.home / name) for name in (*SECRETS, *SETTINGS)]
@@ -132,6 +137,7 @@ class Policy:
         with self._lock:
             if real not in self.roots:
                 self.roots = (*self.roots, real)
+                self._modules_known = 0
                 self._names = _names(self.roots)
                 self._inside.append(SecretIndex(real, self._marks))
                 self._secret_files.add_folder(real)
@@ -147,12 +153,13 @@ class Policy:
             inside = self._look()
             nested = [*nested_repositories(inside, slice(_NESTED_REPOSITORIES_MAX, None))]
             more = [each for each in nested if each.is_complete]
+            self._note_executed()
             git = [
                 *map(git_folders, self.roots),
                 *nested_repositories(inside, slice(_NESTED_REPOSITORIES_MAX)),
                 *(each for each in nested if not each.is_complete),
             ]
-            return self._rules(inside, git, more), acting_paths(self.roots, inside, [*git, *more])
+            return self._rules(inside, git, more), self._acting(inside, [*git, *more])
 
     def is_complete(self) -> bool:
         """Search the disk; return whether all secrets with a known name or a rule were found."""
@@ -181,7 +188,23 @@ class Policy:
             ]
             own = [git_folders(root, searched_max=_GIT_FOLDERS_MAX) for root in self.roots]
             nested = nested_repositories(inside, slice(None), searched_max=_GIT_FOLDERS_MAX)
-            return acting_paths(self.roots, inside, [*own, *nested])
+            return self._acting(inside, [*own, *nested])
+
+    @property
+    def installed(self) -> Sequence[Path]:
+        """The folders of our own installation that commands could change without the rules."""
+        return installed_inside(self.roots)
+
+    def _acting(self, inside: Sequence[Contents], git: Sequence[GitFolders]) -> Acting:
+        return acting_paths(self.roots, inside, git, self._executed)
+
+    def _note_executed(self) -> None:
+        # Plugins are imported after the first look.
+        if self._modules_known != len(sys.modules):
+            self._modules_known = len(sys.modules)
+            self._executed = executed_inside(self.roots)
+            if self.installed:
+                note_installed_programs()
 
     def _look(self) -> list[Contents]:
         inside = [index.contents() for index in self._inside]
@@ -232,6 +255,7 @@ class Policy:
             watched=unique(watched),
             hidden=hidden,
             network=self.network,
+            executed=tuple(self._executed),
         )
 
     def owns(self, path: Path) -> bool:
@@ -239,7 +263,8 @@ class Policy:
         return any(map(_real(path).is_relative_to, self.roots))
 
     def _protected(self, git: Sequence[GitFolders]) -> Iterator[Path]:
-        yield from filter(self.owns, (*self._own, *self._bundled))
+        yield from filter(self.owns, self._own)
+        yield from self._executed
         yield from self._names
         if any(map(self.home.is_relative_to, self.roots)):
             yield from self._start_files

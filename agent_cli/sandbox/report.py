@@ -25,6 +25,7 @@ class Report:
         reason: Why no better sandbox is used, "" if it is the best.
         program: The program that builds it, if any.
         is_complete: Whether all paths that it has to hide are known.
+        exposed: The folder of our own installation that commands can change, if there is one.
     """
 
     state: State
@@ -32,6 +33,7 @@ class Report:
     reason: str = ""
     program: Path | None = None
     is_complete: bool = True
+    exposed: Path | None = None
 
     @property
     def holds(self) -> bool:
@@ -66,6 +68,11 @@ class Report:
             return f"none available: every command that may change something asks{self._why()}"
         network = "network allowed" if self.network else "no network"
         limits = "" if self.state != "landlock" else ", .env files in the workspace readable"
+        if self.exposed:
+            limits += (
+                f", {self.exposed}, which agent-cli runs from, writable: so commands ask."
+                " Install bubblewrap, or agent-cli outside of the workspace"
+            )
         return f"{_NAMES[self.state]}{program}, {network}{limits}{self._why()}"
 
     def _why(self) -> str:

@@ -125,7 +125,7 @@ class Sandbox:
         """
         report = await self.ready()
         if not report.hides_secrets:
-            return report
+            return self._with_exposed(report)
         return replace(report, is_complete=await asyncio.to_thread(self._policy.is_complete))
 
     async def confine(self, cwd: Path) -> "Confinement | None":
@@ -227,7 +227,14 @@ class Sandbox:
         # Do the slow first preparation now, so that it does not delay the first command.
         with suppress(OSError):
             self._confine(backend, self._policy.roots[0])
-        return Report(backend.state, self._policy.network, "; ".join(reasons), backend.program)
+        return self._with_exposed(
+            Report(backend.state, self._policy.network, "; ".join(reasons), backend.program)
+        )
+
+    def _with_exposed(self, report: Report) -> Report:
+        if self._backend is None or self._backend.guards_protected:
+            return report
+        return replace(report, exposed=next(iter(self._policy.installed), None))
 
     def _fault(self, backend: "Backend") -> str:
         from agent_cli.sandbox.probe import CannotTryError, fault  # noqa: PLC0415 - as above
@@ -268,8 +275,9 @@ class Sandbox:
         from agent_cli.sandbox.tripwire import Tripwire  # noqa: PLC0415 - as above
 
         confinement, rules, before = self._confined(backend, cwd)
+        guarded = set(() if backend.guards_protected else rules.read_only)
         tripwire = Tripwire(
-            rules.watched if backend.guards_protected else (*rules.watched, *rules.read_only),
+            [*rules.watched, *guarded.difference(rules.executed)],
             may_grow=lambda path: path.name in NAMES,
             is_harmless=same_but_harmless,
         )

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from agent_cli.system.paths import exists, real_path
 
@@ -14,8 +15,9 @@ def find_program(name: str, *, outside: Path) -> Path | None:
 
     A program below *outside* or the current directory, or in a relative PATH entry, belongs to the
     repository and is skipped; so is a version manager's shim, which runs a program named by a file
-    of the repository. Programs in the system's folders are never skipped, even if the workspace is
-    "/".
+    of the repository. Our own installation may lie there too: its programs are used while they are
+    what they were when this process first looked. Programs in the system's folders are never
+    skipped, even if the workspace is "/".
     """
     import sysconfig  # noqa: PLC0415 - rarely needed before the first prompt
 
@@ -26,13 +28,61 @@ def find_program(name: str, *, outside: Path) -> Path | None:
         program = directory / name
         if not directory.is_absolute() or not os.access(program, os.X_OK) or program.is_dir():
             continue
-        # Our own installation may be a virtual environment inside the workspace.
-        if directory == ours or directory in _SYSTEM:
+        if directory in _SYSTEM:
             return program
         is_foreign = any(map(real_path(program).is_relative_to, foreign))
-        if not is_foreign and directory.name != "shims":
+        if directory == ours:
+            if not is_foreign or _is_as_installed(program):
+                return program
+        elif not is_foreign and directory.name != "shims":
             return program
     return None
+
+
+_Fingerprint: TypeAlias = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Installed:
+    """The programs of our installation as they were when this process first looked, by name."""
+
+    programs: dict[str, _Fingerprint] | None = None
+
+
+_INSTALLED = _Installed()
+
+
+def note_installed_programs() -> None:
+    """Remember the programs of our own installation as they are now.
+
+    Called before the first command of a session: a command may replace one. The time of change of
+    a file (ctime) cannot be set back, so it tells a file that was written to.
+    """
+    import sysconfig  # noqa: PLC0415 - as above
+
+    if _INSTALLED.programs is None:
+        with os.scandir(sysconfig.get_path("scripts")) as entries:
+            _INSTALLED.programs = {each.name: _fingerprint(Path(each.path)) for each in entries}
+
+
+def _is_as_installed(program: Path) -> bool:
+    note_installed_programs()
+    known = (_INSTALLED.programs or {}).get(program.name)
+    return known is not None and known == _fingerprint(program)
+
+
+def _fingerprint(program: Path) -> _Fingerprint:
+    """Return what changes if the file, a link to it, or a folder above it is replaced."""
+    found: list[int] = []
+    for path, follow in ((program, False), (program, True), (program.parent, True)):
+        try:
+            state = path.stat(follow_symlinks=follow)
+        except OSError:
+            continue
+        found += [state.st_dev, state.st_ino]
+        if path == program:
+            found += [state.st_size, state.st_mtime_ns, state.st_ctime_ns]
+    return tuple(found)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """The decision about a tool call: rules, mode, sandbox, session rules, and the user."""
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -587,6 +588,7 @@ def test_sandboxed_commands_run_without_approval_in_the_chosen_modes(
         Report("none", reason="no bubblewrap"),
         Report("bwrap", network=True),
         Report("landlock"),
+        Report("landlock", exposed=Path("/ws/.venv")),
     ],
 )
 def test_sandbox_with_gaps_does_not_replace_approval(report: Report | None, tmp_path: Path) -> None:
@@ -600,7 +602,10 @@ def test_sandbox_with_gaps_does_not_replace_approval(report: Report | None, tmp_
 
 def test_commands_in_landlock_run_without_approval_if_there_are_no_secrets(tmp_path: Path) -> None:
     """Landlock blocks the network and everything outside the workspace."""
-    assert runs(Permissions(place(tmp_path), mode="auto-edit"), "make", Report("landlock")) is Allow
+    permissions = Permissions(place(tmp_path), mode="auto-edit")
+
+    assert runs(permissions, "make", Report("landlock")) is Allow
+    assert runs(permissions, "make", Report("landlock", exposed=tmp_path / ".venv")) is Ask
 
 
 def test_added_folder_is_checked_for_secrets_and_home_like_the_workspace(
@@ -727,6 +732,24 @@ def test_hook_in_a_folder_that_git_is_configured_to_use_needs_approval(tmp_path:
         "web/tools/hooks/pre-commit holds git hooks: programs that run with every commit"
     )
     assert decide(permissions, EDIT, path=other) is Allow
+
+
+def test_file_that_runs_outside_the_sandbox_needs_approval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: our own installation in the workspace, and the folders on the user's PATH."""
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/env/bin:{tmp_path}/tools")
+    permissions = policy(tmp_path, mode="yolo", allow=["edit"])
+
+    for path in (".venv/lib/x.pth", "env/lib/x.pth", "tools/sh"):
+        written = str(tmp_path / path)
+        decision = permissions.decide(call_of(EDIT, {"path": written}), EDIT, {"path": written})
+        assert isinstance(decision.verdict, Ask)
+        assert "is run or imported outside the sandbox" in decision.why
+    assert decide(permissions, EDIT, path=str(tmp_path / "src" / "x.py")) is Allow
 
 
 class Reach:

