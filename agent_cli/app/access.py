@@ -1,8 +1,24 @@
 """Check before the first prompt that the model's platform has everything it needs."""
 
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import GuardsChanged
 from agent_cli.settings.environment import check_credentials
 from agent_cli.settings.platform import chosen_platform, switches_on
+
+
+def check_guards(startup: StartupContext) -> None:
+    """Check that no guard was lost, before a run in which no person could be asked to trust it.
+
+    Raises:
+        GuardsChanged: Guards that the user trusts have changed, or stand in an unknown copy.
+    """
+    if startup.lost_guards:
+        names = ", ".join(startup.lost_guards)
+        raise GuardsChanged(
+            f"{names}: guards that you trusted changed here, and this run could do what they"
+            " forbid; look at them and run `agent-cli trust`, or give --trust for this run;"
+            " `agent-cli trust --revoke` does without them"
+        )
 
 
 def check_access(startup: StartupContext) -> None:

@@ -150,6 +150,8 @@ def _terminal() -> Check:
 def _workspace(startup: StartupContext) -> Check:
     if startup.trusted:
         trust = "trusted"
+    elif startup.lost_guards:
+        trust = f"guards changed since you trusted it: {', '.join(startup.lost_guards)}"
     elif count := len(acting_files(startup.workspace)):
         trust = f"not trusted, files ignored: {count}; `agent-cli trust` lets them act"
     else:

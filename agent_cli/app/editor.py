@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.acp.ports import Opening
 from agent_cli.acp.schema import McpServer, StdioServer
-from agent_cli.app.access import check_access
+from agent_cli.app.access import check_access, check_guards
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionNotFound, UsageError
@@ -123,6 +123,7 @@ class EditorProgram:
             overrides=(*self._arguments.overrides, *overrides),
         )
         startup = start(arguments, may_ask=False, workspace=workspace)
+        check_guards(startup)
         if not arguments.replay:
             check_access(startup)
         mcp = startup.loaded.settings.mcp

@@ -13,6 +13,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
+from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from agent_cli.hooks.runs import HookRuns
 
 _IDLE_AFTER_S = 60.0  # the same limit as Claude Code
+_LOST = (
+    "a guard in {} changed after you trusted it; `agent-cli trust` trusts it again,"
+    " `agent-cli trust --revoke` does without it"
+)
 _UNTRUSTED = (
     "it runs a file of this workspace, which is not trusted; `agent-cli trust` or --trust"
     " changes that"
@@ -69,7 +74,7 @@ class SessionHooks:
         self._host = host
         self._one_shot = one_shot
         self._problems: Sequence[str] = ()
-        if startup.loaded.hooks:
+        if startup.loaded.hooks or startup.lost_guards:
             self._build()
 
     def _build(self) -> None:
@@ -84,7 +89,7 @@ class SessionHooks:
         around = HookEnvironment(
             startup.workspace, environment_of_hooks(startup), self._host.command_variables
         )
-        self._runs = HookRuns(hooks, around, objection=startup.objection)
+        self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))
         self._payloads = Payloads(
             startup.workspace,
             session_id=lambda: self._host.sessions().id or "",
@@ -204,7 +209,20 @@ def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
     written = startup.loaded.hooks
     groups = [HookGroup(each.event, each.group, each.origin, each.from_project) for each in written]
     hooks, problems = parse_hooks(groups)
-    return [_allowed(hook, startup) for hook in hooks], problems
+    allowed = [_allowed(hook, startup) for hook in hooks]
+    return [*allowed, *map(_lost, startup.lost_guards)], problems
+
+
+def _lost(file: str) -> "Hook":
+    """Return a guard that blocks in place of one that was trusted and changed."""
+    from agent_cli.hooks.definition import Hook  # noqa: PLC0415 - as above
+
+    return Hook(event="PreToolUse", origin=file, is_project=True, fault=_LOST.format(file))
+
+
+def _objection(hook: "Hook", startup: StartupContext) -> str:
+    guards = guards_on(hook.event)
+    return startup.guard_objection() if guards else startup.objection()
 
 
 def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
@@ -221,7 +239,8 @@ def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
     from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - as above
     from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415
 
-    if startup.trusted or hook.fault or hook.url:
+    is_held = startup.guarded and hook.is_project
+    if startup.trusted or is_held or hook.fault or hook.url:
         return hook
     written = {"hooks": [{"command": hook.command, "args": hook.args}]}
     group = WrittenHooks(hook.event, written, hook.origin)
@@ -240,7 +259,7 @@ def hook_scripts(startup: StartupContext) -> tuple[Path, ...]:
 
 def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
     """Return the environment of hooks; it keeps Python from importing an untrusted workspace."""
-    safe = {} if startup.trusted else {"PYTHONSAFEPATH": "1"}
+    safe = {} if startup.trusted or startup.guarded else {"PYTHONSAFEPATH": "1"}
     return {**inherited_environment(startup), **safe}
 
 

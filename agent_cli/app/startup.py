@@ -13,13 +13,21 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
+from agent_cli.settings.sources import CLAUDE_FILES
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.confirmation import confirmed
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
-from agent_cli.trust.store import TrustStore, acting_files, fingerprint, shown_name, what_would_act
+from agent_cli.trust.store import (
+    Standing,
+    TrustStore,
+    acting_files,
+    fingerprint,
+    shown_name,
+    what_would_act,
+)
 
 if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.mcp_client import ServerConfig
@@ -32,7 +40,9 @@ class StartupContext(NamedTuple):
     """The workspace, its trust and the settings; `notices` are for the user.
 
     `pinned` is set if trust covers certain file contents, and not with --trust, which covers any
-    content. `servers` are MCP servers that an editor passed along.
+    content. `guarded` is set if only the guards of the workspace are trusted, because another part
+    of its files changed. `lost_guards` are the files of guards that were trusted and changed.
+    `servers` are MCP servers that an editor passed along.
     """
 
     arguments: Arguments
@@ -42,6 +52,8 @@ class StartupContext(NamedTuple):
     loaded: Loaded
     notices: tuple[str, ...]
     pinned: bool = False
+    guarded: bool = False
+    lost_guards: tuple[str, ...] = ()
     servers: "tuple[ServerConfig, ...]" = ()
 
     @property
@@ -52,6 +64,19 @@ class StartupContext(NamedTuple):
     def is_unchanged(self) -> bool:
         """Whether the acting files are still those that were trusted; check after reading them."""
         return not self.pinned or TrustStore.of_user().is_trusted(self.workspace)
+
+    def guard_objection(self) -> str:
+        """Return the reason not to use the guards that were read from the workspace, or "".
+
+        A change of another part of its files is none.
+        """
+        if not (self.pinned or self.guarded):
+            return ""
+        try:
+            standing = TrustStore.of_user().standing(self.workspace)
+        except SettingsError as error:
+            return str(error)
+        return "" if standing.is_trusted or standing.is_guarded else _CHANGED
 
     def objection(self) -> str:
         """Return the reason not to use what was read from the workspace, or ""."""
@@ -85,18 +110,23 @@ def start(
     workspace = workspace or _here()
     if copy_of:
         _pass_trust_on(copy_of, workspace)
-    trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
-    startup = _read(workspace, arguments, trusted=trusted)
-    if not startup.is_unchanged():
+    standing, notices = _trust(workspace, arguments, may_ask=may_ask, copy_of=copy_of)
+    startup = _read(workspace, arguments, standing)
+    if not startup.is_unchanged() or startup.guard_objection():
         # A file changed between the two checks, so the settings read may match neither version.
-        startup = _read(workspace, arguments, trusted=False)
+        standing = TrustStore.of_user().standing(workspace, copy_of=copy_of)
+        standing = standing._replace(is_trusted=False, is_guarded=False)
+        startup = _read(workspace, arguments, standing)
         notices = (_ignored(acting_files(workspace), workspace),)
     if startup.loaded.settings.working_directory and not copy_of:
         workspace = _directory(startup.loaded.settings.working_directory)
         # The trust question was about another directory.
         pinned = not arguments.trust and TrustStore.of_user().is_trusted(workspace)
         startup = startup._replace(
-            workspace=workspace, trusted=arguments.trust or pinned, pinned=pinned
+            workspace=workspace,
+            trusted=arguments.trust or pinned,
+            pinned=pinned,
+            guarded=False,
         )
     plain = _plain_http(startup.environment)
     return startup._replace(notices=(*notices, *startup.loaded.notices, *plain))
@@ -132,36 +162,60 @@ def _host_of(url: str) -> str | None:
         return None
 
 
-def _read(workspace: Path, arguments: Arguments, *, trusted: bool) -> StartupContext:
+def _read(workspace: Path, arguments: Arguments, standing: Standing) -> StartupContext:
     process = {**os.environ, "PATH": users_path()}
-    environment = load_environment(process, workspace=workspace, trusted=trusted)
+    trusted = standing.is_trusted
+    guarded = standing.is_guarded and not trusted
+    environment = load_environment(process, workspace=workspace, trusted=trusted, guarded=guarded)
     loaded = load_settings(
         environment,
         workspace=workspace,
         trusted=trusted,
+        guarded=guarded,
         extra_file=arguments.settings_file,
         overrides=arguments.overrides,
     )
     pinned = trusted and not arguments.trust
-    return StartupContext(arguments, workspace, trusted, environment, loaded, (), pinned)
+    return StartupContext(
+        arguments,
+        workspace,
+        trusted,
+        environment,
+        loaded,
+        (),
+        pinned,
+        guarded=guarded,
+        lost_guards=() if trusted else _missed(standing, loaded),
+    )
 
 
-def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[bool, tuple[str, ...]]:
-    """Return whether the workspace is trusted, and a notice about files that are ignored."""
+def _missed(standing: Standing, loaded: Loaded) -> tuple[str, ...]:
+    """Return the files of lost guards, without those that the user's settings leave out anyway."""
+    is_read = loaded.settings.hooks.claude_files
+    return tuple(file for file in standing.lost if is_read or file not in CLAUDE_FILES)
+
+
+def _trust(
+    workspace: Path, arguments: Arguments, *, may_ask: bool, copy_of: Path | None
+) -> tuple[Standing, tuple[str, ...]]:
+    """Return what is trusted in the workspace, and a notice about files that are ignored."""
     if arguments.trust:
-        return True, ()
+        return Standing(is_trusted=True), ()
     store = TrustStore.of_user()
-    if store.is_trusted(workspace):
-        return True, ()
+    standing = store.standing(workspace, copy_of=copy_of)
+    if standing.is_trusted:
+        return standing, ()
     acting = acting_files(workspace)
     if not acting:
-        return False, ()
+        return standing, ()
     # Fingerprinted before it is shown: a file that changes while the user reads is not trusted.
-    shown = fingerprint(workspace) if may_ask else ""
+    shown = fingerprint(workspace) if may_ask else None
     if may_ask and _ask(workspace):
         store.trust(workspace, shown)
-        return True, ()
-    return False, (_ignored(acting, workspace),)
+        return Standing(is_trusted=True, is_known=True), ()
+    if may_ask and not standing.is_known:
+        standing = Standing()  # A copy of trusted guards: the user has just decided against them.
+    return standing, (_ignored(acting, workspace, guarded=standing.is_guarded),)
 
 
 def _pass_trust_on(original: Path, copy: Path) -> None:
@@ -173,12 +227,14 @@ def _pass_trust_on(original: Path, copy: Path) -> None:
             store.trust(copy, acts)
 
 
-def _ignored(acting: Sequence[Path], workspace: Path) -> str:
+def _ignored(acting: Sequence[Path], workspace: Path, *, guarded: bool = False) -> str:
     names = ", ".join(shown_name(path, workspace) for path in acting[:_NAMED_MAX])
     if len(acting) > _NAMED_MAX:
         names += f" and {len(acting) - _NAMED_MAX} more"
+    held = "; its guards, which did not change, hold" if guarded else ""
     return (
-        f"{names} ignored: this workspace is not trusted; `agent-cli trust` or --trust changes that"
+        f"{names} ignored: this workspace is not trusted{held}; `agent-cli trust` or --trust"
+        " changes that"
     )
 
 

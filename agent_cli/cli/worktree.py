@@ -133,7 +133,7 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
     with session.lock:
         if branch and _is_last(session) and is_untouched(tree):
             remove_worktree(tree, branch=branch)
-            TrustStore.of_user().revoke(inside)
+            TrustStore.of_user().forget(inside)
             print(f"worktree {tree.path} removed: nothing changed in it", file=sys.stderr)
             return
     if not tree.path.exists():

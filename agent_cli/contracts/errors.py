@@ -3,7 +3,8 @@
     AgentCliError
     ├── UsageError                the command line or a slash command was wrong        exit 2
     ├── SettingsError             a settings file, .env or variable was wrong          exit 2
-    │   └── NoCredentials         no key, token or profile for the model
+    │   ├── NoCredentials         no key, token or profile for the model
+    │   └── GuardsChanged         trusted guards of a project changed, and no one is asked exit 5
     ├── ConversationError         an operation would make the history invalid
     │   ├── AgentBusy             prompt() while a run is going on
     │   └── NothingToContinue     continue_() with nothing to answer
@@ -49,6 +50,12 @@ class SettingsError(AgentCliError):
 
 class NoCredentials(SettingsError):
     """There is no key, token or profile; the message says where to get a key and how to set it."""
+
+
+class GuardsChanged(SettingsError):
+    """Guards of a trusted workspace changed, and a run without a person must not do without."""
+
+    exit_code = 5
 
 
 class ConversationError(AgentCliError):

@@ -1,6 +1,17 @@
-"""The table of a lifecycle hook as a file holds it."""
+"""The table of a lifecycle hook as a file holds it, and the events whose hooks may block."""
 
 from collections.abc import Mapping
+from typing import Final
+
+GUARDED: Final = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop"})
+"""The events whose hooks block the action if they cannot run."""
+
+_FOLDED: Final = frozenset(event.lower() for event in GUARDED)
+
+
+def guards_on(event: str) -> bool:
+    """Return whether hooks of *event* guard; `pre_tool_use` is a spelling of its name too."""
+    return event.replace("_", "").replace("-", "").lower() in _FOLDED
 
 
 def folded_keys(hook: Mapping[str, object]) -> dict[str, object]:

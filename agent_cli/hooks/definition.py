@@ -14,7 +14,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agent_cli.contracts.claude_tools import claude_tool_name, exact_names, may_match
-from agent_cli.contracts.written_hooks import folded_keys
+from agent_cli.contracts.written_hooks import GUARDED, folded_keys
 from agent_cli.system.shapes import is_mapping, is_sequence
 
 EVENTS: Final = (
@@ -22,8 +22,6 @@ EVENTS: Final = (
     *("UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "SubagentStart", "SubagentStop"),
     *("PreCompact", "PostCompact", "Notification"),
 )
-GUARDED: Final = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop"})
-"""The events whose hooks block the action if they cannot run."""
 
 TIMEOUT_S: Final = 60.0
 TIMEOUT_MAX_S: Final = 3_600.0

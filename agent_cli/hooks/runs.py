@@ -56,7 +56,7 @@ class HookRuns:
     Attributes:
         hooks: All hooks.
         around: Their folder and environment.
-        objection: Returns why hooks of the project must not run any more, or "".
+        objection: Returns why a hook of the project must not run any more, or "".
         record: Called with each run at its end.
         background: Starts a hook that nothing waits for.
         done: The last runs, the newest last.
@@ -64,7 +64,7 @@ class HookRuns:
 
     hooks: Sequence[Hook]
     around: HookEnvironment
-    objection: Callable[[], str] = lambda: ""
+    objection: Callable[[Hook], str] = lambda _hook: ""
     record: Callable[[Ran], None] = lambda _ran: None
     background: Callable[[Coroutine[Any, Any, object]], object] | None = None
     done: deque[Ran] = field(default_factory=lambda: deque(maxlen=_KEPT_MAX))
@@ -103,7 +103,7 @@ class HookRuns:
         self, hook: Hook, payload: Mapping[str, Json], subject: str = ""
     ) -> HookAnswer:
         """Run one hook and return its answer."""
-        fault = self.objection() if hook.is_project else ""
+        fault = self.objection(hook) if hook.is_project else ""
         if fault:
             outcome = HookOutcome(fault=fault, is_broken=True)
         else:

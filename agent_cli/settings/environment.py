@@ -77,14 +77,22 @@ class Environment(Mapping[str, str]):
         return tuple(name for name in names if not self.get(name, "").strip())
 
 
-def load_environment(process: Mapping[str, str], *, workspace: Path, trusted: bool) -> Environment:
-    """Read the user's `.env` and, in a trusted workspace, the project's.
+def load_environment(
+    process: Mapping[str, str], *, workspace: Path, trusted: bool, guarded: bool = False
+) -> Environment:
+    """Read the user's `.env` and, if *trusted*, the project's; if *guarded*, only its guards.
 
     Raises:
         SettingsError: A `.env` exists but cannot be read.
     """
     user, user_notices = _read(paths.user_env_file(), from_project=False)
-    project, notices = _read(workspace / ".env", from_project=True) if trusted else ({}, [])
+    is_read = trusted or guarded
+    project, notices = _read(workspace / ".env", from_project=True) if is_read else ({}, [])
+    if is_read and not trusted:
+        from agent_cli.settings.guards import is_guard_variable  # noqa: PLC0415 - rare
+
+        project = {name: text for name, text in project.items() if is_guard_variable(name)}
+        notices = []
     notices = [*user_notices, *_exposed(paths.user_env_file()), *notices]
     return Environment(process, user, project, tuple(notices))
 

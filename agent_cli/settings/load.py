@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.settings.environment import Environment
 from agent_cli.settings.layers import Layers
 from agent_cli.settings.schema import Settings
@@ -44,10 +45,13 @@ def load_settings(
     *,
     workspace: Path,
     trusted: bool,
+    guarded: bool = False,
     extra_file: Path | None = None,
     overrides: Sequence[Override] = (),
 ) -> Loaded:
-    """Read the user's files, the project's (if *trusted*), *extra_file*, variables and options.
+    """Read the user's files, the project's, *extra_file*, variables and options.
+
+    The project's files count if *trusted*; if *guarded*, their guards alone.
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.
@@ -56,15 +60,22 @@ def load_settings(
     layers.take(_files(paths.config_dir(), from_project=False))
     if trusted:
         layers.take(_files(workspace, from_project=True))
+    elif guarded:
+        from agent_cli.settings.guards import only_guards  # noqa: PLC0415 - rare
+
+        layers.take(only_guards(_files(workspace, from_project=True)))
     if extra_file:
         layers.take(_file(extra_file, from_project=False))
     layers.take(environment_entries(environment, environment.project_names))
     layers.take(override_entries(overrides))
     notices = (*environment.notices, *layers.notices)
     settings = layers.settings()
-    project = paths.expanded(settings.working_directory or workspace)
-    rules = (*_user_rules(project), *_added_rules(layers))
-    hooks = (*_added_hooks(layers), *_claude_hooks(settings, workspace, trusted=trusted))
+    folder = paths.expanded(settings.working_directory or workspace)
+    rules = (*_user_rules(folder), *_added_rules(layers))
+    hooks = (
+        *_added_hooks(layers),
+        *_claude_hooks(settings, workspace, trusted=trusted, guarded=guarded),
+    )
     return Loaded(settings, layers.origins, notices, rules, hooks)
 
 
@@ -92,15 +103,20 @@ def _added_hooks(layers: Layers) -> Iterator[WrittenHooks]:
                 yield WrittenHooks(event, each.value, each.origin, each.from_project)
 
 
-def _claude_hooks(settings: Settings, workspace: Path, *, trusted: bool) -> Iterator[WrittenHooks]:
+def _claude_hooks(
+    settings: Settings, workspace: Path, *, trusted: bool, guarded: bool
+) -> Iterator[WrittenHooks]:
     files = [Path.home() / CLAUDE_FILES[0]]
-    if trusted:
+    if trusted or guarded:
         files += [workspace / name for name in CLAUDE_FILES]
     for path in dict.fromkeys(files if settings.hooks.claude_files else ()):
         if paths.is_file(path):
             from agent_cli.settings.hook_files import claude_hooks  # noqa: PLC0415 - as in `_file`
 
-            yield from claude_hooks(path, from_project=path != files[0])
+            of_project = path != files[0]
+            for group in claude_hooks(path, from_project=of_project):
+                if trusted or not of_project or guards_on(group.event):
+                    yield group
 
 
 def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:

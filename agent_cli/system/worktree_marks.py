@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.paths import exists, real_path
-from agent_cli.system.regular_files import start_of
-from agent_cli.system.worktrees import Worktree, git_folder_of, worktree_folder
+from agent_cli.system.worktrees import Worktree, first_line, git_folder_of, worktree_folder
 
 _FILE: Final = "agent-cli.at-work"
-_LINE_BYTES_MAX: Final = 1_048_576  # as git
 
 
 class WorktreeMark:
@@ -67,8 +65,8 @@ def _common_git_folder(folder: Path) -> Path | None:
     if found is None or found.is_dir():
         return found
     # A worktree has a file that names its git folder, and that names the common one.
-    own = found.parent / _line(found).removeprefix("gitdir: ")
-    return real_path(own / _line(own / "commondir"))
+    own = found.parent / first_line(found).removeprefix("gitdir: ")
+    return real_path(own / first_line(own / "commondir"))
 
 
 def _git_folders(folder: Path) -> Iterator[Path]:
@@ -85,15 +83,10 @@ def _left(mark: Path) -> Path | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        worktree = real_path(mark.parent / _line(mark.parent / "gitdir")).parent
+        worktree = real_path(mark.parent / first_line(mark.parent / "gitdir")).parent
         mark.unlink()
     except OSError:
         return None
     finally:
         os.close(descriptor)
     return worktree
-
-
-def _line(file: Path) -> str:
-    # Git reads it as a C string.
-    return os.fsdecode(start_of(file, _LINE_BYTES_MAX).partition(b"\0")[0]).strip("\n")

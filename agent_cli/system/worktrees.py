@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.git import GitError, run_git
+from agent_cli.system.paths import exists, is_dir, real_path
+from agent_cli.system.regular_files import start_of
 from agent_cli.system.trees import remove_tree
 
+_LINE_BYTES_MAX: Final = 1_048_576  # as git
 _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
 # For a large repository on a slow disk.
@@ -46,6 +49,33 @@ def main_repository_of(folder: Path) -> Path:
     """
     first = _line(folder, "worktree", "list", "--porcelain").partition("\n")[0]
     return Path(first.removeprefix("worktree "))
+
+
+def counterpart_of(folder: Path) -> Path | None:
+    """Return the same folder in the main working tree; None if *folder* is in no other tree.
+
+    Reads files only, and believes none that a stranger could have written: the main repository
+    itself must name the worktree as one of its own.
+    """
+    top = next((each for each in (folder, *folder.parents) if exists(each / ".git")), None)
+    if top is None or is_dir(top / ".git"):
+        return None
+    try:
+        own = real_path(top / first_line(top / ".git").removeprefix("gitdir: "))
+        common = real_path(own / first_line(own / "commondir"))
+        named = real_path(own / first_line(own / "gitdir"))
+    except OSError:
+        return None
+    is_known = own.parent == common / "worktrees" and named == real_path(top / ".git")
+    if not is_known or common.name != ".git":
+        return None
+    return common.parent / folder.relative_to(top)
+
+
+def first_line(file: Path) -> str:
+    """Return the first line of a file of git's; raises OSError."""
+    # Git reads it as a C string.
+    return os.fsdecode(start_of(file, _LINE_BYTES_MAX).partition(b"\0")[0]).strip("\n")
 
 
 def git_folder_of(folder: Path) -> Path:

@@ -1,14 +1,15 @@
 """Trusted workspaces, and the files that would act in one; none acts before it is trusted.
 
-Trust covers a directory together with the content of its acting files; any change of that content
-revokes it. This module only reads files: not even `git status` runs in an untrusted workspace,
-because a repository can make it start programs.
+Trust covers a directory together with the content of its acting files, part by part; any change of
+that content revokes it, but the guards hold as long as they are the same. This module only reads
+files: not even `git status` runs in an untrusted workspace, because a repository can make it start
+programs.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.command_files import command_paths
@@ -18,6 +19,9 @@ from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
 from agent_cli.settings.sources import SETTINGS_FILES
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_object
+
+if TYPE_CHECKING:
+    from agent_cli.trust.parts import Fingerprint, Part
 
 # All files of a repository that change what this program does or starts.
 ACTING_FILES = (*SETTINGS_FILES, ".env", ".mcp.json")
@@ -86,24 +90,42 @@ def shown_name(path: Path, workspace: Path) -> str:
     return ascii(str(path.relative_to(workspace)))[1:-1]
 
 
-def fingerprint(workspace: Path) -> str:
-    """Return one hash over names and contents of all files that would act."""
-    import hashlib  # noqa: PLC0415 - needed only where something was trusted once
+def fingerprint(workspace: Path) -> "Fingerprint":
+    """Return the parts of all files that would act, each with a hash of its content.
 
-    def digests() -> Iterator[str]:
-        for path in acting_files(workspace):
-            try:
-                with path.open("rb") as stream:
-                    name = shown_name(path, workspace)
-                    yield f"{name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n"
-            except OSError as error:
-                raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    Raises:
+        SettingsError: One of them cannot be read.
+    """
+    files = {shown_name(path, workspace): path for path in acting_files(workspace)}
+    if not files:
+        return ()
+    from agent_cli.trust.parts import parts_of  # noqa: PLC0415 - most workspaces have no files
 
-    return hashlib.sha256("".join(digests()).encode()).hexdigest()
+    return parts_of(files, workspace)
+
+
+class Standing(NamedTuple):
+    """What the user's trust in a workspace covers.
+
+    Attributes:
+        is_trusted: The user trusts the directory, and nothing that acts has changed since.
+        is_guarded: The user trusts the guards as they are now; other parts may have changed.
+        lost: The files with guards that changed, came or went since the user trusted them, or that
+            the user trusts in another directory only.
+        is_known: The user trusted this directory once.
+    """
+
+    is_trusted: bool = False
+    is_guarded: bool = False
+    lost: tuple[str, ...] = ()
+    is_known: bool = False
 
 
 class TrustStore:
-    """A JSON file, readable by the user alone: directory → fingerprint of its acting files."""
+    """A JSON file, readable by the user alone: directory → the parts of its acting files.
+
+    A directory whose trust was revoked stays in it, as null: nothing in it is trusted, nor missed.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -119,12 +141,42 @@ class TrustStore:
         Raises:
             SettingsError: The store, or a file that would act, cannot be read.
         """
-        if not self._path.exists():
-            return False
-        known = self._read().get(_name(workspace))
-        return known is not None and known == fingerprint(workspace)
+        return self.standing(workspace).is_trusted
 
-    def trust(self, workspace: Path, shown: str | None = None) -> None:
+    def standing(self, workspace: Path, *, copy_of: Path | None = None) -> Standing:
+        """Return what the user's trust covers now.
+
+        A git worktree stands as its repository's main one does, and so does a directory that is
+        known to be a copy of another one.
+
+        Raises:
+            SettingsError: The store, or a file that would act, cannot be read.
+        """
+        if not self._path.exists():
+            return Standing()
+        stored = self._read()
+        name = _name(workspace)
+        if name not in stored:
+            from agent_cli.system.worktrees import counterpart_of  # noqa: PLC0415 - rare
+
+            original = copy_of or counterpart_of(Path(name))
+            name = _name(original) if original else name
+        now = {_key(part): part for part in fingerprint(workspace)}
+        if name not in stored:
+            return Standing(lost=_trusted_elsewhere(now, stored.values()))
+        trusted = stored[name]
+        if trusted is None:
+            return Standing()
+        changed = {
+            key
+            for key in {*now, *trusted}
+            if key not in now or trusted.get(key) != _record(now[key])
+        }
+        lost = [k for k in changed if _guards(trusted.get(k)) or (k in now and now[k].guards)]
+        has_guards = any(part.guards for part in now.values())
+        return Standing(not changed, has_guards and not lost, _files(lost), is_known=True)
+
+    def trust(self, workspace: Path, shown: "Fingerprint | None" = None) -> None:
         """Remember the directory with its acting files.
 
         Args:
@@ -133,21 +185,34 @@ class TrustStore:
         Raises:
             SettingsError: The store cannot be read or written.
         """
-        self._write(self._read() | {_name(workspace): shown or fingerprint(workspace)})
+        parts = fingerprint(workspace) if shown is None else shown
+        self._write(
+            self._read() | {_name(workspace): {_key(each): _record(each) for each in parts}}
+        )
 
     def revoke(self, workspace: Path) -> bool:
-        """Forget the directory; return whether it was known.
+        """Trust the directory no longer; return whether it was trusted.
 
         Raises:
             SettingsError: The store cannot be read or written.
         """
-        trusted = self._read()
-        known = trusted.pop(_name(workspace), None) is not None
-        if known:
-            self._write(trusted)
-        return known
+        stored = self._read()
+        was_trusted = stored.get(_name(workspace)) is not None
+        self._write(stored | {_name(workspace): None})
+        return was_trusted
 
-    def _read(self) -> dict[str, str]:
+    def forget(self, workspace: Path) -> None:
+        """Remove a directory that is gone.
+
+        Raises:
+            SettingsError: The store cannot be read or written.
+        """
+        stored = self._read()
+        if _name(workspace) in stored:
+            del stored[_name(workspace)]
+            self._write(stored)
+
+    def _read(self) -> "dict[str, _Trusted | None]":
         import json  # noqa: PLC0415 - start-up needs no JSON unless a workspace was trusted
 
         try:
@@ -160,9 +225,9 @@ class TrustStore:
             stored = None
         if not is_object(stored):
             raise SettingsError(f"{self._path} is damaged; delete it and trust your projects again")
-        return {str(name): str(fingerprint) for name, fingerprint in stored.items()}
+        return {str(name): _parts(parts) for name, parts in stored.items()}
 
-    def _write(self, trusted: dict[str, str]) -> None:
+    def _write(self, trusted: "Mapping[str, _Trusted | None]") -> None:
         import json  # noqa: PLC0415 - as in _read
 
         from agent_cli.system.private_files import write_private  # noqa: PLC0415 - written rarely
@@ -171,6 +236,50 @@ class TrustStore:
             write_private(self._path, json.dumps(trusted, indent=2, sort_keys=True).encode())
         except OSError as error:
             raise SettingsError(f"{self._path} cannot be written: {error.strerror}") from error
+
+
+# The key of a part -> its record. Names are ASCII on one line, so no name can hold a key.
+_Trusted: TypeAlias = dict[str, str]
+_GUARD: Final = "guard "
+
+
+def _key(part: "Part") -> str:
+    return f"{part.file}\n{part.what}"
+
+
+def _record(part: "Part") -> str:
+    return f"{_GUARD}{part.digest}" if part.guards else part.digest
+
+
+def _guards(record: str | None) -> bool:
+    return record is not None and record.startswith(_GUARD)
+
+
+def _parts(stored: object) -> _Trusted | None:
+    """Return the trusted parts of a directory; earlier versions stored one hash of everything."""
+    if stored is None:
+        return None
+    if not is_object(stored):
+        return {"\n": str(stored)}
+    return {key: str(record) for key, record in stored.items()}
+
+
+def _trusted_elsewhere(
+    now: "Mapping[str, Part]", stored: "Iterable[_Trusted | None]"
+) -> tuple[str, ...]:
+    """Return the files of guards that are the same, all of them, in another trusted directory.
+
+    A clone of a trusted repository, most likely: its guards are missed, but nothing of it runs.
+    """
+    for trusted in filter(None, stored):
+        guards = {key for key, record in trusted.items() if _guards(record)}
+        if guards and all(key in now and _record(now[key]) == trusted[key] for key in guards):
+            return _files(guards)
+    return ()
+
+
+def _files(keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({key.partition("\n")[0] for key in keys}))
 
 
 def _name(workspace: Path) -> str:

@@ -1,0 +1,94 @@
+"""The parts of a workspace's acting files, each with a digest: a change revokes only what changed.
+
+A guard (a hook that may block, a rule that asks or denies) is a part of its own, so that trust in
+it outlives a change of another setting in the same file.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.written_hooks import guards_on
+from agent_cli.settings.env_file import read_env_file
+from agent_cli.settings.guards import is_guard, is_guard_variable
+from agent_cli.settings.hook_files import claude_hooks, project_hooks, scripts_of
+from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES
+from agent_cli.settings.toml_json import file_entries
+
+
+class Part(NamedTuple):
+    """A part of a file that acts.
+
+    Attributes:
+        file: Its name in the workspace, as one line of ASCII.
+        what: The part of the file, or "" for the whole of it.
+        digest: A hash of its content.
+        guards: Whether it restricts what the model may do, so that losing it matters.
+    """
+
+    file: str
+    what: str
+    digest: str
+    guards: bool = False
+
+
+Fingerprint: TypeAlias = tuple[Part, ...]
+
+
+def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
+    """Return the parts of the acting *files* of *workspace*, by their names on one line of ASCII.
+
+    Raises:
+        SettingsError: A file cannot be read.
+    """
+    guarding = [each for each in project_hooks(workspace) if guards_on(each.event)]
+    scripts = frozenset(scripts_of(guarding, workspace))
+    return tuple(
+        Part(name, what, digest, guards or path in scripts)
+        for name, path in files.items()
+        for what, digest, guards in _parts(path, workspace)
+    )
+
+
+def _parts(path: Path, workspace: Path) -> Iterator[tuple[str, str, bool]]:
+    name = str(path.relative_to(workspace))
+    if name in CLAUDE_FILES:
+        try:
+            groups = list(claude_hooks(path, from_project=True))
+        except SettingsError:
+            yield "", _file_digest(path), True
+            return
+        # Only its hooks act here: another key of the file changes nothing.
+        for event in dict.fromkeys(each.event for each in groups):
+            of_event = [each.group for each in groups if each.event == event]
+            yield f"hooks.{event}", _digest(of_event), guards_on(event)
+        return
+    yield "", _file_digest(path), False
+    try:
+        if name in SETTINGS_FILES:
+            for entry in file_entries(path, from_project=True):
+                if is_guard(entry.path):
+                    yield ".".join(entry.path), _digest(entry.value), True
+        elif name == ".env":
+            variables, _ = read_env_file(path, from_project=True)
+            if guards := {key: text for key, text in variables.items() if is_guard_variable(key)}:
+                yield "guards", _digest(guards), True
+    except SettingsError:
+        return  # the whole file has a digest, and loading the settings reports it
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _digest(value: object) -> str:
+    # TOML has dates.
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()

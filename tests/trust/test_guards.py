@@ -1,0 +1,264 @@
+"""Guards of a workspace that was trusted: whatever changes, what they deny never runs."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.hooks import defined_hooks
+from agent_cli.app.startup import start
+from agent_cli.contracts.timeline import Json
+from agent_cli.trust.store import TrustStore
+from tests.e2e.program import Finished, agent_cli
+from tests.hooks.test_scripts import YOLO, bash, command, hooks, script
+from tests.messages_api import reply, serve_in_thread
+
+WORKSPACE = Path("project")
+GUARD = """
+    #!/bin/sh
+    if grep -q touch; then
+        echo "touch is not wanted here" >&2
+        exit 2
+    fi
+"""
+SETTINGS = ".claude/settings.json"
+SCRIPT = "guard.sh"
+CALL: Json = command(f"$CLAUDE_PROJECT_DIR/{SCRIPT}", "Bash")
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = (
+        "-c",
+        "user.name=Ann",
+        "-c",
+        "user.email=ann@example.com",
+        "-c",
+        "init.defaultBranch=main",
+    )
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(autouse=True)
+def _trusted_repository() -> None:
+    """A repository with one guard, which the user trusts."""
+    WORKSPACE.mkdir()
+    script(SCRIPT, GUARD, folder=WORKSPACE)
+    hooks(WORKSPACE, PreToolUse=CALL)
+    git(WORKSPACE, "init")
+    git(WORKSPACE, "add", "--all")
+    git(WORKSPACE, "commit", "-m", "one")
+    TrustStore.of_user().trust(WORKSPACE.resolve())
+
+
+def attempt(folder: Path, *options: str) -> tuple[Finished, bool]:
+    """Have the model run what the guard denies, with nobody there; return whether it ran."""
+    with serve_in_thread(reply(bash("touch a")), reply("ok")) as api, chdir(folder):
+        run = agent_cli("-p", "go", *YOLO, *options, api=api)
+    return run, (folder / "a").exists()
+
+
+def edit_guard(folder: Path) -> None:
+    script(SCRIPT, "#!/bin/sh\nexit 0\n", folder=folder)
+
+
+def change_definition(folder: Path) -> None:
+    hooks(folder, PreToolUse=command("true", "Bash"))
+
+
+def remove_hooks(folder: Path) -> None:
+    (folder / SETTINGS).write_text("{}")
+
+
+def break_settings(folder: Path) -> None:
+    (folder / SETTINGS).write_text("<<<<<<< ours\n{}\n")
+
+
+def delete_script(folder: Path) -> None:
+    (folder / SCRIPT).unlink()
+
+
+def add_unrelated_key(folder: Path) -> None:
+    document = json.loads((folder / SETTINGS).read_text())
+    (folder / SETTINGS).write_text(json.dumps({**document, "cleanupPeriodDays": 7}))
+
+
+def add_watching_hook(folder: Path) -> None:
+    hooks(folder, PreToolUse=CALL, PostToolUse=command("true"))
+
+
+def add_skill(folder: Path) -> None:
+    skill = folder / ".claude/skills/pdf/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: pdf\ndescription: Read PDF files.\n---\nRead them.\n")
+
+
+def add_settings(folder: Path) -> None:
+    (folder / "appsettings.toml").write_text("max_rounds = 7\n")
+
+
+def make_script_unexecutable(folder: Path) -> None:
+    (folder / SCRIPT).chmod(0o644)
+
+
+LOSES = (edit_guard, change_definition, remove_hooks, break_settings, delete_script)
+KEEPS = (add_unrelated_key, add_watching_hook, add_skill, add_settings)
+
+
+@pytest.mark.parametrize("change", LOSES)
+def test_headless_start_is_refused_if_a_trusted_guard_changed(
+    change: Callable[[Path], None],
+) -> None:
+    """A pull must not switch off the guard of a pipeline; the exit code is its own."""
+    change(WORKSPACE)
+
+    run, ran = attempt(WORKSPACE)
+
+    assert (run.code, ran) == (5, False)
+    assert (SCRIPT if change in (edit_guard, delete_script) else SETTINGS) in run.stderr
+    assert "agent-cli trust" in run.stderr
+
+
+@pytest.mark.parametrize("change", [*KEEPS, make_script_unexecutable])
+def test_guard_blocks_on_if_something_else_changed(change: Callable[[Path], None]) -> None:
+    change(WORKSPACE)
+
+    run, ran = attempt(WORKSPACE)
+
+    assert (run.code, ran) == (0, False)
+
+
+def test_declined_guard_blocks_every_call() -> None:
+    """In the REPL, whose user did not trust the new files."""
+    edit_guard(WORKSPACE)
+    found = start(Arguments(), may_ask=False, workspace=WORKSPACE.resolve())
+
+    [lost] = defined_hooks(found)[0]
+
+    assert (lost.event, lost.matcher, lost.guards) == ("PreToolUse", "", True)
+    assert "agent-cli trust" in lost.fault
+
+
+def test_change_during_a_session_revokes_only_what_changed() -> None:
+    """The model or the user adds a file; a guard that is as it was holds on."""
+    found = start(Arguments(), may_ask=False, workspace=WORKSPACE.resolve())
+    add_skill(WORKSPACE)
+    added = (found.objection(), found.guard_objection())
+    edit_guard(WORKSPACE)
+
+    assert (bool(added[0]), added[1]) == (True, "")
+    assert "trusted files of this workspace changed" in found.guard_objection()
+
+
+def by_pull(change: Callable[[Path], None]) -> Path:
+    shutil.copytree(WORKSPACE, "upstream")
+    change(Path("upstream"))
+    git(Path("upstream"), "commit", "--all", "-m", "two")
+    git(WORKSPACE, "pull", str(Path("upstream").resolve()))
+    return WORKSPACE
+
+
+def by_checkout(change: Callable[[Path], None]) -> Path:
+    git(WORKSPACE, "checkout", "-b", "other")
+    change(WORKSPACE)
+    git(WORKSPACE, "commit", "--all", "-m", "two")
+    git(WORKSPACE, "checkout", "main")
+    git(WORKSPACE, "checkout", "other")
+    return WORKSPACE
+
+
+def by_merge(change: Callable[[Path], None]) -> Path:
+    by_checkout(change)
+    git(WORKSPACE, "checkout", "main")
+    git(WORKSPACE, "merge", "other")
+    return WORKSPACE
+
+
+def by_worktree(change: Callable[[Path], None]) -> Path:
+    by_checkout(change)
+    git(WORKSPACE, "checkout", "main")
+    git(WORKSPACE, "worktree", "add", "../tree", "other")
+    return Path("tree")
+
+
+@pytest.mark.parametrize("event", [by_pull, by_checkout, by_merge, by_worktree])
+@pytest.mark.parametrize("change", [edit_guard, delete_script])
+def test_guard_changed_by_git_is_missed(
+    event: Callable[[Callable[[Path], None]], Path], change: Callable[[Path], None]
+) -> None:
+    found = start(Arguments(), may_ask=False, workspace=event(change).resolve())
+
+    assert (found.trusted, found.lost_guards) == (False, (SCRIPT,))
+
+
+def test_worktree_with_the_same_files_is_as_trusted_as_its_repository() -> None:
+    git(WORKSPACE, "worktree", "add", "../tree")
+
+    run, ran = attempt(Path("tree"))
+
+    assert (run.code, ran, run.stderr.count("ignored")) == (0, False, 0)
+
+
+def test_folder_that_only_claims_to_be_a_worktree_is_not_trusted() -> None:
+    """Only the repository itself says which worktrees it has."""
+    git(WORKSPACE, "worktree", "add", "../tree")
+    forged = Path("forged")
+    shutil.copytree("tree", forged)
+
+    assert not TrustStore.of_user().is_trusted(forged)
+
+
+def test_clone_with_the_guards_of_a_trusted_repository_is_not_run_without_them() -> None:
+    """Nothing of it is run either: the files beside the guard may be others."""
+    git(Path(), "clone", str(WORKSPACE.resolve()), "clone")
+
+    run, ran = attempt(Path("clone"))
+
+    assert (run.code, ran) == (5, False)
+
+
+def test_revoked_trust_lets_a_run_do_without_the_guards() -> None:
+    """The user has decided; a folder that was never trusted runs without its files, too."""
+    edit_guard(WORKSPACE)
+    agent_cli("trust", "--revoke", str(WORKSPACE))
+
+    run, ran = attempt(WORKSPACE)
+
+    assert (run.code, ran) == (0, True)
+    assert "ignored: this workspace is not trusted" in run.stderr
+
+
+def test_trust_for_one_run_takes_the_guard_as_it_is() -> None:
+    script(SCRIPT, GUARD.replace("wanted", "liked"), folder=WORKSPACE)
+
+    run, ran = attempt(WORKSPACE, "--trust")
+
+    assert (run.code, ran) == (0, False)
+
+
+def test_rule_of_a_trusted_project_denies_on_if_another_setting_changes() -> None:
+    settings = WORKSPACE / "appsettings.toml"
+    settings.write_text('max_rounds = 7\n[permissions]\ndeny = ["bash(touch *)"]\n')
+    TrustStore.of_user().trust(WORKSPACE.resolve())
+    settings.write_text(settings.read_text().replace("7", "8"))
+    kept = start(Arguments(), may_ask=False, workspace=WORKSPACE.resolve())
+    settings.write_text("max_rounds = 8\n")
+    lost = start(Arguments(), may_ask=False, workspace=WORKSPACE.resolve())
+
+    assert [rule.text for rule in kept.loaded.rules] == ["bash(touch *)"]
+    assert kept.loaded.settings.max_rounds == 100
+    assert (kept.lost_guards, lost.lost_guards) == ((), ("appsettings.toml",))
+
+
+def test_trust_stored_by_an_earlier_version_misses_its_guards() -> None:
+    """It was one hash of everything; nobody knows which guards it covered."""
+    store = TrustStore.of_user()
+    store.trust(WORKSPACE.resolve())
+    path = store._path
+    path.write_text(json.dumps({str(WORKSPACE.resolve()): "0" * 64}))
+
+    assert store.standing(WORKSPACE.resolve()).lost == (SETTINGS, SCRIPT)
