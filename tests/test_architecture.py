@@ -66,7 +66,7 @@ CATCHERS_OF_EVERYTHING = {
     "batch/ray_driver/": "whatever Ray raises while it connects is told in one sentence",
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",
     "contracts/schema_check/": "whatever a stranger's schema breaks is told to the model",
-    "core/agent/": "a broken listener must not stop the run it listens to",
+    "core/listeners/": "a broken listener must not stop the run it listens to",
     "core/declared_paths/": "a tool's bug becomes an answer the model reads",
     "core/preflight/": "a broken permission check becomes a question to the user",
     "core/tool_call/": "a tool's bug becomes an answer the model reads",

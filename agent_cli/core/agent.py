@@ -1,36 +1,34 @@
 """The stateful API: one conversation, two queues, listeners, and one run at a time."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from inspect import iscoroutinefunction
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
-    AgentBusy,
     AgentCliError,
     NothingToContinue,
 )
 from agent_cli.contracts.events import Event, EventSink, MessageStart
 from agent_cli.contracts.messages import CustomMessage, Incoming, Message, UserMessage
 from agent_cli.contracts.provider import Model, ThinkingLevel
-from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent_queues import AgentQueues
 from agent_cli.core.agent_state import Activity, AgentState
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import reopen
-from agent_cli.core.history_repair import append, conversation_of
+from agent_cli.core.history_repair import append, close, conversation_of
 from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.joined_options import joined
+from agent_cli.core.listeners import Listeners
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import QueueMode
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
-from agent_cli.system.logger import for_session, logger, traceback_of
-
-_log = logger(__name__)
+from agent_cli.core.run_slot import RunSlot
+from agent_cli.system.logger import for_session
 
 
 class Agent(AgentQueues):
@@ -76,13 +74,12 @@ class Agent(AgentQueues):
         )
         user_id = self._config.user_id
         self.conversation = conversation or conversation_of(state.messages, user_id=user_id)
+        close(self.conversation)
         self.conversation.publish = self.publish
         self._activity = Activity()
-        self._listeners: dict[object, EventSink] = {}
-        self._cancel: CancelToken | None = None
+        self._listeners = Listeners()
+        self._slot = RunSlot()
         self._prompt_model: Model | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     @property
     def state(self) -> AgentState:
@@ -108,21 +105,11 @@ class Agent(AgentQueues):
         Raises:
             AgentCliError: It is a coroutine function, which nothing would run.
         """
-        if iscoroutinefunction(listener) or iscoroutinefunction(type(listener).__call__):
-            raise AgentCliError(
-                "a listener must be a plain function: to work longer, put the event into an"
-                " asyncio.Queue that a task of yours reads"
-            )
-        subscription = object()
-        self._listeners[subscription] = listener
-        return lambda: self._listeners.pop(subscription, None) and None
+        return self._listeners.add(listener)
 
     def unsubscribe(self, listener: EventSink) -> None:
         """End the latest subscription of *listener*; nothing happens if there is none."""
-        for subscription, each in reversed(self._listeners.items()):
-            if each == listener:
-                del self._listeners[subscription]
-                return
+        self._listeners.remove(listener)
 
     async def prompt(
         self, message: str | Message, images: Sequence[Block] = (), *, model: Model | None = None
@@ -144,17 +131,17 @@ class Agent(AgentQueues):
         if isinstance(message, str):
             message = UserMessage.of(message, images)
         prompt = checked_incoming(message)
-        self.require_idle()
-        self.conversation.require_ready_for(prompt)
-        self._prompt_model = model
-        return await self._run([prompt])
+        with self._claimed() as cancel:
+            self.conversation.require_ready_for(prompt)
+            self._ask_with(model)
+            return await self._run([prompt], cancel)
 
     async def trigger(self, *, visible: bool = True) -> RunResult:
         """Run a prompt that the user did not type (a schedule, a notification)."""
-        self.require_idle()
-        self._prompt_model = None
-        self.conversation.begin(model=self._config.model, visible=visible)
-        return await self._run(())
+        with self._claimed() as cancel:
+            self._ask_with(None)
+            self.conversation.begin(model=self._config.model, visible=visible)
+            return await self._run((), cancel)
 
     async def continue_(self) -> RunResult:
         """Continue without a new message: deliver queued messages, or retry after a failure.
@@ -163,58 +150,70 @@ class Agent(AgentQueues):
             AgentBusy: A run is going on.
             NothingToContinue: The conversation ends with an answer and nothing is queued.
         """
-        self.require_idle()
-        self.conversation.require_ready_for(None)
-        if not (queued := self._steering.take()):
-            try:
-                reopen(self.conversation, self._config)
-            except NothingToContinue:
-                if not (queued := self._follow_ups.take()):
-                    raise
-        return await self._run(queued)
+        with self._claimed() as cancel:
+            self.conversation.require_ready_for(None)
+            self._ask_with(self._prompt_model)
+            if not (queued := self._steering.take()):
+                try:
+                    reopen(self.conversation, self._config)
+                except NothingToContinue:
+                    if not (queued := self._follow_ups.take()):
+                        raise
+            return await self._run(queued, cancel)
 
     async def approve(self, tool_call_id: str, *, edited: Json = None) -> RunResult:
         """Let a waiting call run as shown or with *edited* input; approving again does nothing."""
-        self.require_idle()
-        decided = self.conversation.decide_call(tool_call_id, "approved", edited=edited)
-        return await self._go_on(decided=decided)
+        return await self._decide(tool_call_id, "approved", edited=edited)
 
     async def reject(
         self, tool_call_id: str, reason: str = "The user declined this call."
     ) -> RunResult:
         """Answer a waiting call with an error that gives *reason*, and continue the run."""
-        self.require_idle()
-        decided = self.conversation.decide_call(tool_call_id, "rejected", reason)
-        return await self._go_on(decided=decided)
+        return await self._decide(tool_call_id, "rejected", reason)
 
-    async def _go_on(self, *, decided: bool) -> RunResult:
-        if not decided or self.conversation.questions():
-            waiting = "waiting_for_approval" if self.conversation.waiting else ""
-            return RunResult((), None, 0, waiting)
-        self.conversation.set_state("running")
-        return await self._run(())
+    async def _decide(
+        self, tool_call_id: str, decision: CallDecision, reason: str = "", *, edited: Json = None
+    ) -> RunResult:
+        with self._claimed() as cancel:
+            self._ask_with(self._prompt_model)
+            decided = self.conversation.decide_call(tool_call_id, decision, reason, edited=edited)
+            if not decided or self.conversation.questions():
+                waiting = "waiting_for_approval" if self.conversation.waiting else ""
+                return RunResult((), None, 0, waiting)
+            self.conversation.set_state("running")
+            return await self._run((), cancel)
 
-    async def _run(self, prompts: Sequence[Incoming]) -> RunResult:
-        config = self._current_config()
-        stream_fn_of(config)  # a missing provider is the caller's mistake: it raises at once
-        self._cancel, self._idle = CancelToken(), asyncio.Event()
-        try:
-            run = Run(self.conversation, self._current_config, self.publish, self._cancel)
-            with for_session(config.session_id):
-                return await run.run(prompts)
-        finally:
-            self._take_back()
-            self._cancel = None
-            self._idle.set()
+    @contextmanager
+    def _claimed(self) -> Generator[CancelToken]:
+        """Be busy for the body: with a run, or with a change of the conversation."""
+        with self._slot.claimed() as cancel:
+            try:
+                yield cancel
+            finally:
+                self._take_back()
+
+    def _ask_with(self, model: Model | None) -> None:
+        """Set the model of the prompt.
+
+        Raises:
+            NoStreamFunction, ProviderNotFound: It cannot be asked: the caller's mistake, which
+                changes nothing.
+        """
+        stream_fn_of(replace(self._config, model=model or self._config.model))
+        self._prompt_model = model
+
+    async def _run(self, prompts: Sequence[Incoming], cancel: CancelToken) -> RunResult:
+        run = Run(self.conversation, self._current_config, self.publish, cancel)
+        with for_session(self._current_config().session_id):
+            return await run.run(prompts)
 
     def abort(self) -> None:
         """Stop the run, if any: close the stream, cancel the tools, answer open calls."""
-        if self._cancel:
-            self._cancel.cancel()
+        self._slot.cancel()
 
     async def wait_for_idle(self) -> None:
         """Return when no run is going on and every listener has seen its end."""
-        await self._idle.wait()
+        await self._slot.wait()
 
     def set_system_prompt(self, system_prompt: str) -> None:
         """Set the stable part of the system prompt; this starts a new cache prefix."""
@@ -235,10 +234,14 @@ class Agent(AgentQueues):
 
     def adopt(self, conversation: Conversation, *, model: Model | None = None) -> None:
         """Continue *conversation*, its last prompt with *model*; raises `AgentBusy` in a run."""
-        self.require_idle()
+        with self._claimed():
+            self._adopt(conversation, model)
+
+    def _adopt(self, conversation: Conversation, model: Model | None = None) -> None:
         self.conversation = conversation
         self._prompt_model = model
         conversation.publish = self.publish
+        close(conversation)
         self._report_repairs()
 
     def replace_messages(self, messages: Sequence[Message]) -> None:
@@ -252,9 +255,9 @@ class Agent(AgentQueues):
             AgentBusy: A run is going on.
             ConversationError: It cannot be sent, or a tool result answers no open call.
         """
-        self.require_idle()
-        append(self.conversation, message)
-        self._report_repairs()
+        with self._claimed():
+            append(self.conversation, message)
+            self._report_repairs()
 
     def clear_messages(self) -> None:
         """Clear the conversation."""
@@ -262,11 +265,12 @@ class Agent(AgentQueues):
 
     def reset(self, *, all: bool = False) -> None:
         """Clear messages, queues and error; with *all* also the system prompt, tools and model."""
-        self.clear_messages()
-        self.clear_all_queues()
-        self._activity.error = None
-        if all:
-            self._config = replace(self._config, system_prompt="", tools=(), model=None)
+        with self._claimed():
+            self._adopt(conversation_of((), user_id=self._config.user_id))
+            self.clear_all_queues()
+            self._activity.error = None
+            if all:
+                self._config = replace(self._config, system_prompt="", tools=(), model=None)
 
     def _report_repairs(self) -> None:
         for notice in self.conversation.take_reports():
@@ -274,8 +278,7 @@ class Agent(AgentQueues):
 
     def require_idle(self) -> None:
         """Raise `AgentBusy` in a run: for callers with steps before one that refuses."""
-        if self._cancel:
-            raise AgentBusy("a run is going on: use steer() or follow_up(), or abort() it first")
+        self._slot.require_free()
 
     def _current_config(self) -> LoopConfig:
         config = self._config
@@ -294,12 +297,8 @@ class Agent(AgentQueues):
         self._activity.track(event)
         if isinstance(event, MessageStart):
             self._delivered(event.message)
-        for listener in tuple(self._listeners.values()):
-            try:
-                listener(event)
-            except Exception as error:
-                # A broken renderer must not stop the agent's work or its record.
-                _log.error("listener failed", event_type=event.type, exception=traceback_of(error))
+        if ending := self._listeners.tell(event):
+            self._slot.interrupt(ending)
 
 
 def _without_custom(messages: Sequence[Message]) -> list[Message]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from agent_cli.contracts.errors import LimitReached
 from agent_cli.contracts.events import MessageEnd, MessageStart, TurnEnd, TurnStart
-from agent_cli.contracts.messages import Incoming, ToolResultMessage
+from agent_cli.contracts.messages import LIMIT, CustomMessage, Incoming, ToolResultMessage
 from agent_cli.core.tool_call import ToolCallRun, not_run
 from agent_cli.core.turn import Turn
 
@@ -17,24 +18,29 @@ def report_results(turn: Turn) -> list[ToolResultMessage]:
     return results
 
 
-def give_up(turn: Turn, unread: Sequence[Incoming] = ()) -> None:
-    """Record prompts and answer calls that the run ended before, in a turn of their own.
+def give_up(turn: Turn, prompts: Sequence[Incoming], turns: int, ending: BaseException) -> None:
+    """Record what a run did not come to before its *ending*, and the limit that ended it.
 
     A run that is to carry out a person's decision may end before: it may be stopped at its first
-    event, or reach a limit.
+    event, or reach a limit. Prompts that no turn took in and calls without a result get a turn.
 
     Args:
-        unread: Prompts that no turn took in, because the run was stopped at its first event.
+        turns: The turns that began. Every run has one: it may be empty.
     """
     conversation = turn.conversation
-    calls = () if conversation.waiting else conversation.open_calls()
-    if not (unread or calls):
-        return
-    turn.emit(TurnStart())
-    for message in unread:
-        said = conversation.add_user(message, model=turn.config.model)
-        turn.emit(MessageStart(said))
-        turn.emit(MessageEnd(said))
-    for call in calls:
-        ToolCallRun(turn, call).finish(not_run(call))
-    turn.emit(TurnEnd(None, tuple(report_results(turn)) if calls else ()))
+    if not turns or (conversation.open_calls() and not conversation.waiting):
+        turn.emit(TurnStart())
+        for message in () if turns else prompts:
+            _tell(turn, conversation.add_user(message, model=turn.config.model))
+        # Only now: a prompt of its own answers the calls of the one before.
+        calls = () if conversation.waiting else conversation.open_calls()
+        for call in calls:
+            ToolCallRun(turn, call).finish(not_run(call))
+        turn.emit(TurnEnd(None, tuple(report_results(turn)) if calls else ()))
+    if isinstance(ending, LimitReached):
+        _tell(turn, conversation.note(CustomMessage(LIMIT, {"text": str(ending)})))
+
+
+def _tell(turn: Turn, message: Incoming) -> None:
+    turn.emit(MessageStart(message))
+    turn.emit(MessageEnd(message))

@@ -70,6 +70,7 @@ class EventStream:
     _prompts: Sequence[Incoming]
     cancel: CancelToken = field(default_factory=CancelToken)
     _result: RunResult | None = None
+    _begun: bool = False
     _lent: MessageQueue = field(default_factory=lambda: MessageQueue("all"))
 
     @property
@@ -78,8 +79,9 @@ class EventStream:
         return self._lent.undelivered
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        if self._result:
-            raise ConversationError("the run is over, and its events can be read only once")
+        if self._begun:
+            raise ConversationError("the events of a run can be read only once, by one reader")
+        self._begun = True
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._conversation.publish = queue.put_nowait
         lending = self._lending()

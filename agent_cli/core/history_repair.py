@@ -35,9 +35,15 @@ def conversation_of(
     if conversation.prompts and conversation.prompts[-1].output:
         if keep_open and conversation.open_calls():
             return conversation
+        close(conversation)
+    return conversation
+
+
+def close(conversation: Conversation) -> None:
+    """Make a prompt that somebody left running history; one that waits for a decision waits on."""
+    if conversation.prompts and conversation.prompts[-1].state == "running":
         conversation.answer_open_calls()
         conversation.complete()
-    return conversation
 
 
 def append(conversation: Conversation, message: Message) -> None:

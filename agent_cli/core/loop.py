@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from agent_cli.contracts import events
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import Aborted, AgentCliError, ContextOverflow, LimitReached
-from agent_cli.contracts.messages import LIMIT, CustomMessage, Incoming, is_cut_off
+from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReached
+from agent_cli.contracts.messages import Incoming, is_cut_off
 from agent_cli.core.batch_end import give_up
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
@@ -44,22 +44,22 @@ class Run:
 
     async def run(self, prompts: Sequence[Incoming] = ()) -> RunResult:
         """Run until nothing is left to do; without prompts, continue the history."""
-        self._tally(events.AgentStart())
+        stop_reason, error = "error", None
         try:
+            self._tally(events.AgentStart())
             async with self._cancel.scope():
                 stop_reason = await self._turns(prompts)
         except AgentCliError as ending:
-            is_unread = isinstance(ending, Aborted) and not self._tally.messages
-            give_up(self._new_turn(self._config()), prompts if is_unread else ())
-            if isinstance(ending, LimitReached):
-                self._tell(self._conversation.note(CustomMessage(LIMIT, {"text": str(ending)})))
-            return self._end(ending.stop_reason, str(ending) or None)
+            stop_reason, error = ending.stop_reason, str(ending) or None
+            give_up(self._new_turn(self._config()), prompts, self._tally.turns, ending)
         except BaseException as bug:
-            give_up(self._new_turn(self._config()))
-            stopped = isinstance(bug, CancelledError)
-            self._end("aborted" if stopped else "error", None if stopped else repr(bug))
+            stopped = isinstance(bug, CancelledError | GeneratorExit)
+            stop_reason, error = ("aborted", None) if stopped else ("error", repr(bug))
+            give_up(self._new_turn(self._config()), prompts, self._tally.turns, bug)
             raise
-        return self._end(stop_reason)
+        finally:
+            result = self._end(stop_reason, error)
+        return result
 
     async def _turns(self, incoming: Sequence[Incoming]) -> str:
         turns = 0

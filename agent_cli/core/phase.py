@@ -68,14 +68,13 @@ class ChatStateMachine:
             self._on_change(before, target)
 
     def end(self, *, failed: bool) -> None:
-        """Move to idle along the table, through done or through error."""
-        # A limit may end a run before it has left idle.
-        if failed or self.phase is Phase.IDLE:
-            self.go(Phase.ERROR)
-        else:
-            if not self.can_go(Phase.DONE):
-                self.go(Phase.RESPONDING)
-            self.go(Phase.DONE)
+        """Move to idle along the table: through done, or through error if that cannot be reached.
+
+        A limit may end a run before it has left idle, or while its calls are planned.
+        """
+        if not failed and self.can_go(Phase.RESPONDING):
+            self.go(Phase.RESPONDING)
+        self.go(Phase.DONE if not failed and self.can_go(Phase.DONE) else Phase.ERROR)
         self.go(Phase.IDLE)
 
     @property

@@ -21,19 +21,22 @@ class RunResult:
 class Tally:
     """Passes events on to `sink` and collects the result of the run.
 
-    `message` is the reply of the current turn; `messages` are those the run added so far.
+    `message` is the reply of the current turn; `messages` are those the run added so far; `turns`
+    counts the turns that began.
     """
 
     sink: EventSink
     messages: list[Message] = field(default_factory=list[Message])
     message: AssistantMessage | None = None
     iterations: int = 0
+    turns: int = 0
 
     def __call__(self, event: Event) -> None:
         """Update from *event* and pass it on."""
         match event:
             case TurnStart():
                 self.message = None
+                self.turns += 1
             case MessageEnd():
                 self.messages.append(event.message)
                 if isinstance(event.message, AssistantMessage):

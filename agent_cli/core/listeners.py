@@ -1,0 +1,59 @@
+"""The listeners of an agent: called in order, and unable to disturb a run."""
+
+from asyncio import CancelledError
+from collections.abc import Callable
+from inspect import iscoroutine, iscoroutinefunction
+
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import Event, EventSink
+from agent_cli.system.logger import logger, traceback_of
+
+_log = logger(__name__)
+
+
+class Listeners:
+    """Functions that are called with every event, in the order they were added."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[object, EventSink] = {}
+
+    def add(self, listener: EventSink) -> Callable[[], None]:
+        """Add *listener*, again if it is there; return a function that removes what was added.
+
+        Raises:
+            AgentCliError: It is a coroutine function, which nothing would run.
+        """
+        if iscoroutinefunction(listener) or iscoroutinefunction(type(listener).__call__):
+            raise AgentCliError(
+                "a listener must be a plain function: to work longer, put the event into an"
+                " asyncio.Queue that a task of yours reads"
+            )
+        subscription = object()
+        self._listeners[subscription] = listener
+        return lambda: self._listeners.pop(subscription, None) and None
+
+    def remove(self, listener: EventSink) -> None:
+        """Remove *listener* as it was added last; nothing happens if it was not."""
+        for subscription, each in reversed(tuple(self._listeners.items())):
+            if each == listener:
+                self._listeners.pop(subscription, None)
+                return
+
+    def tell(self, event: Event) -> BaseException | None:
+        """Call every listener with *event*; return what is to end the program, if one raised it.
+
+        Any other error is logged: a broken renderer must not stop the agent's work or its record.
+        """
+        ending: BaseException | None = None
+        for listener in tuple(self._listeners.values()):
+            call: Callable[[Event], object] = listener
+            try:
+                returned = call(event)
+                if iscoroutine(returned):
+                    returned.close()
+                    raise TypeError("a listener returned a coroutine, which nothing runs")
+            except (KeyboardInterrupt, SystemExit) as error:
+                ending = error
+            except (Exception, CancelledError, GeneratorExit) as error:
+                _log.error("listener failed", event_type=event.type, exception=traceback_of(error))
+        return ending
