@@ -49,7 +49,12 @@ async def user_message(
         UsageError: An image or a command cannot be used.
     """
     attachments = Attachments(
-        app.workspace, refusal=app.why_kept_back, tell=tell, note=app.note_attached
+        app.workspace,
+        refusal=app.why_kept_back,
+        outside=app.why_outside,
+        names=app.attaches_names,
+        tell=tell,
+        note=app.note_attached,
     )
     typed: list[str] = []
     before: list[Block] = []

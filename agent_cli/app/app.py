@@ -19,6 +19,7 @@ from agent_cli.plugins.todo import todo_list
 from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.models import doubt_about
 from agent_cli.system import paths
+from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import Redactor, secrets_in
 
 if TYPE_CHECKING:
@@ -119,6 +120,19 @@ class App:
     def held_microdollars(self) -> int:
         """The possible cost of this prompt's calls that broke off."""
         return self._bench.calls.ledger.account.lost
+
+    @property
+    def attaches_names(self) -> bool:
+        """Whether names with an @ in a prompt attach files."""
+        return self._settings.attach
+
+    def why_outside(self, path: Path) -> str:
+        """Return why a name in a text does not attach *path*: its file lies outside; or ""."""
+        real = real_path(path)
+        if any(map(real.is_relative_to, map(real_path, self.directories.all))):
+            return ""
+        leads = "it" if real == path else f"it leads to {real}, which"
+        return f"{leads} is outside the workspace; --add-dir or /add-dir opens a folder"
 
     @property
     def workspace(self) -> Path:

@@ -131,6 +131,8 @@ OPTIONS = {
     "--deny": OptionEntry(Takes.SEVERAL, setting="permissions.deny"),
     "--max-rounds": OptionEntry(Takes.VALUE, setting="max_rounds"),
     "--max-cost": OptionEntry(Takes.VALUE, setting="max_cost_usd"),
+    "--attach": OptionEntry(Takes.NOTHING, setting="attach", constant=True),
+    "--no-attach": OptionEntry(Takes.NOTHING, setting="attach", constant=False),
     "--mcp-config": OptionEntry(Takes.SEVERAL, setting="mcp.config", values=FILES),
     "--no-mcp": OptionEntry(Takes.NOTHING, setting="mcp.enabled", constant=False),
     "--no-plugins": OptionEntry(Takes.NOTHING, setting="plugins.enabled", constant=False),

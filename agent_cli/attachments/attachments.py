@@ -16,7 +16,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, text_of, typed_in
-from agent_cli.system.paths import exists
+from agent_cli.system.paths import exists, real_path
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -45,6 +45,8 @@ class Attachments:
         folder: Path,
         *,
         refusal: Callable[[Path], str] = lambda _path: "",
+        outside: Callable[[Path], str] = lambda _path: "",
+        names: bool = True,
         tell: Callable[[str], None] = lambda _sentence: None,
         note: Callable[[Path, bytes], None] = lambda _path, _content: None,
     ) -> None:
@@ -53,11 +55,17 @@ class Attachments:
         Args:
             folder: The base of relative paths.
             refusal: Returns the reason the model may not read a file, or "".
+            outside: Returns the reason that a name in a text alone attaches no file, or "": anyone
+                may have written the text. A file that the user drops is attached nevertheless.
+            names: Whether names in a text attach files at all.
             tell: Receives a sentence about each named file: the part that is attached.
             note: Receives the real path and the content of each file attached whole.
         """
         self._folder = folder
         self._refusal = refusal
+        self._outside = outside
+        self._names = names
+        self._allowed: set[Path] = set()
         self._tell = tell
         self._note = note
         self._fitting = ThreadPoolExecutor(1, "fit image")
@@ -76,12 +84,31 @@ class Attachments:
         Raises:
             UsageError: The image cannot be read or sent.
         """
+        return self._image_at(path, self._refusal)
+
+    def outside(self, text: str) -> list[Path]:
+        """Return the real paths of the files named in *text* that only `allow` makes attachable."""
+        if not self._names or "@" not in text:
+            return []
+        found = (judged(file, self._refusal) for file in named_files(text, self._folder)[0])
+        return [real for real, why in found if not why and self._why_not_named(real)]
+
+    def allow(self, real: Path) -> None:
+        """Let a name in a text attach the file *real* although it is outside."""
+        self._allowed.add(real)
+
+    def _why_not_named(self, path: Path) -> str:
+        """Return the reason that a name in a text does not attach *path*, or ""."""
+        is_allowed = real_path(path) in self._allowed
+        return self._refusal(path) or ("" if is_allowed else self._outside(path))
+
+    def _image_at(self, path: str, refusal: Callable[[Path], str]) -> str | None:
         from agent_cli.attachments.images import is_image, read_image  # noqa: PLC0415 - with an image
 
         found = place(path, self._folder)
         if not is_image(found):
             return None
-        real, why = judged(NamedFile(path, found), self._refusal)
+        real, why = judged(NamedFile(path, found), refusal)
         # The image, or the link to it, may be another by now.
         return None if why or not is_image(real) else self.add(read_image(real), found.name)
 
@@ -91,10 +118,14 @@ class Attachments:
         Raises:
             UsageError: One of them cannot be read or sent.
         """
+        if not self._names:
+            return text
         parts: list[str] = []
         at = 0
         for reference in references(text):
-            if reference.start >= at and (mark := self.add_file(reference.path)):
+            if reference.start < at:
+                continue
+            if mark := self._image_at(reference.path, self._why_not_named):
                 parts += [text[at : reference.start], mark]
                 at = reference.start + 1 + reference.length
         return "".join([*parts, text[at:]])
@@ -104,6 +135,8 @@ class Attachments:
 
         Only names with a known file suffix count: an @ also precedes people and decorators.
         """
+        if not self._names:
+            return []
         named: dict[int, list[str]] = {}
         for reference in references(text):
             named.setdefault(reference.start, []).append(reference.path)
@@ -149,7 +182,7 @@ class Attachments:
         return replace(message, content=content)
 
     async def _files(self, typed: str) -> AsyncIterator[Block]:
-        if "@" not in typed:  # no thread if no file is named
+        if not self._names or "@" not in typed:  # no thread if no file is named
             return
         chars_left = _TOTAL_CHARS_MAX
         files, left_out = await asyncio.to_thread(named_files, typed, self._folder)
@@ -159,7 +192,7 @@ class Attachments:
             if chars_left <= 0:
                 self._tell(f"@{one_line(file.name)} not attached: the other files are long enough")
                 continue
-            attached = await asyncio.to_thread(attach, file, self._refusal)
+            attached = await asyncio.to_thread(attach, file, self._why_not_named)
             self._tell(attached.sentence)
             if attached.whole:
                 self._note(*attached.whole)
@@ -174,6 +207,8 @@ async def with_attachments(
     *,
     data: str = "",
     refusal: Callable[[Path], str] = lambda _path: "",
+    outside: Callable[[Path], str] = lambda _path: "",
+    names: bool = True,
     tell: Callable[[str], None] = lambda _sentence: None,
     note: Callable[[Path, bytes], None] = lambda _path, _content: None,
 ) -> UserMessage:
@@ -183,12 +218,14 @@ async def with_attachments(
         text: The prompt.
         folder: The base of relative paths.
         data: The part of *text* that was piped in: names in it are ignored.
-        refusal, tell, note: As for `Attachments`.
+        refusal, outside, names, tell, note: As for `Attachments`.
 
     Raises:
         UsageError: An image cannot be read or sent.
     """
-    attachments = Attachments(folder, refusal=refusal, tell=tell, note=note)
+    attachments = Attachments(
+        folder, refusal=refusal, outside=outside, names=names, tell=tell, note=note
+    )
     if data and data not in text:  # a command has rearranged it
         return UserMessage.of(text)
     before, _, after = text.rpartition(data) if data else (text, "", "")

@@ -105,6 +105,8 @@ def worker_options(arguments: Arguments) -> Iterator[str]:
         elif value:
             for each in value if is_sequence(value) else (value,):
                 yield f"{name}={each.absolute() if isinstance(each, Path) else each}"
+    # Prompts of many tasks are often made of others' text.
+    yield "--no-attach"
     for override in arguments.overrides:
         yield from _as_option(override)
 

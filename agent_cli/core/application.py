@@ -47,6 +47,16 @@ class AttachingApplication(AgentApplication, Protocol):
         ...
 
     @property
+    def why_outside(self) -> Callable[[Path], str]:
+        """Returns why a name in a text alone does not attach a file: it is outside; or ""."""
+        ...
+
+    @property
+    def attaches_names(self) -> bool:
+        """Whether names with an @ in a text attach files."""
+        ...
+
+    @property
     def note_attached(self) -> Callable[[Path, bytes], None]:
         """Receives a file the model gets whole with a prompt: it may edit it without reading."""
         ...

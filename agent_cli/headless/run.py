@@ -146,6 +146,8 @@ class _HeadlessRun:
                 Path.cwd(),
                 data=given.piped,
                 refusal=app.why_kept_back,
+                outside=app.why_outside,
+                names=app.attaches_names,
                 note=app.note_attached,
                 tell=lambda text: self._tell(Notice("info", text)),
             )

@@ -1,5 +1,6 @@
 """Dispatch one input line: slash command, shell escape, or prompt."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from agent_cli.attachments.attachments import Attachments
@@ -12,6 +13,7 @@ from agent_cli.repl.commands.spec import Context, Controls, OutgoingPrompt
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.message_builder import build_message
 from agent_cli.repl.ports import Application
+from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import OutputLines
 
 
@@ -34,6 +36,8 @@ class LineDispatcher:
         self.attachments = Attachments(
             app.workspace,
             refusal=app.why_kept_back,
+            outside=app.why_outside,
+            names=app.attaches_names,
             note=app.note_attached,
             tell=lambda text: lines.aside(text, "dim"),
         )
@@ -78,7 +82,18 @@ class LineDispatcher:
 
     async def _message(self, prompt: OutgoingPrompt) -> UserMessage:
         servers = self._app.servers
+        if isinstance(prompt.message, str):
+            await self._ask_about_outside(prompt.message)
         return await build_message(prompt.message, self.attachments, servers, self._lines)
+
+    async def _ask_about_outside(self, text: str) -> None:
+        """Ask about each file named in *text* that lies outside of the workspace."""
+        if "@" not in text or not self._questions.can_ask:
+            return
+        for real in await asyncio.to_thread(self.attachments.outside, text):
+            question = f"attach {reveal(str(real))}, outside of the workspace? (y/n) "
+            if await self._questions.choose_key(question, "yn") == "y":
+                self.attachments.allow(real)
 
     def context(self, send: Callable[[OutgoingPrompt], None]) -> Context:
         """Return the context of a command; its prompts go to *send*."""

@@ -258,6 +258,7 @@ class Settings(NamedTuple):
     output_style: Annotated[str, text("the name of an output style")] = "default"
     max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = options.MAX_ROUNDS
     max_cost_usd: Annotated[float, number(0, USD_MAX, "USD")] = 0
+    attach: Annotated[bool, flag()._replace(user_only=True)] = True
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None
     )

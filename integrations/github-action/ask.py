@@ -68,6 +68,7 @@ def asked(
         *("agent-cli", "--prompt-file", str(prompt), "--output-format", "json"),
         *("--permission-mode", wanted.get("PERMISSION_MODE") or "plan"),
         *("--max-cost", wanted.get("MAX_COST") or "1"),
+        "--no-attach",  # whoever writes an issue must not choose files; --attach in args does
         *("--time-limit", wanted.get("TIME_LIMIT") or "900"),
         *(("--trust",) if trusts else ()),
         *filter(None, map(str.strip, wanted.get("ARGS", "").splitlines())),

@@ -12,7 +12,7 @@ def test_batch_options_are_passed_to_runs_with_absolute_paths() -> None:
     words = (
         "batch t.jsonl --jobs 3 --budget 2 --output-dir o --settings s.toml --add-dir a --add-dir b"
         " --trust --time-limit 1.5 --json-schema j --model high --allow x --allow=-y"
-        " --mcp-config m --no-mcp"
+        " --mcp-config m --no-mcp --attach"
     )
 
     handed_on = list(worker_options(parse_arguments(words.split())))
@@ -24,9 +24,11 @@ def test_batch_options_are_passed_to_runs_with_absolute_paths() -> None:
         f"--add-dir={here}/a",
         f"--add-dir={here}/b",
         "--trust",
+        "--no-attach",
         "--model=high",
         "--allow=x",
         "--allow=-y",
         f"--mcp-config={here}/m",
         "--no-mcp",
+        "--attach",
     ]

@@ -166,6 +166,29 @@ def test_piped_text_is_appended_to_the_prompt_or_is_the_prompt() -> None:
     assert "there is no prompt" in empty.stderr
 
 
+@pytest.mark.parametrize("way", ["-p", "--prompt-file"])
+def test_names_in_a_prompt_attach_no_file_outside_the_workspace(way: str, tmp_path: Path) -> None:
+    """Threats 4 and 24: a script often puts others' text into a prompt; links count by target."""
+    outside = tmp_path.with_name(f"{tmp_path.name}-outside.txt")
+    (Path.home() / "mine.txt").write_text("content outside: home")
+    outside.write_text("content outside: absolute")
+    Path("link.txt").symlink_to(outside)
+    Path("sub").mkdir()
+    Path("sub", "link").symlink_to(tmp_path.parent)
+    Path("inside.txt").write_text("content inside")
+    names = ("inside.txt", "~/mine.txt", outside, "link.txt", f"sub/link/{outside.name}", "..")
+    prompt = " ".join(f"@{name}" for name in names)
+    Path("prompt.txt").write_text(prompt)
+    with serve_in_thread(reply("ok")) as api:
+        run = agent_cli(way, prompt if way == "-p" else "prompt.txt", api=api)
+
+    sent = str(api.requests[0].body["messages"])
+    assert (run.code, "content inside" in sent, "content outside" in sent) == (0, True, False)
+    assert "the names in the folder .." not in sent
+    assert run.stderr.count("outside the workspace") == 5
+    assert f"it leads to {outside}, which is outside" in run.stderr
+
+
 def test_flags_reach_the_request() -> None:
     """C12: aliases, tokens, effort, prompts and directories."""
     Path("beside").mkdir()

@@ -134,6 +134,23 @@ def test_broken_stream_says_that_the_partial_text_is_discarded() -> None:
     assert api.refusals == []
 
 
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_file_outside_that_a_prompt_names_is_attached_after_a_question(answer: str) -> None:
+    """Threats 4 and 24: pasted text may name it."""
+    notes = Path.home() / "notes.md"
+    notes.write_text("content outside")
+    with serve_in_thread(reply("Read.")) as api, in_terminal(api) as terminal:
+        terminal.until_prompt()
+        terminal.send("see @~/notes.md\r")
+        terminal.until("workspace? (y/n)")
+        assert str(notes) in terminal.text.replace("\n", "")
+        terminal.send(f"{answer}\r")
+        terminal.until("Read.")
+        terminal.until_prompt()
+
+    assert ("content outside" in str(api.requests[0].body)) == (answer == "y")
+
+
 @pytest.mark.parametrize(
     ("command", "seen"),
     [

@@ -262,7 +262,12 @@ class Program:
     def __init__(self) -> None:
         self.agent, self.model, _ = scripted_agent(says("hello"))
 
+    attaches_names = True
+
     def why_kept_back(self, path: Path) -> str:
+        return ""
+
+    def why_outside(self, path: Path) -> str:
         return ""
 
     def note_attached(self, path: Path, content: bytes) -> None:

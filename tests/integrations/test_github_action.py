@@ -164,7 +164,8 @@ def run(api: FakeMessagesApi | None, **variables: str) -> tuple[int, str, str]:
 
 def test_action_outputs_the_answer_and_posts_it_as_a_comment() -> None:
     """The prompt is passed outside the shell, and no secret goes to a wrong place."""
-    prompt = "Look; $(touch pwned) `touch pwned` \"'\n::set-output name=x::y"
+    prompt = "Look; $(touch pwned) `touch pwned` \"'\n::set-output name=x::y @own.txt"
+    Path("own.txt").write_text("the content of a file")
     env = tool_use("bash", {"command": "env; cat /proc/$PPID/cmdline"})
     with serve_in_thread(reply(env), reply("It is\nthe queue.")) as api, github() as (url, posted):
         code, log, outputs = run(
@@ -187,6 +188,7 @@ def test_action_outputs_the_answer_and_posts_it_as_a_comment() -> None:
         ],
     )
     assert json.dumps(prompt)[1:-1] in sent[0]
+    assert "the content of a file" not in sent[0]
     assert not Path("pwned").exists()
     assert "text<<end-" in outputs
     assert "It is\nthe queue.\nend-" in outputs

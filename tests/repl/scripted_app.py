@@ -380,6 +380,11 @@ class Application:
 
     directories = Directories()
 
+    attaches_names = True
+
+    def why_outside(self, path: Path) -> str:
+        return ""
+
     def why_kept_back(self, path: Path) -> str:
         return "it may hold secrets" if path.name == ".env" else ""
 

@@ -177,6 +177,13 @@ def cost_usd() -> object:
     return run.result["cost_usd"]
 
 
+def attached_name() -> bool:
+    """Return whether a name in a prompt attaches its file."""
+    Path("named.txt").write_text("the content of the file")
+    _, bodies = printed(OK, prompt="see @named.txt")
+    return "the content of the file" in str(bodies[0])
+
+
 def events(*script: Answer, names: Sequence[str]) -> list[str]:
     """Return the events of a run that are among *names*, in order."""
     run, _ = printed(*script, arguments=("--output-format", "stream-json"))
@@ -547,6 +554,7 @@ ROWS = (
         lambda: "stopped after round 1" in agent_works()[2],
         True,
     ),
+    Row("attach", "attach = false", attached_name, False),
     Row("max_cost_usd", "max_cost_usd = 0.000001", exit_code(reply(bash("true"))), 4),
     Row("prices", 'prices.of-mine = "1000000/0"', cost_usd, 9.0, base='model = "of-mine"\n'),
     Row("working_directory", 'working_directory = "sub"', pwd, "sub"),
