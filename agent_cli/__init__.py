@@ -4,11 +4,10 @@ The names in `__all__` are the public surface. They are imported on first use, s
 program, or importing one of them, does not import the rest.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 from agent_cli.version import __version__
 
+# Not imported from typing, which takes longer than all the rest before the program's first line.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_cli.contracts.cancel import CancelToken as CancelToken
     from agent_cli.contracts.errors import Aborted as Aborted
@@ -174,6 +173,8 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 # pyright: ignore[reportUnsu
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - not on the program's way to its main()
+
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -1,5 +1,6 @@
 """`python -m agent_cli`, and the entry point of the installed command."""
 
+import signal
 import sys
 
 _CONTINUE = ("-c", "--continue")
@@ -8,14 +9,16 @@ _COMMAND_WORDS_MAX = 2
 
 def main() -> None:
     """Run the program and end the process with its exit code."""
+    # The first instruction: from here on a signal waits until it is decided what it does.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     # Imported here, because sys.path has to be safe before any of our modules is imported.
     from agent_cli.system import ending, stop_signals  # noqa: PLC0415
     from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
 
     try:
+        stop_signals.raise_stopped()
         if _opens_a_screen(sys.argv[1:]):
             FIRST_PROMPT.show()
-        stop_signals.raise_stopped()
         from agent_cli.system.importing import without_collections  # noqa: PLC0415
 
         with without_collections():

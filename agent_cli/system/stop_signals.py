@@ -1,15 +1,18 @@
 """Handle SIGINT, SIGTERM and SIGHUP: the program ends the same way at any time.
 
+    at the start    `__main__`        the signal is held back, for some milliseconds
     before a run    `raise_stopped`   the signal is raised as an exception: nothing began
     during a run    `taken`           the run is stopped, and its result is written
     after it        `end_with`        resources are being closed; the exit code is known already
 
 The exit code is 128 + the signal's number, never the signal itself, which would tell a script that
-the program crashed. SIGINT before a run stays Python's KeyboardInterrupt.
+the program crashed. SIGINT before a run stays Python's KeyboardInterrupt. Only before `__main__`,
+while Python itself starts, the signal ends the process as it does any other.
 """
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -19,6 +22,9 @@ from typing import Final, TypeAlias
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Service managers send SIGTERM and SIGHUP together, as one request to end.
 _AGAIN_AFTER_S: Final = 1.0
+
+_raised: Final[list[int]] = []
+"""Signals that were raised as exceptions; the program goes on after one only if it was dropped."""
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
@@ -30,12 +36,15 @@ class Stopped(SystemExit):
 
 
 def raise_stopped() -> None:
-    """Raise `Stopped` in the main thread when SIGTERM or SIGHUP arrives."""
+    """Raise `Stopped` in the main thread when SIGTERM or SIGHUP arrives, or was held back."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
+        _raised.append(number)
         raise Stopped(exit_code_of(number))
 
     _install((signal.SIGTERM, signal.SIGHUP), stop)
+    sys.unraisablehook = _note_unraisable
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 @contextmanager
@@ -62,6 +71,9 @@ def taken(
 
     before = {number: signal.getsignal(number) for number in numbers}
     _install(numbers, pass_on)
+    for number in _raised:  # in a callback, where Python drops exceptions
+        loop.call_soon(stop, signal.Signals(number))
+    _raised.clear()
     try:
         yield
     finally:
@@ -77,6 +89,14 @@ def end_with(code: int) -> None:
         os._exit(code)
 
     _install(STOP_SIGNALS, end)
+
+
+def _note_unraisable(dropped: "sys.UnraisableHookArgs") -> None:
+    """Report an exception that Python drops, unless it is a signal's, which `taken` acts on."""
+    if isinstance(dropped.exc_value, KeyboardInterrupt):
+        _raised.append(signal.SIGINT)
+    elif not isinstance(dropped.exc_value, Stopped):
+        sys.__unraisablehook__(dropped)
 
 
 def exit_code_of(number: int) -> int:

@@ -20,7 +20,7 @@ _PORT_MAX: Final = 65_535
 
 
 def serve(words: Sequence[str], arguments: Arguments) -> int:
-    """Serve until the client leaves (stdio) or a signal comes (HTTP); return the exit code.
+    """Serve until a signal arrives or, over stdio, the client leaves; return the exit code.
 
     Raises:
         AgentCliError: The server cannot start.
@@ -56,13 +56,11 @@ def _parser() -> CommandParser:
 
 def _over_stdio(arguments: Arguments) -> int:
     from agent_cli.mcp_server.server import make_server  # noqa: PLC0415 - slow, and --help is quick
-    from agent_cli.mcp_server.stdin import repair_stdin  # noqa: PLC0415 - as above
+    from agent_cli.mcp_server.stdio import serve_stdio  # noqa: PLC0415 - as above
 
     program = ServedProgram(arguments)
     with program.logging():
-        repair_stdin()
-        run_loop(make_server(program).run_stdio_async())
-    return 0
+        return run_loop(serve_stdio(make_server(program)))
 
 
 def _over_http(arguments: Arguments, port: int, token: str) -> int:
