@@ -21,6 +21,7 @@ from agent_cli.policies.compaction import AroundCompaction
 from agent_cli.policies.permission_rules import called_paths, parse_rule, touches
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
+from agent_cli.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
@@ -47,6 +48,7 @@ class HookHost(NamedTuple):
     publish: EventSink
     command_variables: Callable[[], Mapping[str, str]]
     tools: Callable[[], Collection[str]]
+    sandbox: Sandbox
 
 
 class SessionHooks:
@@ -78,7 +80,8 @@ class SessionHooks:
             self._build()
 
     def _build(self) -> None:
-        from agent_cli.hooks.event_hooks import EventHooks  # noqa: PLC0415 - most define none
+        from agent_cli.app.hook_places import HookPlaces  # noqa: PLC0415 - most define none
+        from agent_cli.hooks.event_hooks import EventHooks  # noqa: PLC0415
         from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415
         from agent_cli.hooks.payloads import Payloads  # noqa: PLC0415
         from agent_cli.hooks.run import HookEnvironment  # noqa: PLC0415
@@ -87,7 +90,10 @@ class SessionHooks:
         startup = self._startup
         hooks, self._problems = defined_hooks(startup)
         around = HookEnvironment(
-            startup.workspace, environment_of_hooks(startup), self._host.command_variables
+            startup.workspace,
+            environment_of_hooks(startup),
+            self._host.command_variables,
+            HookPlaces(startup, self._host.sandbox),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))
         self._payloads = Payloads(

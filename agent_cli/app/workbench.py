@@ -174,6 +174,7 @@ class Workbench:
             self.announce,
             self.telemetry.command_variables,
             self._tool_names,
+            self.place.sandbox,
         )
         return SessionHooks(self._startup, self.place.permissions, host, one_shot=one_shot)
 

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from agent_cli.app import parts
 from agent_cli.app.hook_lines import listed
+from agent_cli.app.hook_places import HookPlaces
 from agent_cli.app.hooks import defined_hooks, environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.claude_tools import our_tool_name
@@ -82,13 +84,19 @@ def _test(startup: StartupContext, event: str, file: Path | None) -> int:
     if name:
         given = payload.get("tool_input")
         names = (name, *to_claude(our_tool_name(name), given, startup.workspace).names)
-    around = HookEnvironment(startup.workspace, environment_of_hooks(startup))
+    sandbox = parts.sandbox(startup)
+    around = HookEnvironment(
+        startup.workspace, environment_of_hooks(startup), place=HookPlaces(startup, sandbox)
+    )
     runs = HookRuns(defined_hooks(startup)[0], around)
     wanted = runs.wanted(event, names)
     if not wanted:
         print(f"no hook matches {event} {names[0]}".rstrip())
         return 0
-    answer = run_loop(runs.run(wanted, payload))
+    try:
+        answer = run_loop(runs.run(wanted, payload))
+    finally:
+        sandbox.close()
     for ran in runs.done:
         said = ran.answer.reason or ran.answer.fault
         print(reveal(f"{ran}: {said}" if said else str(ran)))

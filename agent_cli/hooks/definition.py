@@ -53,6 +53,8 @@ class Hook:
         once: Whether it runs only once per session.
         background: Whether nothing waits for it, so that its answer decides nothing.
         opens: Whether the action goes ahead if the hook cannot run.
+        outside: Whether the user wants it to run outside the sandbox in any case; of no effect
+            in a file of the workspace.
         origin: The file that defines it.
         is_project: Whether a file of the workspace defines it.
         ignored: Its unknown keys.
@@ -72,6 +74,7 @@ class Hook:
     background: bool = False
     opens: bool = False
     status: str = ""
+    outside: bool = False
     origin: str = ""
     is_project: bool = False
     ignored: tuple[str, ...] = ()
@@ -137,6 +140,7 @@ class _Written(BaseModel):
     once: bool = False
     background: bool = Field(default=False, alias="async")
     onfailure: Literal["block", "allow", "continue"] = "block"
+    sandbox: bool = True
     statusmessage: str = ""
     shell: Literal["bash"] = "bash"
 
@@ -230,6 +234,7 @@ def _hook(base: Hook, each: object) -> Hook:
         timeout_s=written.timeout,
         once=written.once,
         status=written.statusmessage,
+        outside=not (written.sandbox or base.is_project),
         ignored=tuple(key for key in folded if key not in _KEYS),
     )
 

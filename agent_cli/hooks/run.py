@@ -11,9 +11,11 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
@@ -50,12 +52,35 @@ class HookOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedHook:
+    """The command line and variables with which a hook starts, or the `fault` why it must not."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    fault: str = ""
+
+
+Placing: TypeAlias = Callable[[Hook, Sequence[str]], AbstractAsyncContextManager[PlacedHook]]
+
+
+@asynccontextmanager
+async def _outside(_hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
+    yield PlacedHook(command)
+
+
+@dataclass(frozen=True, slots=True)
 class HookEnvironment:
-    """The folder and environment for hooks; `variables` returns additional current variables."""
+    """The folder and environment for hooks.
+
+    Attributes:
+        variables: Returns additional current variables.
+        place: Puts the command line of a hook into the sandbox, where it belongs there.
+    """
 
     workspace: Path
     environment: Mapping[str, str]
     variables: Callable[[], Mapping[str, str]] = dict
+    place: Placing = _outside
 
 
 async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
@@ -103,7 +128,15 @@ async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcom
     environment = child_environment(around.environment, added)
     command = _command(hook, around)
     try:
-        ran = await ask_program(command, sent, environment=environment, workspace=around.workspace)
+        async with around.place(hook, command) as placed:
+            if placed.fault:
+                return HookOutcome(fault=placed.fault, is_broken=True)
+            ran = await ask_program(
+                placed.command,
+                sent,
+                environment={**environment, **placed.environment},
+                workspace=around.workspace,
+            )
     except TooMuchOutput:
         return HookOutcome(fault="it printed more than 1 MB; make it print less")
     code, stdout, stderr = ran.code, ran.stdout, ran.stderr

@@ -1,10 +1,11 @@
 """The parameters for starting one command in the sandbox."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_cli.system.launching import Restriction
+from agent_cli.system.launching import Restriction, restricted
 
 
 def _nothing() -> Sequence[str]:
@@ -33,3 +34,12 @@ class Confinement:
     release: Callable[[], Sequence[str]] = _nothing
     nested: bool = False
     hidden: Sequence[Path] = ()
+
+    def around(self, command: Sequence[str]) -> list[str]:
+        """Return the command line of *command* in the sandbox, for any way to start programs."""
+        if self.restriction is not None:
+            return restricted(self.restriction, command)
+        # A program opens no files at numbers of its choice for another one; a shell does.
+        opened = " ".join(f"{number}<{shlex.quote(path)}" for number, path in self.files)
+        inner = [*self.prefix, *command]
+        return ["/bin/sh", "-c", f'exec {opened} "$@"', "sh", *inner] if opened else inner

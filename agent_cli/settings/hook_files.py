@@ -5,8 +5,9 @@ Imported only if there is such a file. The code that defines hooks validates the
 
 import json
 import os
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
@@ -14,10 +15,18 @@ from agent_cli.contracts.written_hooks import folded_keys
 from agent_cli.settings.rules import fold
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
 from agent_cli.settings.toml_json import file_entries
-from agent_cli.system.paths import is_file
+from agent_cli.system.authorship import SessionFolders, author_of
+from agent_cli.system.paths import is_dir, is_file
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 
 PROJECT_DIR = "CLAUDE_PROJECT_DIR"
+
+_QUOTES = re.compile(r"\\\n|[\\'\"]")
+_WORD_ENDS = re.compile(r"[\s;&|<>()`]+")
+_PATH_ENDS = re.compile(r"[\s;&|<>()`{}'\"\\$=,@:]+")
+_HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
+_PIECES_MAX = 300
+_FOLDERS_MAX = 20
 
 
 def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
@@ -99,25 +108,53 @@ def words_of(hook: Mapping[str, object]) -> list[str]:
 
 
 def scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ...]:
-    """Return the files of *workspace* named by the commands of *hooks*."""
+    """Return the files that the commands of *hooks* name and that a stranger may have written.
+
+    Every piece of a command counts that may be a path, in the workspace or in a folder that the
+    command names: `cd scripts && ./x`, `cat x|sh`, `./x.sh; true`.
+    """
+    session = SessionFolders.of(workspace)
     found = {
         path: None
         for written in hooks
         for hook in entries_of(written)
-        for word in words_of(hook)
-        if (path := _file_in(workspace, word))
+        for path in _files_named(_pieces_of(hook, workspace), workspace, session)
     }
     return tuple(sorted(found))
 
 
-def _file_in(workspace: Path, word: str) -> Path | None:
+def _pieces_of(hook: Mapping[str, object], workspace: Path) -> list[str]:
+    """Return the words of a hook's command, and all pieces of them that may be paths."""
+    words = words_of(hook)
+    command = hook.get("command")
+    texts = [*words, command if isinstance(command, str) else ""]
     for mark in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
-        word = word.replace(mark, str(workspace))
-    for part in (word, word.rpartition("=")[2]):
-        try:
-            path = Path(os.path.normpath(workspace / part))
-            if part and path.is_relative_to(workspace) and path.is_file():
-                return path
-        except (OSError, ValueError):
-            continue
-    return None
+        texts = [text.replace(mark, str(workspace)) for text in texts]
+    texts = [_HOME.sub(str(Path.home()), text) for text in texts]
+    pieces = [*texts[:-1]]
+    for text in texts:
+        for breaks in (_WORD_ENDS, _PATH_ENDS):
+            pieces += breaks.split(_QUOTES.sub("", text))
+            pieces += breaks.split(text)
+    return [piece for piece in dict.fromkeys(pieces) if piece][:_PIECES_MAX]
+
+
+def _files_named(pieces: Sequence[str], workspace: Path, session: SessionFolders) -> Iterator[Path]:
+    named = [path for piece in pieces if (path := _joined(workspace, piece))]
+    folders = [path for path in named if is_dir(path) and _is_strangers(path, session)]
+    for folder in dict.fromkeys((workspace, *folders[:_FOLDERS_MAX])):
+        for piece in pieces:
+            path = _joined(folder, piece)
+            if path and is_file(path) and _is_strangers(path, session):
+                yield path
+
+
+def _joined(folder: Path, piece: str) -> Path | None:
+    try:
+        return Path(os.path.normpath(folder / os.path.expanduser(piece)))  # noqa: PTH111
+    except (OSError, ValueError):
+        return None
+
+
+def _is_strangers(path: Path, session: SessionFolders) -> bool:
+    return author_of(path, session).author.is_stranger

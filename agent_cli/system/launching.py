@@ -84,6 +84,11 @@ def on_terminal(command: Sequence[str]) -> list[str]:
     return _program("on_terminal", str(os.getpid()), *command)
 
 
+def restricted(restriction: Restriction, command: Sequence[str]) -> list[str]:
+    """Return the command line that applies *restriction* to itself, then becomes *command*."""
+    return _program("restricted", json.dumps(asdict(restriction)), *command)
+
+
 def _program(module: str, *arguments: str) -> list[str]:
     """Return the command line for the `main` of a module that imports little."""
     return [sys.executable, "-I", "-S", "-c", _PROGRAM, module, str(_PACKAGE), *arguments]

@@ -97,7 +97,7 @@ def readings(script: str, depth: int = 0) -> Iterator[Reading]:
         yield UNSEEN
         return
     tree = syntax_tree(script)
-    if tree.has_error or any(map(_is_misread, descendants(tree))):
+    if tree.has_error or any(map(is_misread, descendants(tree))):
         yield UNSEEN
         yield from _pieces(script)
         yield from _pieces(_QUOTES.sub("", script))
@@ -111,6 +111,11 @@ def seen_commands(script: str) -> list[str]:
         " ".join("?" if word is None else word for word in words)
         for words in _commands(syntax_tree(script))
     ]
+
+
+def all_commands(script: str) -> list[Reading]:
+    """Return the words of each command in *script*, in order; None stands for an unknown word."""
+    return list(_commands(syntax_tree(script)))
 
 
 def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
@@ -152,7 +157,7 @@ def _pieces(script: str) -> Iterator[Reading]:
         yield tuple(words[at : at + _WORDS_MAX])
 
 
-def _is_misread(node: "Node") -> bool:
+def is_misread(node: "Node") -> bool:
     """Return whether bash would split *node* into other words than the parser does.
 
     They differ about a backslash behind a quote or at the end of a line, a line that begins with a

@@ -1,0 +1,82 @@
+"""Where each hook runs: in the sandbox, unless it is certain that all it runs is the user's."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.run import PlacedHook
+from agent_cli.sandbox import Sandbox, SandboxMissing
+from agent_cli.terminal.background import in_background
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox import Confinement
+
+_NO_SANDBOX: Final = (
+    "it may run files of this workspace, which is not trusted, and there is no sandbox for it here;"
+    " `agent-cli trust` or --trust allows it, or `sandbox = false` in your own definition of it"
+)
+
+
+class HookPlaces:
+    """Starts hooks in the sandbox of the session; implements `hooks.run.Placing`."""
+
+    def __init__(self, startup: StartupContext, sandbox: Sandbox) -> None:
+        """Judge nothing yet: the parser is loaded with the first hook that runs."""
+        self._startup = startup
+        self._sandbox = sandbox
+        self._outside: dict[Hook, bool] = {}
+
+    @asynccontextmanager
+    async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
+        """Yield how *hook*, which starts with *command*, is started; free all of it afterwards."""
+        if hook not in self._outside:
+            self._outside[hook] = runs_outside(hook, self._startup)
+        if self._outside[hook]:
+            yield PlacedHook(command)
+            return
+        try:
+            confinement = await self._sandbox.confine(self._startup.workspace)
+        except SandboxMissing as error:
+            yield PlacedHook((), fault=str(error))
+            return
+        if confinement is None:
+            yield PlacedHook(command, fault="" if self._may_run_anywhere(hook) else _NO_SANDBOX)
+            return
+        try:
+            yield _placed(confinement, command)
+        finally:
+            await in_background(confinement.release)
+
+    def _may_run_anywhere(self, hook: Hook) -> bool:
+        """Return whether the user has trusted all that *hook* may run."""
+        return self._startup.trusted or (self._startup.guarded and hook.is_project)
+
+
+def _placed(confinement: "Confinement", command: Sequence[str]) -> PlacedHook:
+    return PlacedHook(confinement.around(command), confinement.environment)
+
+
+def runs_outside(hook: Hook, startup: StartupContext) -> bool:
+    """Return whether *hook* runs outside the sandbox.
+
+    One of the user's does that names no file of the workspace, and where it is certain that its
+    programs run none either; or where its definition says so.
+    """
+    from agent_cli.policies.shell.hook_programs import runs_own_files_only  # noqa: PLC0415
+    from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - with the first hook
+    from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415 - as above
+
+    if hook.is_project:
+        return False
+    if hook.outside:
+        return True
+    written = {"hooks": [{"command": hook.command, "args": hook.args}]}
+    if scripts_of([WrittenHooks(hook.event, written, hook.origin)], startup.workspace):
+        return False
+    home = str(Path.home())
+    if hook.args is not None:
+        return runs_own_files_only((hook.command, *hook.args))
+    return runs_own_files_only(hook.command.replace("${HOME}", home).replace("$HOME", home))
