@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
+from agent_cli.app.dead_rules import dead_server_rules
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.startup import StartupContext
@@ -71,6 +72,7 @@ class Servers:
         self._offered: tuple[Tool, ...] = ()
         self._instructions = ""
         self._of_agents: WeakSet[McpServers] = WeakSet()
+        self._listed: set[str] = set()
         self._told: dict[str, Sequence[str]] = {}
         self.all = McpServers(
             inherited_environment(startup),
@@ -241,6 +243,11 @@ class Servers:
     def _changed(self, state: "ServerState") -> None:
         if state.phase is ServerPhase.FAILED:
             self._warn(state.reason)
+        if state.phase is ServerPhase.READY and state.name not in self._listed:
+            self._listed.add(state.name)
+            names = self.all.names_of(state.name)
+            for text in dead_server_rules(self._startup, state.name, names):
+                self._warn(text)
         if state.changed and state.changed != self._told.get(state.name):
             self._told[state.name] = state.changed
             command = "agent-cli mcp" if self._one_shot else "/mcp"

@@ -1,7 +1,7 @@
 """Build the parts of the program from settings. Starts nothing."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePath
@@ -20,7 +20,6 @@ from agent_cli.policies.permission_rules import (
     RuleSet,
     parse_rule,
     rule_for_file,
-    without_matches,
 )
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
@@ -199,7 +198,7 @@ def sandbox(
         SettingsError: A permission rule cannot be read.
     """
     settings = startup.loaded.settings.sandbox
-    rules, root = _rules(startup), _real(startup.workspace)
+    rules, root = permission_rules(startup), _real(startup.workspace)
     own = (*hook_scripts(startup), *status_scripts(startup))
     scripts = frozenset(map(_real, own))
 
@@ -232,7 +231,7 @@ def sandbox(
 
 def why_kept_back(startup: StartupContext) -> Callable[[PurePath], str]:
     """Return a function that says why the model needs approval to read a path, or ""."""
-    return reason_to_keep_back(_rules(startup), _real(startup.workspace))
+    return reason_to_keep_back(permission_rules(startup), _real(startup.workspace))
 
 
 def permissions(
@@ -244,7 +243,7 @@ def permissions(
         SettingsError: A permission rule cannot be read.
     """
     settings = startup.loaded.settings
-    rules, why = _rules(startup), why_kept_back(startup)
+    rules, why = permission_rules(startup), why_kept_back(startup)
 
     def keep(allow: Sequence[str]) -> None:
         from agent_cli.settings.permissions_file import add_project_rules  # noqa: PLC0415 - rare
@@ -280,7 +279,12 @@ def _place(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) ->
     )
 
 
-def _rules(startup: StartupContext) -> RuleSet:
+def permission_rules(startup: StartupContext) -> RuleSet:
+    """Return the rules of all settings, and those that protect the program's own scripts.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+    """
     written = startup.loaded.rules
     allow, ask, deny = (
         tuple(parse_rule(rule.text, rule.origin) for rule in written if rule.kind == kind)
@@ -291,12 +295,6 @@ def _rules(startup: StartupContext) -> RuleSet:
     reasons |= dict.fromkeys(hook_scripts(startup), "a hook runs this file")
     scripts = (rule_for_file("edit", path, reason) for path, reason in reasons.items())
     return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny)
-
-
-def dead_rules(startup: StartupContext, tools: Callable[[], Collection[str]]) -> Iterator[str]:
-    """Yield a sentence for each permission rule about a tool that is none of *tools*."""
-    if startup.loaded.rules:
-        yield from without_matches(_rules(startup), tools())
 
 
 def _own_dirs() -> tuple[Path, Path]:

@@ -23,6 +23,7 @@ from agent_cli.app import parts
 from agent_cli.app.agents import AgentTree
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.context_window import ContextWindow
+from agent_cli.app.dead_rules import dead_rules
 from agent_cli.app.hooks import HookHost, SessionHooks
 from agent_cli.app.jobs import JobHost
 from agent_cli.app.mcp import Servers
@@ -204,7 +205,8 @@ class Workbench:
         self.servers.start()
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
-        for text in parts.dead_rules(self._startup, self._tool_names):
+        servers = [state.name for state in self.servers.all.states()]
+        for text in dead_rules(self._startup, self._tool_names, servers):
             self.announce.warn(text)
 
     async def __aexit__(

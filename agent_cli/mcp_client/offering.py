@@ -10,6 +10,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.mcp_client.calls import Server
 from agent_cli.mcp_client.catalogue import Catalogue
+from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.pins import difference
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tools import Wrapped, definition, wrap_tool, wrap_tools
@@ -43,6 +44,12 @@ class Offering:
     def instructions(self) -> str:
         """The server's instructions for the model, at most 2 KB; "" while withheld."""
         return "" if self._withheld else self._instructions
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The public names of all listed tools, also of those left out."""
+        server = self._server.config.name
+        return frozenset(public_name(server, tool.name) for tool in self._listed)
 
     @property
     def changed(self) -> Mapping[str, str]:

@@ -36,6 +36,11 @@ class Offers:
                     by_name.setdefault(tool.name, tool)
         return tuple(by_name[name] for name in sorted(by_name))
 
+    def names_of(self, server: str) -> frozenset[str]:
+        """Return the public names of all tools that *server* listed, also of those left out."""
+        connection = self._connections.get(server)
+        return connection.offering.names if connection else frozenset()
+
     def leave_out(self, tool: str, reason: str) -> str:
         """Stop offering the tool with the public name *tool*, until its definition changes.
 

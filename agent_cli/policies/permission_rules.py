@@ -2,6 +2,7 @@
 
     edit                  every call of the tool; edit(*) is the same
     mcp__github__*        every tool whose name has this prefix; * is every tool
+    mcp__github           every tool of that MCP server: mcp__github__*
     bash(npm test)        the command npm test only
     bash(npm test *)      npm test with any arguments
     edit(src/**)          every path below src, by .gitignore rules; edit(*.md) in any folder
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 
 _PATTERN = re.compile(r"[*?\[]")
+_SERVER = re.compile(r"mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
 _RULE = re.compile(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
 
 
@@ -126,6 +128,8 @@ def parse_rule(written: str, origin: str = "") -> Rule:
     if not found or (found["text"] is not None and not text):
         raise _no_rule(written, origin)
     tool = our_tool_name(found["tool"])
+    if _SERVER.fullmatch(tool):
+        tool = f"{tool}__*"
     if tool == COMMAND_TOOL != found["tool"] and text.endswith(":*"):
         text = f"{text[:-2]} *"  # Claude Code's older syntax for prefixes
     rule = Rule(tool, None if text in ("", "*", "**") else text, origin)

@@ -114,6 +114,10 @@ class Program:
         return [[tool.name for tool in request.tools] for request in self.model.requests]
 
     def notices(self) -> list[str]:
+        """Return the notices, without those that depend on how busy the machine is."""
+        return [text for text in self.all_notices() if not text.startswith("waiting for MCP")]
+
+    def all_notices(self) -> list[str]:
         return [event.text for event in self.events if isinstance(event, Notice)]
 
     async def results(self, prompt: str = "go") -> Mapping[str, str]:
@@ -466,10 +470,10 @@ async def test_single_run_waits_for_its_servers_and_says_for_whom(
     async with program(says("done"), servers=servers) as run, asyncio.TaskGroup() as group:
         await until(lambda: run.servers.badges() == ["MCP 1/2"])
         group.create_task(run.agent.prompt("go"))
-        await until(run.notices)
+        await until(run.all_notices)
         Path("go").touch()
 
-    assert run.notices() == [
+    assert run.all_notices() == [
         "waiting for MCP servers still starting: late (30 s at most, mcp.headless_wait_s)"
     ]
     [offered] = run.offered()
@@ -547,3 +551,18 @@ async def test_server_still_starting_is_named_once_without_further_waiting(
     assert run.notices() == [
         "MCP servers still starting after 0 s, used from a later prompt on: hangs"
     ]
+
+
+async def test_rules_about_servers_that_match_no_tool_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server's name alone means all its tools; a misspelt tool would be asked about, or run."""
+    rules = '["mcp__raw", "mcp__raw__reply", "mcp__raw__relpy", "mcp__rwa__*"]'
+    monkeypatch.setenv("AGENT_CLI_PERMISSIONS__ALLOW", rules)
+    async with program(says("done"), servers={"raw": raw()}) as run:
+        await run.agent.prompt("go")
+
+    [notice] = run.notices()
+    assert notice.endswith(
+        "the rule allow mcp__raw__relpy matches nothing: MCP server 'raw' has no such tool"
+    )

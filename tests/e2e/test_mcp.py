@@ -75,6 +75,20 @@ def test_a_server_cannot_let_its_own_tool_run_unasked() -> None:
     assert "tools/call" not in Path("record").read_text()
 
 
+def test_option_that_names_a_server_allows_its_tools_and_a_wrong_name_is_said() -> None:
+    """`--allow mcp__raw` is what people type; one that matches nothing must not be silent."""
+    raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
+    with serve_in_thread(reply(tool_use("mcp__raw__reply", {})), reply("Hi.")) as api:
+        options = ("--allow", "mcp__raw", "--allow", "mcp__row")
+        run = agent_cli("-p", "hi", *configured(raw=raw), *options, api=api)
+
+    [result] = results_in(api.requests[1].body)
+    assert (run.code, text_of(result)) == (0, "answered")
+    assert "allow mcp__row__* matches nothing: there is no MCP server row; there are: raw" in (
+        run.stderr
+    )
+
+
 def test_run_without_a_hanging_or_required_server_says_so() -> None:
     """`-p` waits once for all servers and names the late ones; a required one ends it unpaid."""
     hanging = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, '{"hang": true}']}

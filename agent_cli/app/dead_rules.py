@@ -1,0 +1,54 @@
+"""Find permission rules that match no call: a typing error in one protects or allows nothing."""
+
+import re
+from collections.abc import Callable, Collection, Iterator
+
+from agent_cli.app.parts import permission_rules
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.permissions import Rule
+from agent_cli.mcp_client.names import is_of_server
+from agent_cli.policies.permission_rules import without_matches
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+
+_SERVER_NAMED = re.compile(r"mcp__(.+?)__")
+
+
+def dead_rules(
+    startup: StartupContext, tools: Callable[[], Collection[str]], servers: Collection[str]
+) -> Iterator[str]:
+    """Yield a sentence for each permission rule about a tool that is none of *tools*.
+
+    A rule about an MCP server that is none of *servers* counts if it is an option: rules in files
+    are written for several projects.
+    """
+    if not startup.loaded.rules:
+        return
+    rules = permission_rules(startup)
+    yield from without_matches(rules, tools())
+    for kind, rule in rules.listed():
+        named = _SERVER_NAMED.match(rule.tool)
+        if named and rule.origin.startswith("flag ") and not any(_is_of(rule, x) for x in servers):
+            known = ", ".join(one_line(reveal(name)) for name in servers) or "none"
+            yield (
+                f"{rule.origin}: the rule {kind} {rule} matches nothing: there is no MCP server"
+                f" {named[1]}; there are: {known}"
+            )
+
+
+def dead_server_rules(
+    startup: StartupContext, server: str, tools: Collection[str]
+) -> Iterator[str]:
+    """Yield a sentence for each rule about a tool of *server* that is none of its *tools*."""
+    if not startup.loaded.rules:
+        return
+    for kind, rule in permission_rules(startup).listed():
+        if _is_of(rule, server) and not any(map(rule.names, tools)):
+            yield (
+                f"{rule.origin or 'permissions'}: the rule {kind} {rule} matches nothing:"
+                f" MCP server '{one_line(reveal(server))}' has no such tool"
+            )
+
+
+def _is_of(rule: Rule, server: str) -> bool:
+    return is_of_server(rule.tool, server)
