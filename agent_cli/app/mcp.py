@@ -153,6 +153,8 @@ class Servers:
         await self.all.wait_listed()
         self._tools = self.all.tools(self._present)
         self._offered = self._chosen(self._tools, turn.config.state)
+        if news := self._deferral.news():
+            turn.tell_model(news)
         turn.tools += self._offered
         if self._instructions:
             # Behind the part that every session shares. It changes only when a server comes or

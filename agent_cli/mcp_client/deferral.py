@@ -1,10 +1,11 @@
 """Deferred tools: beyond a token budget the model gets one tool that finds the others.
 
 It works with any model and server: found tools are offered in full from the next model call on, for
-the rest of the conversation. The cost is reported like that of any change of tools.
+the rest of the conversation. The cost is reported like that of any change of tools. The tools of
+servers that come up later are told in a message, which leaves the cached prefix as it is.
 """
 
-import re
+import asyncio
 from collections.abc import Collection, MutableMapping, Sequence
 
 from pydantic import BaseModel, Field
@@ -13,13 +14,17 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.tokens import tool_tokens
+from agent_cli.mcp_client.tool_search import ToolIndex, own_name, server_of
 
 SEARCH_TOOL = "find_tools"
 _STATE = "mcp_found_tools"
 _HITS_MAX = 5
 _LINE_MAX = 160
-_WORD_MIN = 3
-_WORD = re.compile(r"[a-z0-9]+")
+_OVERVIEW_CHARS = 4_000
+_NEWS_CHARS = 2_000
+_DESCRIPTION = (
+    "Find further tools by what they do; those found can be called next. Servers and their tools:"
+)
 
 
 class _FindInput(BaseModel):
@@ -31,12 +36,16 @@ class _FindInput(BaseModel):
 class Deferral:
     """Selects the servers' tools for each request.
 
-    With a budget of 0 tokens, or within it, it selects all.
+    With a budget of 0 tokens, or within it, it selects all. Tools once offered stay: taking them
+    away would cost the prompt cache, and so would a search tool whose description changes.
     """
 
     def __init__(self, budget_tokens: int) -> None:
         self._budget_tokens = budget_tokens
+        self._inline: frozenset[str] = frozenset()
         self._deferred: tuple[Tool, ...] = ()
+        self._description = ""
+        self._known: set[str] = set()
 
     def offered(
         self,
@@ -55,20 +64,28 @@ class Deferral:
         others = [tool for tool in tools if tool.name not in always]
         within = sum(map(tool_tokens, others)) <= self._budget_tokens
         if self._budget_tokens == 0 or within:
+            self._inline = frozenset(tool.name for tool in others)
             return tuple(tools)
-        shown = {*always, *_found(state)}
+        shown = {*always, *self._inline, *_found(state)}
         self._deferred = tuple(tool for tool in tools if tool.name not in shown)
-        return (self._search_tool(others), *(tool for tool in tools if tool.name in shown))
+        if not self._description:
+            self._description = f"{_DESCRIPTION} {_overview(self._deferred, _OVERVIEW_CHARS)}"
+            self._known = {tool.name for tool in self._deferred}
+        return (self._search_tool(), *(tool for tool in tools if tool.name in shown))
 
-    def _search_tool(self, tools: Sequence[Tool]) -> Tool:
-        servers = sorted({tool.label.partition(":")[0] for tool in tools})
+    def news(self) -> str:
+        """Return a sentence for the model about the tools that came later, each once, or ""."""
+        new = [tool for tool in self._deferred if tool.name not in self._known]
+        self._known |= {tool.name for tool in new}
+        if not new:
+            return ""
+        return f"[agent-cli: {SEARCH_TOOL} finds more tools now: {_overview(new, _NEWS_CHARS)}]"
+
+    def _search_tool(self) -> Tool:
         return Tool(
             name=SEARCH_TOOL,
             label="Find tools",
-            description=(
-                f"Find further tools by what they do; those found can be called next. Servers: "
-                f"{', '.join(servers)}"
-            ),
+            description=self._description,
             parameters=_FindInput,
             execute=self._find,
             parallel_safe=False,  # it writes state
@@ -79,37 +96,47 @@ class Deferral:
     async def _find(
         self, _tool_call_id: str, params: _FindInput, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
-        hits = _best(self._deferred, params.query)
+        hits = await asyncio.to_thread(_best, self._deferred, params.query)
         if not hits:
-            names = ", ".join(tool.name for tool in self._deferred)
-            return ToolResult.of(f"Nothing fits. Names of all further tools: {names}")
+            names = _overview(self._deferred, _NEWS_CHARS)
+            return ToolResult.of(f"Nothing fits. Names of further tools: {names}")
         found: list[Json] = [*_found(context.state), *(tool.name for tool in hits)]
         context.state[_STATE] = found
         lines = [f"{tool.name}: {' '.join(tool.description.split())[:_LINE_MAX]}" for tool in hits]
         return ToolResult.of("These can be called now:\n" + "\n".join(lines))
 
 
+def _best(tools: Sequence[Tool], query: str) -> list[Tool]:
+    return ToolIndex(tools).best(query, _HITS_MAX)
+
+
+def _overview(tools: Sequence[Tool], chars: int) -> str:
+    """Return the names of *tools* by server, in about *chars*: each server gets its share."""
+    by_server: dict[str, list[str]] = {}
+    for tool in tools:
+        by_server.setdefault(server_of(tool), []).append(own_name(tool))
+    parts: list[str] = []
+    # The shortest first, so that what they leave is there for the long ones.
+    for left, (server, names) in enumerate(
+        sorted(by_server.items(), key=lambda each: (len(", ".join(each[1])), each[0])),
+        start=-len(by_server),
+    ):
+        part = _shortened(names, chars // -left)
+        chars -= len(part)
+        parts.append(f"{server}: {part}")
+    return "; ".join(sorted(parts))
+
+
+def _shortened(names: Sequence[str], chars: int) -> str:
+    kept: list[str] = []
+    for name in names:
+        if sum(map(len, kept)) + 2 * len(kept) + len(name) > chars:
+            break
+        kept.append(name)
+    more = len(names) - len(kept)
+    return ", ".join([*kept, f"{more} more"] if more else kept)
+
+
 def _found(state: MutableMapping[str, Json]) -> list[str]:
     names = state.get(_STATE)
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-
-
-def _best(tools: Sequence[Tool], query: str) -> list[Tool]:
-    """Return the tools that share the most words with *query*, names counting double."""
-    wanted = _words(query)
-    scored: list[tuple[int, str, Tool]] = []
-    for tool in tools:
-        name = _words(tool.name)
-        score = 2 * len(wanted & name) + len(wanted & _words(tool.description))
-        if tool.name in query:
-            score += len(wanted) * 3
-        scored.append((-score, tool.name, tool))
-    return [tool for score, _, tool in sorted(scored, key=lambda each: each[:2]) if score < 0][
-        :_HITS_MAX
-    ]
-
-
-def _words(text: str) -> set[str]:
-    """Return the significant words of *text*, without plural endings."""
-    found = {word.rstrip("s") for word in _WORD.findall(text.lower())}
-    return {word for word in found if len(word) >= _WORD_MIN} - {"mcp"}

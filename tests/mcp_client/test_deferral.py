@@ -1,3 +1,5 @@
+import re
+
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
@@ -57,7 +59,7 @@ async def test_tools_over_the_token_budget_are_offered_once_a_search_finds_them(
     second = deferral.offered(TOOLS, state)
 
     assert names(first) == [SEARCH_TOOL]
-    assert "git, mail" in first[0].description
+    assert first[0].description.endswith("git: commit, log; mail: send")
     assert said == ("These can be called now:\nmcp__mail__send: Send a message to somebody")
     assert names(second) == [SEARCH_TOOL, "mcp__mail__send"]
     assert names(Deferral(1).offered(TOOLS, state)) == names(second)
@@ -84,7 +86,7 @@ async def test_tool_search_ranks_best_matches_first_and_skips_found_tools() -> N
         "mcp__git__commit",
         "mcp__git__log",
     ]
-    assert again == "Nothing fits. Names of all further tools: mcp__mail__send"
+    assert again == "Nothing fits. Names of further tools: mail: send"
 
 
 def test_search_tool_keeps_its_position_when_tools_are_found() -> None:
@@ -92,3 +94,31 @@ def test_search_tool_keeps_its_position_when_tools_are_found() -> None:
     state: dict[str, Json] = {"mcp_found_tools": ["mcp__mail__send", "gone", 7]}
 
     assert names(Deferral(1).offered(TOOLS, state)) == [SEARCH_TOOL, "mcp__mail__send"]
+
+
+def test_tools_once_offered_stay_when_later_ones_exceed_the_budget() -> None:
+    """The cached prefix loses nothing; what came later is told in a message, once."""
+    state: dict[str, Json] = {}
+    deferral = Deferral(sum(map(tool_tokens, TOOLS[:2])))
+    before = deferral.offered(TOOLS[:2], state)
+    after = deferral.offered(TOOLS, state)
+    more = tool("mail__read", "Read a message")
+    later = deferral.offered((*TOOLS[:2], more, TOOLS[2]), state)
+
+    assert names(before) == names(TOOLS[:2])
+    assert names(after) == [SEARCH_TOOL, *names(TOOLS[:2])]
+    assert [each.spec for each in later] == [each.spec for each in after]
+    assert deferral.news() == "[agent-cli: find_tools finds more tools now: mail: read]"
+    assert deferral.news() == ""
+
+
+def test_names_of_many_tools_share_a_budget_by_server() -> None:
+    """A server with hundreds of tools must not push the names of another one out."""
+    many = tuple(tool(f"big__operation_number_{n}", "Does it") for n in range(900))
+
+    [search] = Deferral(1).offered((*many, *TOOLS), {})
+
+    assert len(search.description) < 4_500
+    assert "git: commit, log; mail: send" in search.description
+    assert "operation_number_9" in search.description
+    assert re.search(r"operation_number_\d+, \d+ more; git", search.description)
