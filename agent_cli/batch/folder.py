@@ -1,9 +1,13 @@
 """The folder of a batch: its results, and the state that a restarted batch continues from.
 
     RESULTS.jsonl       a line for each task that has ended, in any order
-    attempts.jsonl      a line for each run, written before it starts
     tasks/ID/N/         the files of run N of a task
     worktrees/ID.N      its worktree, while it runs or where it holds changes
+
+The state lies in the user's state folder, because a repository may bring such a folder; the file
+`state` here says under which word:
+
+    batches/WORD/attempts.jsonl     a line for each run, written before it starts
 
 A run is finished once its result.json exists and does not say "aborted". A batch that is killed
 between that file and the line in RESULTS.jsonl therefore finds the result when it is restarted.
@@ -12,6 +16,7 @@ between that file and the line in RESULTS.jsonl therefore finds the result when 
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,14 +24,25 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from agent_cli.batch.ports import RESULT, STDERR
-from agent_cli.batch.tasks import Task
+from agent_cli.batch.tasks import ID, Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.timeline import Json
+from agent_cli.system import paths
+from agent_cli.system.authorship import refuse_strangers_link
+from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.paths import private_dir, real_path
+from agent_cli.system.private_files import write_private
 from agent_cli.system.shapes import is_object
 
 RESULTS: Final = "RESULTS.jsonl"
 _ATTEMPTS: Final = "attempts.jsonl"
 _PROMPT: Final = "prompt.md"
+_NAME: Final = "state"
+_NAME_CHARS: Final = 32
+_WORD: Final = re.compile(f"[0-9a-f]{{{_NAME_CHARS}}}")
+_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_APPENDED: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +66,20 @@ class Attempt:
     commit: str = ""
 
 
+def state_folder(path: Path) -> Path | None:
+    """Return the folder of the state of the batch in *path*, the user's own; None without one.
+
+    The batch names it by a random word, so that whoever brings a folder cannot bring a state.
+    """
+    try:
+        with os.fdopen(os.open(path / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
+            name = file.read(_NAME_CHARS + 1)
+    except (OSError, ValueError):
+        return None
+    found = paths.state_dir() / "batches" / name
+    return found if _WORD.fullmatch(name) and found.is_dir() else None
+
+
 class BatchFolder:
     """The state of a batch on disk; one process at a time has it open.
 
@@ -65,21 +95,27 @@ class BatchFolder:
         Raises:
             UsageError: It cannot be used, e.g. because another batch works in it.
         """
-        self.path = path.absolute()
+        self.path = real_path(path.absolute())
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            refuse_strangers_link(path)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            self._lock = os.open(self.path / "lock", _LOCK, 0o600)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be used: {error.strerror}") from error
         try:
             self._take_lock()
-            (self.path / ".gitignore").write_text("*\n")
+            write_private(self.path / ".gitignore", b"*\n")
+            self._state = state_folder(self.path) or self._new_state()
             self.results = {str(each["id"]): each for each in self._lines(RESULTS)}
-            self.attempts = [Attempt(**each) for each in self._lines(_ATTEMPTS)]
-        except TypeError as error:
+            self.attempts = [_attempt(each) for each in self._lines(_ATTEMPTS)]
+        except (TypeError, ValueError) as error:
             os.close(self._lock)
-            told = f"{self.path / _ATTEMPTS} is of another version: choose another --output-dir"
+            told = f"{self._file(_ATTEMPTS)} is of another version: choose another --output-dir"
             raise UsageError(told) from error
+        except OSError as error:
+            os.close(self._lock)
+            raise UsageError(f"{self.path} cannot be used: {error.strerror}") from error
         except BaseException:
             os.close(self._lock)
             raise
@@ -96,9 +132,12 @@ class BatchFolder:
         Raises:
             UsageError: One of them was changed.
         """
-        now = {task.id: task.fingerprint for task in tasks}
+        now = {task.id: task for task in tasks}
         for attempt in self.attempts:
-            if now.get(attempt.id, attempt.fingerprint) != attempt.fingerprint:
+            task = now.get(attempt.id)
+            checkout = task.checkout if task else None
+            repository = str(checkout.repository) if checkout else ""
+            if task and (task.fingerprint, repository) != (attempt.fingerprint, attempt.repository):
                 raise UsageError(
                     f"task {attempt.id!r} was changed since it was started: give it a new id, or"
                     " choose another --output-dir"
@@ -112,10 +151,12 @@ class BatchFolder:
         """
         file = self.files_of(attempt) / _PROMPT
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(prompt, encoding="utf-8")
+            with directory_at(file.parent, create=True):
+                pass  # the folder of the batch is the user's alone
             for left in (RESULT, STDERR):  # by a run that attempts.jsonl no longer lists
                 (file.parent / left).unlink(missing_ok=True)
+            write_private(file, prompt.encode())
+            write_private(file.parent / STDERR, b"")
         except OSError as error:
             raise AgentCliError(f"{file} cannot be written: {error.strerror}") from error
         # Last: what is listed has perhaps cost something.
@@ -124,12 +165,25 @@ class BatchFolder:
         return file
 
     def files_of(self, attempt: Attempt) -> Path:
-        """Return the folder of a run's files."""
-        return self.path / "tasks" / attempt.id / str(attempt.number)
+        """Return the folder of a run's files.
+
+        Raises:
+            AgentCliError: A link is there, put by a task's agent or by the folder's author.
+        """
+        return self._without_links(self.path / "tasks" / attempt.id / str(attempt.number))
 
     def worktree_of(self, attempt: Attempt) -> Path:
-        """Return the path of a run's worktree."""
-        return self.path / "worktrees" / f"{attempt.id}.{attempt.number}"
+        """Return the path of a run's worktree.
+
+        Raises:
+            AgentCliError: As `files_of`.
+        """
+        return self._without_links(self.path / "worktrees" / f"{attempt.id}.{attempt.number}")
+
+    def _without_links(self, path: Path) -> Path:
+        if real_path(path) != path:
+            raise AgentCliError(f"{path} leads elsewhere: remove the link, or use --output-dir")
+        return path
 
     def outcome_of(self, attempt: Attempt) -> dict[str, Any] | None:  # Any: JSON
         """Return the content of its result.json; None if there is none."""
@@ -144,7 +198,7 @@ class BatchFolder:
         outcome = {"type": "app.result", "stop_reason": "aborted", "cost_usd": 0.0}
         # Without the file its whole reservation is counted.
         with suppress(OSError):
-            (self.files_of(attempt) / RESULT).write_text(json.dumps(outcome), encoding="utf-8")
+            write_private(self.files_of(attempt) / RESULT, json.dumps(outcome).encode())
 
     def add_result(self, result: dict[str, Json]) -> None:
         """Append the result of a task that has none."""
@@ -153,6 +207,15 @@ class BatchFolder:
             raise AssertionError(f"{id} has a result already")
         self._append(RESULTS, result)
         self.results[id] = result
+
+    def _new_state(self) -> Path:
+        name = os.urandom(_NAME_CHARS // 2).hex()
+        state = private_dir(paths.state_dir() / "batches" / name)
+        write_private(self.path / _NAME, name.encode())
+        return state
+
+    def _file(self, name: str) -> Path:
+        return (self._state if name == _ATTEMPTS else self.path) / name
 
     def _take_lock(self) -> None:
         try:
@@ -164,9 +227,9 @@ class BatchFolder:
 
     def _lines(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the lines of a file; truncate an unfinished last line, which a crash left."""
-        path = self.path / name
+        path = self._file(name)
         try:
-            with path.open("r+b") as file:
+            with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
                 whole, _, half = file.read().rpartition(b"\n")
                 if half:
                     file.truncate(len(whole) + 1 if whole else 0)
@@ -188,9 +251,9 @@ class BatchFolder:
 
     def _append(self, name: str, value: dict[str, Any]) -> None:
         line = json.dumps(value, ensure_ascii=False).encode(errors="replace") + b"\n"
-        path = self.path / name
+        path = self._file(name)
         try:
-            with path.open("ab", buffering=0) as file:
+            with os.fdopen(os.open(path, _APPENDED, 0o600), "ab", buffering=0) as file:
                 size = file.tell()
                 written = file.write(line)
                 if written != len(line):  # or the next line would continue this one
@@ -200,3 +263,25 @@ class BatchFolder:
             raise AgentCliError(f"{path} cannot be written: {error.strerror}") from error
         if written != len(line):
             raise AgentCliError(f"{path} cannot be written: the disk is full")
+
+
+def _attempt(line: dict[str, Any]) -> Attempt:
+    """Return the run that a line of the state tells of.
+
+    Raises:
+        TypeError: It has other fields.
+        ValueError: A field cannot be one that was written: its values become names of folders.
+    """
+    found = Attempt(**line)
+    numbers = (found.number, found.reserved)
+    texts = (found.id, found.fingerprint, found.repository, found.commit)
+    if not (
+        all(type(each) is int for each in numbers)
+        and all(isinstance(each, str) for each in texts)
+        and found.number >= 1
+        and found.reserved >= 0
+        and ID.fullmatch(found.id)
+        and _COMMIT.fullmatch(found.commit)
+    ):
+        raise ValueError(f"not a run: {line}")
+    return found

@@ -17,7 +17,7 @@ from agent_cli.system.paths import expanded
 from agent_cli.system.worktrees import commit_of, repository_of
 
 # Also the name of a folder, even on file systems that ignore case.
-_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _FAULTS_MAX: Final = 10
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Whole = Annotated[int, Field(ge=1, le=10**15)]
@@ -108,7 +108,7 @@ class _Reader:
 
     def read(self, line: str) -> None:
         given = _parsed(line)
-        if not _ID.fullmatch(given.id):
+        if not ID.fullmatch(given.id):
             raise UsageError(
                 f"id {given.id!r}: use up to 100 letters, digits and ._- (no leading . or -)"
             )

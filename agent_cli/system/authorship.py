@@ -120,6 +120,19 @@ def author_of(path: Path, session: SessionFolders) -> Authorship:
     return _Judge(session).judged(path)
 
 
+def refuse_strangers_link(path: Path) -> None:
+    """Refuse to write below *path* if a link in the repository around us leads there.
+
+    The user named the folder, and a stranger may have put a link in its place.
+
+    Raises:
+        OSError: There is such a link.
+    """
+    found = author_of(path, SessionFolders.of(Path.cwd()))
+    if found.author.is_stranger and found.place.is_symlink():
+        raise OSError(errno.ELOOP, f"{found.place} is a link that may be a stranger's", str(path))
+
+
 def is_home_setting(name: str) -> bool:
     """Return whether the entry *name* of a home directory is the user's settings or programs."""
     return name.startswith(".") or name.casefold() == "bin"

@@ -16,12 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.batch.budget import Budget
-from agent_cli.batch.folder import Attempt, BatchFolder
+from agent_cli.batch.folder import Attempt, BatchFolder, state_folder
 from agent_cli.batch.ports import NotStarted, TaskRun
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.money import in_microdollars, in_usd
+from agent_cli.system import paths
 from agent_cli.system.git import GitError
 from tests.batch.engines import DONE, ScriptedEngine
 
@@ -321,7 +322,7 @@ async def test_run_files_of_an_older_batch_do_not_count_as_a_result(tmp_path: Pa
     """The user removed the lists to start over, and the new run is lost."""
     out = tmp_path / "out"
     await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
-    for name in ("RESULTS.jsonl", "attempts.jsonl"):
+    for name in ("RESULTS.jsonl", "state"):
         (out / name).unlink()
 
     await run(
@@ -351,17 +352,89 @@ async def test_changed_task_is_refused_when_a_batch_is_resumed(tmp_path: Path) -
         folder.check([other])
 
 
+_OTHER = "attempts.jsonl is of another version"
+
+
+def _line(**changed: object) -> str:
+    return json.dumps({"id": "t0", "number": 1, "fingerprint": "x"} | changed) + "\n"
+
+
+async def test_state_that_a_repository_brings_is_not_read(tmp_path: Path) -> None:
+    """Threat 24: its numbers become names of folders that are deleted, its costs use the budget."""
+    victim, out = tmp_path / "victim", tmp_path / "out"
+    victim.mkdir()
+    out.mkdir()
+    (out / "attempts.jsonl").write_text(_line(number="1/../../../../victim", reserved=10**9))
+    (out / "state").write_text("../../../../tmp")
+
+    batch, _ = await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
+
+    assert victim.is_dir()
+    assert not batch.state.pending
+    assert (state_folder(out) or tmp_path).is_relative_to(paths.state_dir())
+
+
+@pytest.mark.parametrize("name", ["", "tasks", "tasks/t0", "worktrees", "lock", "RESULTS.jsonl"])
+async def test_batch_writes_nowhere_through_a_link(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 24: of the repository that brings the folder, or made by the agent of a task."""
+    here, victim = tmp_path / "here", tmp_path / "victim"
+    here.mkdir()
+    victim.mkdir()
+    monkeypatch.chdir(here)
+    link = here / "out" / name
+    if name:
+        link.parent.mkdir(parents=True)
+        link.symlink_to(victim if "." not in name and name != "lock" else victim / "made")
+    else:
+        (here / "out").symlink_to(victim)
+
+    try:
+        await run(here / "out", tasks_in(here), lambda _id, _work: DONE)
+    except AgentCliError as error:
+        assert "link" in str(error) or "symbolic" in str(error)
+    else:
+        assert name == "worktrees"  # no task has one
+
+    assert [*victim.iterdir()] == []
+
+
+def test_files_of_a_batch_are_its_users_alone(tmp_path: Path) -> None:
+    """Threat 9: prompts and answers may hold anything."""
+    out = tmp_path / "out"
+    with BatchFolder(out) as folder:
+        prompt = folder.begin(Attempt("t0", 1, "x"), "go")
+        folder.add_result({"id": "a"})
+
+    assert out.stat().st_mode & 0o077 == 0
+    for file in (prompt, prompt.parent / "stderr.log", out / "RESULTS.jsonl"):
+        assert file.stat().st_mode & 0o077 == 0, file
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("RESULTS.jsonl", "nonsense\n", "RESULTS.jsonl line 1 is not a line of a batch"),
-        ("attempts.jsonl", '{"id": "a", "later": 1}\n', "attempts.jsonl is of another version"),
+        ("attempts.jsonl", '{"id": "a", "later": 1}\n', _OTHER),
+        (
+            "attempts.jsonl",
+            _line(number="1/../../../victim"),
+            _OTHER,
+        ),
+        ("attempts.jsonl", _line(number=0), _OTHER),
+        ("attempts.jsonl", _line(id="../victim"), _OTHER),
+        ("attempts.jsonl", _line(commit="--exec=x"), _OTHER),
     ],
 )
 def test_output_folder_with_foreign_files_is_refused(
     tmp_path: Path, name: str, content: str, sentence: str
 ) -> None:
-    (tmp_path / name).write_text(content)
+    with BatchFolder(tmp_path):
+        pass
+    state = state_folder(tmp_path)
+    assert state
+    (state if name == "attempts.jsonl" else tmp_path).joinpath(name).write_text(content)
 
     for _ in range(2):
         with pytest.raises(UsageError, match=sentence):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.batch.folder import state_folder
 from tests.e2e.program import agent_cli, finished, processes_with, started_for
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import FakeMessagesApi, Gate, ReceivedRequest, reply, serve_in_thread
@@ -200,6 +201,12 @@ def test_two_hundred_tasks_have_one_result_each_while_runs_and_batches_are_kille
     assert _asked(api) >= TASKS
 
 
+def _place(name: str) -> Path:
+    """Return a file of the batch: beside the tasks, or in its state."""
+    folder = Path("tasks.batch")
+    return ((state_folder(folder) or folder) if name == "attempts.jsonl" else folder) / name
+
+
 def _ended() -> int:
     with suppress(FileNotFoundError):
         return len(_lines("RESULTS.jsonl"))
@@ -207,7 +214,7 @@ def _ended() -> int:
 
 
 def _lines(name: str) -> list[Any]:
-    whole, _, _ = Path("tasks.batch", name).read_text().rpartition("\n")
+    whole, _, _ = _place(name).read_text().rpartition("\n")
     return [json.loads(line) for line in whole.splitlines()]
 
 

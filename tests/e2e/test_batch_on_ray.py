@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import pytest
 
+from agent_cli.batch.folder import state_folder
 from agent_cli.system.supervisor import supervised
 from tests.e2e.program import KEY, agent_cli, finished, processes_with, started_for
 from tests.messages_api import Gate, ReceivedRequest, reply, serve_in_thread
@@ -39,9 +40,15 @@ def write_tasks(*names: str) -> None:
     Path("tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
 
 
+def _place(name: str) -> Path:
+    """Return a file of the batch: beside the tasks, or in its state."""
+    folder = Path("tasks.batch")
+    return ((state_folder(folder) or folder) if name == "attempts.jsonl" else folder) / name
+
+
 def lines(name: str) -> list[dict[str, Any]]:
     with suppress(FileNotFoundError):
-        whole, _, _ = Path("tasks.batch", name).read_text().rpartition("\n")
+        whole, _, _ = _place(name).read_text().rpartition("\n")
         return [json.loads(line) for line in whole.splitlines()]
     return []
 
