@@ -26,6 +26,7 @@ from agent_cli.trust.store import (
     acting_files,
     fingerprint,
     shown_name,
+    used_variables,
     what_would_act,
 )
 
@@ -166,7 +167,11 @@ def _read(workspace: Path, arguments: Arguments, standing: Standing) -> StartupC
     process = {**os.environ, "PATH": users_path()}
     trusted = standing.is_trusted
     guarded = standing.is_guarded and not trusted
-    environment = load_environment(process, workspace=workspace, trusted=trusted, guarded=guarded)
+    # What trust does not cover, because it was not asked about, is not read either.
+    used = used_variables(workspace) if trusted and not arguments.trust else None
+    environment = load_environment(
+        process, workspace=workspace, trusted=trusted, guarded=guarded, used=used
+    )
     loaded = load_settings(
         environment,
         workspace=workspace,
@@ -208,13 +213,17 @@ def _trust(
     acting = acting_files(workspace)
     if not acting:
         return standing, ()
-    # Fingerprinted before it is shown: a file that changes while the user reads is not trusted.
-    shown = fingerprint(workspace) if may_ask else None
-    if may_ask and _ask(workspace):
-        store.trust(workspace, shown)
-        return Standing(is_trusted=True, is_known=True), ()
+    if may_ask and not store.is_declined(workspace):
+        # Fingerprinted before it is shown: a file that changes while the user reads is not trusted.
+        shown = fingerprint(workspace)
+        answer = _ask(workspace)
+        if answer:
+            store.trust(workspace, shown)
+            return Standing(is_trusted=True, is_known=True), ()
+        if answer is False:
+            store.decline(workspace, shown)
     if may_ask and not standing.is_known:
-        standing = Standing()  # A copy of trusted guards: the user has just decided against them.
+        standing = Standing()  # A copy of trusted guards: the user has decided against them.
     return standing, (_ignored(acting, workspace, guarded=standing.is_guarded),)
 
 
@@ -238,8 +247,12 @@ def _ignored(acting: Sequence[Path], workspace: Path, *, guarded: bool = False) 
     )
 
 
-def _ask(workspace: Path) -> bool:
-    """Show the files of the workspace that would act, and ask the user whether to trust them."""
+def _ask(workspace: Path) -> bool | None:
+    """Show the files of the workspace that would act, and ask the user whether to trust them.
+
+    Returns:
+        None if the user did not answer: then the next start asks again.
+    """
     FIRST_PROMPT.take_away()
     from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415 - few workspaces are asked about
 
@@ -251,7 +264,7 @@ def _ask(workspace: Path) -> bool:
     try:
         return confirmed("Trust them, until they change?")
     except KeyboardInterrupt:
-        return False
+        return None
 
 
 def _added(given: Path) -> Path:

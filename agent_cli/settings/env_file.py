@@ -10,6 +10,7 @@ from typing import NamedTuple
 # The parser alone: the package's own reader prints invalid lines to the terminal.
 from dotenv.parser import parse_stream
 
+from agent_cli.settings.environment import PROJECT_CREDENTIALS
 from agent_cli.settings.sources import read_file
 from agent_cli.system import paths
 
@@ -22,10 +23,6 @@ _USER_ONLY_NAMES = frozenset(
     }
 )  # fmt: skip
 _USER_ONLY_PREFIXES = ("LD_", "DYLD_", "PYTHON", "XDG_", "GIT_", "SSL_", "ANTHROPIC_", "CLAUDE_")
-# Keys may come from a trusted project; they only decide who pays.
-_PROJECT_MAY_SET = frozenset(
-    {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_ADMIN_API_KEY"}
-)
 
 
 class EnvFile(NamedTuple):
@@ -52,7 +49,7 @@ def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
         place = f"{path}:{binding.original.line}"
         if binding.error:
             found.notices.append(f"{place}: this line is not NAME=value; ignored")
-        elif binding.key and from_project and _is_user_only(binding.key):
+        elif binding.key and from_project and is_user_only(binding.key):
             found.notices.append(
                 f"{place}: {binding.key} cannot be set by a project;"
                 f" set it in {paths.user_env_file()}"
@@ -62,8 +59,9 @@ def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
     return found
 
 
-def _is_user_only(name: str) -> bool:
+def is_user_only(name: str) -> bool:
+    """Return whether a project must not set *name*."""
     upper = name.upper()
-    if upper in _PROJECT_MAY_SET:
+    if upper in PROJECT_CREDENTIALS:
         return False
     return upper in _USER_ONLY_NAMES or upper.startswith(_USER_ONLY_PREFIXES)

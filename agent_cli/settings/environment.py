@@ -4,7 +4,7 @@ Nothing is written to `os.environ`: tools and MCP servers must not inherit varia
 """
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.credentials import KEYS_URL
@@ -14,6 +14,9 @@ from agent_cli.system import paths
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 # The SDK reads these, and those that go with them, from the process alone.
 _EXPORTED = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_CONFIG_DIR")
+
+PROJECT_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_ADMIN_API_KEY")
+"""Keys that a trusted project may set: they only decide who pays."""
 
 # Tools that exist only when all of their secrets are set.
 OPTIONAL_SECRETS: Mapping[str, tuple[str, ...]] = {
@@ -78,9 +81,21 @@ class Environment(Mapping[str, str]):
 
 
 def load_environment(
-    process: Mapping[str, str], *, workspace: Path, trusted: bool, guarded: bool = False
+    process: Mapping[str, str],
+    *,
+    workspace: Path,
+    trusted: bool,
+    guarded: bool = False,
+    used: Collection[str] | None = None,
 ) -> Environment:
     """Read the user's `.env` and, if *trusted*, the project's; if *guarded*, only its guards.
+
+    Args:
+        process: The variables of the process.
+        workspace: The directory of the project's `.env`.
+        trusted: Whether to read that.
+        guarded: Whether to read the guards in it.
+        used: The variables to take from it; None takes all.
 
     Raises:
         SettingsError: A `.env` exists but cannot be read.
@@ -88,6 +103,8 @@ def load_environment(
     user, user_notices = _read(paths.user_env_file(), from_project=False)
     is_read = trusted or guarded
     project, notices = _read(workspace / ".env", from_project=True) if is_read else ({}, [])
+    if used is not None:
+        project = {name: value for name, value in project.items() if name in used}
     if is_read and not trusted:
         from agent_cli.settings.guards import is_guard_variable  # noqa: PLC0415 - rare
 

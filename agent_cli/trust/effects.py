@@ -8,12 +8,12 @@ is long. The text is untrusted: control characters, which could repaint the ques
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.written_servers import written_servers
-from agent_cli.settings.env_file import read_env_file
+from agent_cli.settings.env_file import is_user_only
 from agent_cli.settings.hook_files import (
     claude_hooks,
     entries_of,
@@ -30,7 +30,14 @@ from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.commented_json import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
-from agent_cli.trust.store import AGENT_FOLDERS, STYLE_FOLDERS, ActingFile, shown_name
+from agent_cli.trust.store import (
+    AGENT_FOLDERS,
+    STYLE_FOLDERS,
+    ActingFile,
+    shown_name,
+    used_variables,
+)
+from agent_cli.trust.variables import VARIABLE
 
 _SERVER_PREFIX = "mcp.servers."
 _ACTING = ("command", "url", "cwd", "args", "env", "headers", "oauth")
@@ -38,7 +45,6 @@ _SCRIPT = "is a file that a hook runs"
 # Only such a value can be no code and no path: a variable may end up in a command.
 _TOKEN = re.compile(r"(?=\D*\d)[\w+=-]{12,}", re.ASCII)
 _LONG_LINES = 40
-_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)")
 
 
 def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
@@ -55,16 +61,16 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
                 "adds a command: its text is sent as yours when you type its name",
             )
         if str(path.parent.relative_to(workspace)) in AGENT_FOLDERS:
-            return tuple(_agent(path))
+            return tuple(_agent(path, used_variables(workspace)))
         if str(path.parent.relative_to(workspace)) in STYLE_FOLDERS:
             return (_plain(f"tells the model how to answer (output style {path.stem}) if chosen"),)
         if path.suffix == ".md":
             return ("adds a command: its text is sent as yours when you type its name",)
         if path.name == ".env":
-            return tuple(_variables(path))
+            return tuple(_variables(used_variables(workspace)))
         if path.name == ".mcp.json":
-            return tuple(_mcp_json(path))
-        return tuple(_settings(path))
+            return tuple(_mcp_json(path, used_variables(workspace)))
+        return tuple(_settings(path, used_variables(workspace)))
     except SettingsError as error:
         return (f"cannot be used as it is: {_plain(str(error))}",)
 
@@ -92,13 +98,12 @@ def _text_of(path: Path) -> Iterator[str]:
     yield from (f"      | {_plain(line)}" for line in text.splitlines())
 
 
-def _variables(path: Path) -> Iterator[str]:
-    variables, _ = read_env_file(path, from_project=True)
-    for name, value in variables.items():
-        yield _plain(f"sets {name} = {_shown(name, value)}")
+def _variables(variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names; the values may be keys, and one that runs stands where it runs."""
+    yield from (_plain(f"sets {name} (its value is not shown)") for name in variables)
 
 
-def _settings(path: Path) -> Iterator[str]:
+def _settings(path: Path, variables: Mapping[str, str]) -> Iterator[str]:
     layers = Layers()
     layers.take(file_entries(path, from_project=True))
     settings = layers.settings()
@@ -107,7 +112,7 @@ def _settings(path: Path) -> Iterator[str]:
     for key in layers.origins:
         if not key.startswith("hooks.") and not key.startswith(_SERVER_PREFIX):
             yield _plain(f"sets {key} = {shown_value(_value(settings, key), Redactor())}")
-    yield from map(_server, settings.mcp.servers)
+    yield from (_server(server, variables) for server in settings.mcp.servers)
 
 
 def _hooks(written: Iterable[WrittenHooks]) -> Iterator[str]:
@@ -148,7 +153,7 @@ def _address(url: str) -> str:
     return address + mark + "&".join(shown)
 
 
-def _mcp_json(path: Path) -> Iterator[str]:
+def _mcp_json(path: Path, variables: Mapping[str, str]) -> Iterator[str]:
     try:
         # As the code that starts the servers reads it: with comments, and keys in one spelling.
         document = load_commented(read_file(path))
@@ -166,10 +171,10 @@ def _mcp_json(path: Path) -> Iterator[str]:
             # The reader that acts on this file accepts some entries that this one rejects.
             if not (written.command or written.url):
                 continue
-        yield _server(written)
+        yield _server(written, variables)
 
 
-def _agent(path: Path) -> Iterator[str]:
+def _agent(path: Path, variables: Mapping[str, str]) -> Iterator[str]:
     yield _plain(f"tells an agent called {path.stem} what to do, when the model starts it")
     try:
         servers = written_servers(path.read_text(encoding="utf-8", errors="replace"))
@@ -177,7 +182,7 @@ def _agent(path: Path) -> Iterator[str]:
         yield f"cannot be used as it is: {_plain(str(error))}"
         return
     for name, entry in servers.entries.items() if servers else ():
-        yield f"{_server(_as_written(name, entry))}, for that agent"
+        yield f"{_server(_as_written(name, entry), variables)}, for that agent"
 
 
 def _as_written(name: str, entry: object) -> McpServer:
@@ -200,22 +205,33 @@ def _texts(given: object) -> dict[str, str]:
     return {key: str(value) for key, value in given.items()} if is_object(given) else {}
 
 
-def _server(server: McpServer) -> str:
+def _server(server: McpServer, variables: Mapping[str, str]) -> str:
     acts: list[str] = []
     if server.command:
         command = shlex.join((server.command, *server.args))
         where = f" in {server.cwd}" if server.cwd else ""
         # A variable can make a harmless command run a different program.
         pairs = (f"{name}={shlex.quote(_shown(name, each))}" for name, each in server.env.items())
-        variables = f" with {' '.join(pairs)}" if server.env else ""
-        acts.append(f"starts {command}{where}{variables}")
+        environment = f" with {' '.join(pairs)}" if server.env else ""
+        acts.append(f"starts {command}{where}{environment}")
     if server.url:
         acts.append(f"connects to {_address(server.url)}")
     # A repository may ask for any variable of the user, to send it anywhere.
     parts = [server.command, *server.args, server.cwd, server.url]
     tables = (server.env, server.headers, server.oauth)
-    given = _given(*_VARIABLE.findall(str([*parts, *map(dict, tables)])))
-    return _plain(f"{' and '.join(acts) or 'starts nothing'}{given} (MCP server {server.name})")
+    given = _given(*VARIABLE.findall(str([*parts, *map(dict, tables)])))
+    acting = ", ".join(f"{each} = {variables[each]}" for each in _running(server, variables))
+    expanded = f"; in it {acting}" if acting else ""
+    does = " and ".join(acts) or "starts nothing"
+    return _plain(f"{does}{expanded}{given} (MCP server {server.name})")
+
+
+def _running(server: McpServer, variables: Mapping[str, str]) -> Sequence[str]:
+    """Return those of the project's own *variables* that decide what *server* runs or reaches."""
+    programs = [value for name, value in server.env.items() if is_user_only(name)]
+    parts = (server.command, *server.args, server.cwd, server.url.partition("?")[0], *programs)
+    used = VARIABLE.findall("\n".join(parts))
+    return [name for name in dict.fromkeys(used) if name in variables]
 
 
 def _given(*variables: str) -> str:

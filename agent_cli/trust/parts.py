@@ -6,17 +6,17 @@ it outlives a change of another setting in the same file.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
-from agent_cli.settings.env_file import read_env_file
 from agent_cli.settings.guards import is_guard, is_guard_variable
 from agent_cli.settings.hook_files import claude_hooks, project_hooks, scripts_of
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES
 from agent_cli.settings.toml_json import file_entries
+from agent_cli.trust.variables import acting_variables
 
 
 class Part(NamedTuple):
@@ -49,11 +49,11 @@ def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
     return tuple(
         Part(name, what, digest, guards or path in scripts)
         for name, path in files.items()
-        for what, digest, guards in _parts(path, workspace)
+        for what, digest, guards in _parts(path, workspace, files.values())
     )
 
 
-def _parts(path: Path, workspace: Path) -> Iterator[tuple[str, str, bool]]:
+def _parts(path: Path, workspace: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, bool]]:
     name = str(path.relative_to(workspace))
     if name in CLAUDE_FILES:
         try:
@@ -66,16 +66,18 @@ def _parts(path: Path, workspace: Path) -> Iterator[tuple[str, str, bool]]:
             of_event = [each.group for each in groups if each.event == event]
             yield f"hooks.{event}", _digest(of_event), guards_on(event)
         return
+    if name == ".env":
+        variables = dict(acting_variables(workspace, files))
+        yield "", _digest(variables), False
+        if guards := {key: text for key, text in variables.items() if is_guard_variable(key)}:
+            yield "guards", _digest(guards), True
+        return
     yield "", _file_digest(path), False
     try:
         if name in SETTINGS_FILES:
             for entry in file_entries(path, from_project=True):
                 if is_guard(entry.path):
                     yield ".".join(entry.path), _digest(entry.value), True
-        elif name == ".env":
-            variables, _ = read_env_file(path, from_project=True)
-            if guards := {key: text for key, text in variables.items() if is_guard_variable(key)}:
-                yield "guards", _digest(guards), True
     except SettingsError:
         return  # the whole file has a digest, and loading the settings reports it
 

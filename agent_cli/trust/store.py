@@ -7,7 +7,7 @@ programs.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -19,6 +19,7 @@ from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
 from agent_cli.settings.sources import SETTINGS_FILES
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_object
+from agent_cli.trust.variables import acting_variables
 
 if TYPE_CHECKING:
     from agent_cli.trust.parts import Fingerprint, Part
@@ -33,6 +34,8 @@ AGENT_FOLDERS = (".agent-cli/agents", ".claude/agents")
 STYLE_FOLDERS = (".agent-cli/output-styles", ".claude/output-styles")
 # Folders of commands: their text is sent as the user's when the user types the name.
 COMMAND_FOLDERS = (".agent-cli/commands", ".claude/commands")
+# Before the name of a directory whose files the user declined to trust. Names begin with a slash.
+_DECLINED: Final = "declined "
 
 
 class ActingFile(NamedTuple):
@@ -43,7 +46,35 @@ class ActingFile(NamedTuple):
 
 
 def acting_files(workspace: Path) -> tuple[Path, ...]:
-    """Return the files that would act; only those that may define hooks are opened."""
+    """Return the files that would act.
+
+    A `.env` does only if it sets a variable that this program uses.
+    """
+    files = _named_files(workspace)
+    env = workspace / ".env"
+    if env not in files or _sets_variables(workspace, files):
+        return files
+    return tuple(file for file in files if file != env)
+
+
+def _sets_variables(workspace: Path, files: Sequence[Path]) -> bool:
+    try:
+        return bool(acting_variables(workspace, files))
+    except SettingsError:  # reported, and not harmless
+        return True
+
+
+def used_variables(workspace: Path) -> Mapping[str, str]:
+    """Return the variables of the project's `.env` that trust covers.
+
+    Raises:
+        SettingsError: The `.env` cannot be read.
+    """
+    return acting_variables(workspace, _named_files(workspace))
+
+
+def _named_files(workspace: Path) -> tuple[Path, ...]:
+    """Return the files that would act by their names; only those with hooks are opened."""
     named = [workspace / name for name in ACTING_FILES]
     for skills in skill_folders(workspace):
         named += skill_paths(skills, entries_max=None)
@@ -125,6 +156,7 @@ class TrustStore:
     """A JSON file, readable by the user alone: directory → the parts of its acting files.
 
     A directory whose trust was revoked stays in it, as null: nothing in it is trusted, nor missed.
+    Beside it stands what the user declined, so that the same files are asked about once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -142,6 +174,23 @@ class TrustStore:
             SettingsError: The store, or a file that would act, cannot be read.
         """
         return self.standing(workspace).is_trusted
+
+    def is_declined(self, workspace: Path) -> bool:
+        """Return whether the user declined to trust exactly the current acting files.
+
+        Raises:
+            SettingsError: The store, or a file that would act, cannot be read.
+        """
+        declined = self._read().get(f"{_DECLINED}{_name(workspace)}")
+        return declined == _declined(fingerprint(workspace))
+
+    def decline(self, workspace: Path, shown: "Fingerprint") -> None:
+        """Remember that the user declined to trust the files as *shown*.
+
+        Raises:
+            SettingsError: The store cannot be read or written.
+        """
+        self._write(self._read() | {f"{_DECLINED}{_name(workspace)}": _declined(shown)})
 
     def standing(self, workspace: Path, *, copy_of: Path | None = None) -> Standing:
         """Return what the user's trust covers now.
@@ -241,6 +290,11 @@ class TrustStore:
 # The key of a part -> its record. Names are ASCII on one line, so no name can hold a key.
 _Trusted: TypeAlias = dict[str, str]
 _GUARD: Final = "guard "
+
+
+def _declined(shown: "Fingerprint") -> _Trusted:
+    """Return the record of declined files."""
+    return {_key(part): part.digest for part in shown}
 
 
 def _key(part: "Part") -> str:

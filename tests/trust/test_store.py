@@ -12,6 +12,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.system import paths
+from agent_cli.trust import effects
 from agent_cli.trust.store import ActingFile, TrustStore, shown_name, what_would_act
 
 WORKSPACE = Path("project")
@@ -37,7 +38,7 @@ def test_workspace_is_trusted_until_trust_is_revoked() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("appsettings.toml", "appsettings.json", ".env", ".mcp.json"),
+        *("appsettings.toml", "appsettings.json", ".mcp.json"),
         *(".agent-cli/agents/reviewer.md", ".claude/agents/reviewer.md"),
         *(".agent-cli/commands/team/review.md", ".claude/commands/review.md"),
     ],
@@ -121,7 +122,7 @@ def test_damaged_trust_store_is_an_error(content: str) -> None:
 
 def test_trust_question_lists_the_effects_of_each_file() -> None:
     """The user sees variables, settings and the exact commands that would start."""
-    (WORKSPACE / ".env").write_text("TOKEN=s3cret-value\nPORT=80\nANTHROPIC_BASE_URL=http://x\n")
+    (WORKSPACE / ".env").write_text("PORT=80\nBRAVE_API_KEY=s3cret\nANTHROPIC_BASE_URL=http://x\n")
     (WORKSPACE / "appsettings.toml").write_text(
         'model = "x"\npermissions.mode = "yolo"\n'
         '[mcp.servers.web]\nurl = "http://127.0.0.1/?token=abcd1234efgh"\n'
@@ -140,7 +141,7 @@ def test_trust_question_lists_the_effects_of_each_file() -> None:
             WORKSPACE / "appsettings.toml",
             ('sets model = "x"', "connects to http://127.0.0.1/?token=*** (MCP server web)"),
         ),
-        ActingFile(WORKSPACE / ".env", ("sets TOKEN = ***", "sets PORT = 80")),
+        ActingFile(WORKSPACE / ".env", ("sets BRAVE_API_KEY (its value is not shown)",)),
         ActingFile(
             mcp_json,
             (
@@ -227,16 +228,81 @@ def test_what_will_run_is_neither_masked_nor_cut(command: str) -> None:
     (WORKSPACE / ".claude/settings.json").write_text(
         json.dumps({"hooks": {"Stop": [{"hooks": [{"command": command}]}]}})
     )
-    server = {"command": "sh", "args": ["-c", command], "env": {"A_TOKEN": command}}
+    environment = {"A_TOKEN": command, "NODE_OPTIONS": "${OPTIONS}"}
+    server = {"command": "sh", "args": ["-c", command, "${B_TOKEN}"], "env": environment}
     (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": server}}))
-    (WORKSPACE / ".env").write_text(f"B_TOKEN='{command}'\n" if "'" not in command else "")
+    text = f"B_TOKEN='{command}'\n" if "'" not in command else "B_TOKEN=x\n"
+    (WORKSPACE / ".env").write_text(f"{text}OPTIONS=--require=./x.js\n")
 
     told = {file.path.name: "\n".join(file.effects) for file in what_would_act(WORKSPACE)}
 
     assert f"runs {shown};" in told["settings.json"]
     quoted = json.dumps(shlex.quote(command))[1:-1].replace('\\"', '"')
-    assert f"sh -c {quoted} with A_TOKEN={quoted}" in told[".mcp.json"]
-    assert "***" not in told[".env"]
+    ran = shown if "'" not in command else "x"
+    assert f"sh -c {quoted} '${{B_TOKEN}}' with A_TOKEN={quoted}" in told[".mcp.json"]
+    assert f"; in it B_TOKEN = {ran}, OPTIONS = --require=./x.js;" in told[".mcp.json"]
+
+
+def test_values_of_env_files_are_shown_and_kept_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """Threat 4: names only, whatever they are, also of those that a server gets."""
+    own = ["ANTHROPIC_API_KEY", "BRAVE_API_KEY", "AGENT_CLI_MODEL", "GOOGLE_CLIENT_SECRET"]
+    names = [*own, *(f"{word}_{n}" for n in range(49) for word in ("STRIPE", "DSN", "KEY", "X"))]
+    planted = {name: f"sk_live_{number:06}zq" for number, name in enumerate(names)}
+    (WORKSPACE / ".env").write_text("".join(f"{name}={v}\n" for name, v in planted.items()))
+    given = {name: f"${{{name}}}" for name in names[4:100]}
+    server = {"command": "sh", "args": ["run.sh"], "env": given}
+    web = {"url": "https://x.example/?k=${STRIPE_30}", "headers": {"Authorization": "${DSN_31}"}}
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": server, "web": web}}))
+
+    told = "\n".join(effects.listing(what_would_act(WORKSPACE), WORKSPACE, whole=True))
+    TrustStore.of_user().trust(WORKSPACE)
+    startup = start(Arguments(), may_ask=False, workspace=WORKSPACE)
+    texts = [told, paths.trust_file().read_text(), *startup.notices, *capsys.readouterr()]
+
+    assert len(planted) == 200
+    assert [value for value in planted.values() if any(value in text for text in texts)] == []
+    assert all(f"sets {name} (" in told for name in own)
+    assert startup.environment["STRIPE_1"] == planted["STRIPE_1"]
+    assert "STRIPE_40" not in startup.environment
+
+
+def test_env_file_that_sets_nothing_of_ours_asks_nothing_and_ends_no_trust() -> None:
+    """Most of them belong to the project's own programs."""
+    env = WORKSPACE / ".env"
+    env.write_text("STRIPE=sk_live_1\n")
+    assert what_would_act(WORKSPACE) == ()
+    (WORKSPACE / "appsettings.toml").write_text('model = "x"\n')
+    store = TrustStore.of_user()
+    store.trust(WORKSPACE)
+    env.write_text("STRIPE=sk_live_2\nPORT=80\n")
+    unrelated = store.is_trusted(WORKSPACE)
+    env.write_text("STRIPE=sk_live_2\nBRAVE_API_KEY=b\n")
+
+    assert (unrelated, store.is_trusted(WORKSPACE)) == (True, False)
+
+
+def test_declined_files_are_asked_about_again_only_when_they_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answer no used to be forgotten; Ctrl-C is no answer."""
+    asked: list[str] = []
+    answers: list[bool] = [False, True]
+
+    def confirmed(question: str) -> bool:
+        asked.append(question)
+        return answers.pop(0)
+
+    monkeypatch.setattr("agent_cli.app.startup.confirmed", confirmed)
+    (WORKSPACE / "appsettings.toml").write_text('model = "x"\n')
+    for _ in range(2):
+        startup = start(Arguments(), may_ask=True, workspace=WORKSPACE)
+        assert not startup.trusted
+        assert "ignored: this workspace is not trusted" in startup.notices[0]
+    assert len(asked) == 1
+
+    (WORKSPACE / "appsettings.toml").write_text('model = "y"\n')
+    assert start(Arguments(), may_ask=True, workspace=WORKSPACE).trusted
+    assert len(asked) == 2
 
 
 def test_address_in_the_trust_question_shows_where_it_leads() -> None:

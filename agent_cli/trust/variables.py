@@ -1,0 +1,52 @@
+"""The variables of a project's `.env` that this program uses; all others are none of its business.
+
+Only these are read in a trusted workspace, asked about, and part of what is trusted. Most `.env`
+files belong to the project's own programs, and hold keys that no question should show.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings.environment import OPTIONAL_SECRETS, PROJECT_CREDENTIALS
+from agent_cli.settings.sources import ENVIRONMENT_PREFIX, read_file
+from agent_cli.system import paths
+
+_OWN = frozenset((*PROJECT_CREDENTIALS, *(n for names in OPTIONAL_SECRETS.values() for n in names)))
+VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)")
+
+
+def acting_variables(workspace: Path, files: Iterable[Path]) -> Mapping[str, str]:
+    """Return the variables that the workspace's `.env` sets for this program.
+
+    Args:
+        workspace: The directory with the `.env`.
+        files: The other files that would act: a `${NAME}` in one may stand for such a variable.
+
+    Raises:
+        SettingsError: The `.env` cannot be read.
+    """
+    path = workspace / ".env"
+    if not paths.is_file(path):
+        return {}
+    text = read_file(path)
+    wanted = _OWN | {name for file in files for name in VARIABLE.findall(_text_of(file))}
+    # The parser is imported only where a name occurs at all: this runs at each start.
+    if not any(name in text for name in (ENVIRONMENT_PREFIX, *wanted)):
+        return {}
+    from agent_cli.settings.env_file import read_env_file  # noqa: PLC0415 - as above
+
+    found, _ = read_env_file(path, from_project=True)
+    return {
+        name: value
+        for name, value in found.items()
+        if name in wanted or name.startswith(ENVIRONMENT_PREFIX)
+    }
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return read_file(path)
+    except SettingsError:  # whoever uses the file reports that
+        return ""
