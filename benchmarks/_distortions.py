@@ -24,7 +24,7 @@ class Distortion:
         is_guess: The intention can only be guessed, so all must be refused.
         is_of_new: It changes new, and perhaps not old.
         has_readings: There are two different ones, except for some edits; the others must be
-            refused.
+            refused. Without a bar of its own but that: none wrong.
     """
 
     name: str
@@ -120,6 +120,61 @@ def _expanded(old: str, new: str) -> tuple[str, str] | None:
     return expand(old), expand(new)
 
 
+def _first_line(part: float) -> Both:
+    """Cut this part of the first line's indentation off both."""
+
+    def apply(old: str, new: str) -> tuple[str, str] | None:
+        indent = old[: len(old) - len(old.lstrip(" \t"))]
+        cut = indent[: round(len(indent) * part)]
+        return (old.removeprefix(cut), new.removeprefix(cut)) if cut else None
+
+    return apply
+
+
+def _dedent_half(old: str, new: str) -> tuple[str, str] | None:
+    """Remove half of the margin common to all lines of both."""
+    margin = _margin(f"{old}\n{new}")
+    half = margin[: len(margin) // 2]
+    strip = _lines(lambda line: line.removeprefix(half))
+    return (strip(old), strip(new)) if half else None
+
+
+def _cut(old: str, new: str, start: int, end: int) -> tuple[str, str] | None:
+    """Cut common characters off both ends, so that both begin and end in mid-line."""
+    if not start + end or start + end >= len(old):
+        return None
+    return old[start : len(old) - end], new[start : len(new) - end]
+
+
+def _common_ends(old: str, new: str) -> tuple[str, str]:
+    """Return what the first lines have in common at their start, and the last at their end."""
+    head = common_start(old, new)
+    tail = min(common_start(old[::-1], new[::-1]), min(len(old), len(new)) - head)
+    return old[:head].split("\n", maxsplit=1)[0], old[len(old) - tail :].rsplit("\n", maxsplit=1)[
+        -1
+    ]
+
+
+def _cut_in_middle(old: str, new: str) -> tuple[str, str] | None:
+    head, tail = _common_ends(old, new)
+    return _cut(old, new, (len(head) + 1) // 2, (len(tail) + 1) // 2)
+
+
+def _cut_to_first_letter(old: str, new: str) -> tuple[str, str] | None:
+    """Start behind the first letter of the first line."""
+    letter = re.match(r"[ \t]*\S", _common_ends(old, new)[0])
+    return _cut(old, new, letter.end(), 0) if letter else None
+
+
+def _cut_behind_first_letter(old: str, new: str) -> tuple[str, str] | None:
+    """End behind the first letter of the last line."""
+    line = old.removesuffix("\n").split("\n")[-1]
+    letter = re.match(r"[ \t]*\S", line)
+    tail = common_start(old[::-1], new[::-1])
+    end = len(line) - letter.end() + old.endswith("\n") if letter else 0
+    return _cut(old, new, 0, end) if end <= tail else None
+
+
 def _curly(text: str) -> str:
     text = re.sub(r'"([^"\n]*)"', "“\\1”", text)
     return re.sub(r"(?<=\w)'(?=\w)", "’", text)
@@ -144,6 +199,11 @@ def _fenced(opening: str) -> Both:
         if new != "\n" and (old.endswith("\n") == new.endswith("\n") or not new)
         else None
     )
+
+
+def _fenced_plainly(old: str, new: str) -> tuple[str, str]:
+    """Put each text between two lines, whether or not it ends in a newline."""
+    return f"```\n{old}\n```", f"```\n{new}\n```"
 
 
 def _dropped_newline(old: str, new: str) -> tuple[str, str] | None:
@@ -177,6 +237,12 @@ def _without_one(lines: list[str]) -> list[str] | None:
 
 def _json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _newlines(*, in_strings: bool) -> Both:
+    """Escape the newlines, of texts that have such escapes of their own, or of others."""
+    escape = _both(lambda text: text.replace("\n", "\\n"))
+    return lambda old, new: escape(old, new) if ("\\n" in old + new) == in_strings else None
 
 
 def _wrong_word(text: str) -> str:
@@ -230,16 +296,35 @@ DISTORTIONS = (
     ),
     Distortion("tabs for spaces", _with_indentation(lambda s: s.replace("    ", "\t"))),
     Distortion("spaces for tabs", _expanded),
-    Distortion("indentation halved", _with_indentation(lambda s: s[: len(s) // 2])),
-    Distortion("indentation doubled", _with_indentation(lambda s: s * 2)),
+    Distortion(
+        "indentation halved",
+        _with_indentation(lambda s: s[: len(s) // 2]),
+        has_readings=True,
+    ),
+    Distortion("indentation doubled", _with_indentation(lambda s: s * 2), has_readings=True),
+    Distortion(
+        "indentation 4 to 3",
+        _with_indentation(lambda s: s[: len(s) * 3 // 4]),
+        has_readings=True,
+    ),
+    Distortion("first line stripped", _first_line(1)),
+    Distortion("first line half-stripped", _first_line(0.5)),
+    Distortion("half-stripped", _dedent_half),
+    Distortion("cut in mid-line", _cut_in_middle),
+    Distortion("cut: starts behind a line's first letter", _cut_to_first_letter),
+    Distortion("cut: ends behind a line's first letter", _cut_behind_first_letter),
     Distortion("final newline dropped in new", _dropped_newline, is_of_new=True),
     Distortion("final newline dropped in both", _dropped_newlines),
     Distortion("code fence", _fenced("```")),
     Distortion("code fence, language", _fenced("```python")),
+    Distortion("code fence, plain", _fenced_plainly, has_readings=True),
     Distortion("blank lines around", _both(lambda text: f"\n{text}\n")),
     Distortion("HTML escapes", _both(html.escape)),
     Distortion("doubled backslashes", _both(lambda text: text.replace("\\", "\\\\"))),
     Distortion("JSON escapes", _both(_json)),
+    Distortion("JSON escapes, quotes", _both(lambda text: text.replace('"', '\\"'))),
+    Distortion("JSON escapes, newlines", _newlines(in_strings=False)),
+    Distortion("JSON escapes, newlines and \\n", _newlines(in_strings=True), has_readings=True),
     Distortion("… in the middle", _in_middle(lambda _lines: ["…"]), is_guess=True),
     Distortion("a wrong word", _old(_wrong_word), is_guess=True),
     Distortion("a missing line", _in_middle(_without_one), is_guess=True),

@@ -45,6 +45,16 @@ async def test_edit_keeps_every_other_byte_of_the_file(
     assert path.read_bytes() == expected
 
 
+async def test_byte_order_mark_can_be_quoted(tools: Tools) -> None:
+    path = tools.file("a", b"\xef\xbb\xbfone\r\ntwo\r\n")
+
+    await tools.text("edit", path="a", edits=one("\ufeffone\ntwo", "\ufeff1\n2"))
+    assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\n"
+    await tools.text("edit", path="a", edits=one("\ufeff1", "1"))
+
+    assert path.read_bytes() == b"1\r\n2\r\n"
+
+
 async def test_several_edits_are_all_made_or_none(tools: Tools) -> None:
     path = tools.file("a", "one two")
     good, bad = one("one", "1"), one("three", "3")

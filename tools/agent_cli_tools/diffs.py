@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from agent_cli.contracts.timeline import Json
-from agent_cli_tools.matching.alignment import align, grouped
+from agent_cli_tools.matching.alignment import Block, align
 
 _CONTEXT_LINES = 3
 _SHOWN_LINES_MAX = 400
@@ -46,7 +46,7 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
     blocks = align(old, new)
     changes = [block for block in blocks if block.kind != "equal"]
     lines: list[str] = []
-    for group in grouped(blocks, _CONTEXT_LINES):
+    for group in _grouped(blocks):
         first, last = group[0], group[-1]
         lines.append(
             f"@@ -{_range(first.a_start, last.a_end)} +{_range(first.b_start, last.b_end)} @@"
@@ -71,6 +71,37 @@ def lines_of(text: str) -> list[str]:
     `str.splitlines` also splits at U+2028 and form feeds, which occur within lines of source.
     """
     return list(StringIO(text, newline=""))
+
+
+def _grouped(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Return the changes in groups, with some equal lines around each."""
+    groups: list[list[Block]] = []
+    group: list[Block] = []
+    for block in blocks:
+        if block.kind != "equal":
+            group.append(block)
+            continue
+        if group:
+            group.append(_first(block))
+        if not group or block.a_end - block.a_start > 2 * _CONTEXT_LINES:
+            groups += [group] if group else []
+            group = [_last(block)]
+        elif group:
+            group[-1] = block
+    if any(block.kind != "equal" for block in group):
+        last = group[-1]
+        groups.append([*group[:-1], _first(last)] if last.kind == "equal" else group)
+    return groups
+
+
+def _first(block: Block) -> Block:
+    count = min(_CONTEXT_LINES, block.a_end - block.a_start)
+    return block._replace(a_end=block.a_start + count, b_end=block.b_start + count)
+
+
+def _last(block: Block) -> Block:
+    count = min(_CONTEXT_LINES, block.a_end - block.a_start)
+    return block._replace(a_start=block.a_end - count, b_start=block.b_end - count)
 
 
 def _range(start: int, end: int) -> str:

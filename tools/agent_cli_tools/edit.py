@@ -68,6 +68,7 @@ def _edit(
 ) -> ToolResult:
     from agent_cli_tools.diffs import diff  # noqa: PLC0415 - with the first change
     from agent_cli_tools.matching.edits import apply_edits  # noqa: PLC0415 - with the first edit
+    from agent_cli_tools.misfits import slips  # noqa: PLC0415 - as above
 
     path = workspace.resolve(params.path, to_write=True)
     context.require_decided(str(path))
@@ -75,6 +76,9 @@ def _edit(
     raw = _read(workspace, path)
     wanted = _wanted(params.edits)
     before, encoding = decode(raw)
+    if encoding == "utf-8-sig" and any("\ufeff" in edit.old for edit in wanted):
+        # The byte order mark was quoted, so it is text.
+        before, encoding = raw.decode("utf-8"), "utf-8"
     edited = apply_edits(before, wanted)
     known = workspace.seen.knows(path, raw)
     notes = _notes(edited, skipped=len(params.edits) - len(wanted))
@@ -82,6 +86,8 @@ def _edit(
         _refuse_inexact(workspace, path, edited)
         if workspace.seen.once_whole(path):
             notes.append("The file had changed since you read it; read it before the next change.")
+    if not any(edited.repairs):
+        notes += slips(before, edited.text, wanted)
     after = encode(edited.text, encoding)
     if after == raw:
         raise ToolError(f"{shown} already reads like that; the edits would change nothing.")

@@ -8,7 +8,11 @@ from tests.tools.matching.editing import check, edited, refusal, repairs
 @pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [
-        ("a \nb\nc\n", "a\nb  \n", "a\nB  \n", "a \nB\nc\n"),
+        ("a \nb\nc\n", "a  \nb \n", "a  \nB \n", "a \nB\nc\n"),
+        ("a\nb\nc\n", "a\nb  \n", "a\nB  \n", None),
+        # A new line of such blanks alone is blank, if all blank lines are.
+        ("a\nb\nc\n", "a  \nb  \n", "a  \n  \nB  \n", "a\n\nB\nc\n"),
+        ("a\nb\nc\n", "a  \nb  \n", "a  \n   \nB  \n", None),
         ("a \nb\n", "a\nb  \nextra", "", None),
         ("a \n \nb \n", "a\n\nb\n", "", ""),
         ("x\n   \ny\n", "\n\n", "\n", None),

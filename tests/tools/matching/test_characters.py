@@ -11,7 +11,7 @@ from tests.tools.matching.editing import check, repairs
         ("x = 'caf\u00e9'\n", "x = 'cafe\u0301'", "y = 'cafe\u0301s'", "y = 'caf\u00e9s'\n"),
         ("x = 'cafe\u0301'\n", "x = 'caf\u00e9'", "y = 'caf\u00e9s'", "y = 'cafe\u0301s'\n"),
         ("a — b, c\n", "a - b, c", "a - b, d", "a — b, d\n"),
-        ("a — b, c\n", "a -- b, c", "a -- b, d", "a — b, d\n"),
+        ("a — b, c\n", "a -- b, c", "a -- b, d", None),
         ("a — b, c\n", "a - b, c", "a - b, d-e", None),
         ("a - b, c\n", "a – b, c", "a – b, d", "a - b, d\n"),
         ("“a” and b\n", '"a" and b', '"a" or b', "“a” or b\n"),

@@ -23,14 +23,16 @@ METHOD = """class A:
     ("old", "new", "expected"),
     [
         # Both dedented, by all or part of the indentation.
-        ("return 2\n", "if y:\n    return 3\nreturn 2\n", "        if y:\n            return 3\n"),
-        ("    return 2\n", "    return 3\n", "        return 3\n"),
+        (
+            'if self.x:\n    return "one"\n',
+            'if y:\n    return "one"\n',
+            "        if y:\n            r",
+        ),
         ("def f(self):\n    if self.x:\n", "def h(self):\n    if self.y:\n", "    def h(self):\n"),
         # Both indented more.
         ("            return 2\n", "            return 3\n", "        return 3\n"),
         # With other blanks.
         ("\tdef f(self):\n\t\tif self.x:\n", "\tdef f(self):\n\t\tif y:\n", "        if y:\n"),
-        ("  def f(self):\n    if self.x:\n", "  def f(self):\n    if y:\n", "        if y:\n"),
         # With trailing blanks.
         (
             "    return 2 \n\ndef g(self): \n",
@@ -45,7 +47,7 @@ def test_new_lines_are_indented_as_in_the_file(old: str, new: str, expected: str
 
 
 def test_repair_of_indentation_is_reported_with_its_shift() -> None:
-    name = repairs(METHOD, "    return 2\n", "    return 3\n")
+    name = repairs(METHOD, "    return 2\n\ndef g(self):\n", "    return 3\n\ndef g(self):\n")
 
     assert name == "indentation (4 spaces added to every line)"
 
@@ -54,13 +56,12 @@ def test_repair_of_indentation_is_reported_with_its_shift() -> None:
     ("old", "new"),
     [
         # Only old was shifted, so the intention of new is unknown.
-        ("return 2\n", "        return 3\n"),
         ("            return 2\n", "        return 3\n"),
         ("def g(self):\n    return [\n", "    def g(self):\n        return (\n"),
         # The lines are shifted by different amounts.
         ('if self.x:\n  return "one"\n', "if self.y:\n  return 1\n"),
-        # One level of indentation, halved or shifted by four, with no sign which.
-        ("    return 2\n", "    x = (\n        3)\n"),
+        # All indentation is halved.
+        ("  def f(self):\n    if self.x:\n", "  def f(self):\n    if y:\n"),
     ],
 )
 def test_ambiguous_indentation_is_refused_with_the_lines_of_the_file(old: str, new: str) -> None:

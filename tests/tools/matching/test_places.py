@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tools.matching.editing import check, edited, refusal
+from tests.tools.matching.editing import check, edited, refusal, repairs
 
 TEXT = 'def f():\n    if x:\n        return "one"\n    return 2\n\n\ndef g():\n    return "two"\n'
 
@@ -14,27 +14,51 @@ def test_only_the_text_found_changes() -> None:
 @pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [
+        # Without its indentation, or with a part.
+        (
+            "class A:\n    B = 1\n",
+            "B = 1\n",
+            "B = 1\n\n\nclass C: ...\n",
+            "class A:\n    B = 1\n\n\nclass C: ...\n",
+        ),
+        ("a:\n    b\n", "  b\n", "  c\n    d\n", "a:\n    c\n    d\n"),
+        ("a:\n    b\n    c\n", "b\n", "", "a:\n        c\n"),
+        ("a:\n    b()\nc\n", "b()\n", "\nd()\n", "a:\n    \nd()\nc\n"),
+        # In the middle of a line.
+        ("a = f(x)\n", "= f(", "= g(\n", "a = g(\nx)\n"),
+        ("a\nbc\nd\n", "\nb", "", "ac\nd\n"),
+        # What looks like a decoration.
+        ("1: a\n2: b\n", "1: a\n2: b\n", "c\n", "c\n"),
+        ("a = '\\\\n'\n", "'\\\\n'", "'\\n'", "a = '\\n'\n"),
+        # With other line ends.
         ("a\nb", "b", "b\n", "a\nb\n"),
         ("a\nb\n", "b\n", "b", "a\nb"),
-        ("a\nb\n", "b\n", "c", "a\nc\n"),
-        ("a\nb\nc\n", "b\n", "x", "a\nx\nc\n"),
-        ("a\nb\nc\n", "\n", " ", None),
-        ("a b\nc\n", "b\n", "c, ", None),
-        ("a\nb\nc\n", "b\n", "b", None),
-        ("a\nb\n", "b\n", "", "a\n"),
+        ("a\nb\n", "b\n", "c", "a\nc"),
+        ("a b\nc\n", "b\n", "c, ", "a c, c\n"),
+        ("a\nb\nc\n", "b\n", "b", "a\nbc\n"),
         ("a\nb", "\nb", "", "a"),
         ("", "", "new\n", "new\n"),
     ],
 )
-def test_line_end_missing_in_new_never_joins_lines(
-    text: str, old: str, new: str, expected: str | None
+def test_text_that_occurs_exactly_once_is_replaced_literally(
+    text: str, old: str, new: str, expected: str
 ) -> None:
+    """Whatever its lines look like; interpretation begins where there is no such text."""
+    assert edited(text, old, new) == expected
+    assert repairs(text, old, new) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("a\nb\nc\n", "41\tb\n", "41\td", None),
+        ("a\nb\n", "41\tb\n", "41\tc", "a\nc"),
+        ("a\nb", "41\tb\n", "41\tc\n", "a\nc"),
+    ],
+)
+def test_misquoted_text_joins_no_lines(text: str, old: str, new: str, expected: str | None) -> None:
     """A line end that new lacks is removed only at the end of the file."""
     check(text, old, new, expected)
-
-
-def test_with_all_an_edit_may_join_lines() -> None:
-    assert edited("a,\nb,\nc\n", ",\n", ", ", all=True) == "a, b, c\n"
 
 
 def test_text_that_occurs_several_times_is_refused_with_its_lines() -> None:
@@ -50,8 +74,8 @@ def test_overlapping_occurrences_are_counted() -> None:
 
 
 def test_occurrences_that_differ_only_in_line_endings_are_counted() -> None:
-    """The model does not see the difference, so it cannot mean one of them."""
-    assert "2 times" in refusal("a\nb\n\na\r\nb\r\n", "a\nb", "c")
+    """Unless one of them stands there as it was quoted."""
+    assert "2 times" in refusal("a\r\nb\n\na\r\nb\r\n", "a\nb", "c")
 
 
 def test_at_most_eight_occurrences_are_listed() -> None:

@@ -16,8 +16,9 @@ import pytest
 from agent_cli.contracts.timeline import Json
 from agent_cli_tools.matching.edits import Edit, apply_edits
 from agent_cli_tools.textio import decode, encode
+from benchmarks._cases import Case
 from benchmarks._distortions import DISTORTIONS, Distortion
-from benchmarks.edits import Case, outcome
+from benchmarks.edits import outcome
 from tests.tools.calling import Tools
 
 RECORDINGS = next(

@@ -6,8 +6,6 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 _EQUAL_PAIRS_MAX = 1_000_000
-_ALIKE_MIN = 0.6
-_ALIKE_START_MIN = 8
 
 
 class Block(NamedTuple):
@@ -36,37 +34,6 @@ def align(a: Sequence[str], b: Sequence[str]) -> list[Block]:
     return blocks
 
 
-def grouped(blocks: Sequence[Block], context: int) -> list[list[Block]]:
-    """Return the changes in groups, with *context* equal items around each."""
-    groups: list[list[Block]] = []
-    group: list[Block] = []
-    for block in blocks:
-        if block.kind != "equal":
-            group.append(block)
-            continue
-        if group:
-            group.append(_first(block, context))
-        if not group or block.a_end - block.a_start > 2 * context:
-            groups += [group] if group else []
-            group = [_last(block, context)]
-        elif group:
-            group[-1] = block
-    if any(block.kind != "equal" for block in group):
-        last = group[-1]
-        groups.append([*group[:-1], _first(last, context)] if last.kind == "equal" else group)
-    return groups
-
-
-def _first(block: Block, count: int) -> Block:
-    count = min(count, block.a_end - block.a_start)
-    return block._replace(a_end=block.a_start + count, b_end=block.b_start + count)
-
-
-def _last(block: Block, count: int) -> Block:
-    count = min(count, block.a_end - block.a_start)
-    return block._replace(a_start=block.a_end - count, b_start=block.b_end - count)
-
-
 def common_start(a: Sequence[object], b: Sequence[object]) -> int:
     """Return the number of common items at the start."""
     count = 0
@@ -75,14 +42,6 @@ def common_start(a: Sequence[object], b: Sequence[object]) -> int:
             break
         count += 1
     return count
-
-
-def are_alike(one: str, other: str) -> bool:
-    """Return whether two lines are probably versions of each other."""
-    if common_start(one, other) >= _ALIKE_START_MIN:
-        return True
-    matcher = SequenceMatcher(None, one, other)
-    return matcher.quick_ratio() > _ALIKE_MIN and matcher.ratio() > _ALIKE_MIN
 
 
 def _middle(a: Sequence[str], b: Sequence[str]) -> list[Block]:

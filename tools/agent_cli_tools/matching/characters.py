@@ -5,108 +5,64 @@ gets them only where that is certain.
 """
 
 import unicodedata
-from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from agent_cli_tools.matching.lines import PLAIN, Unclear
 
 _FORMS: tuple[Literal["NFC"], Literal["NFD"]] = ("NFC", "NFD")
 _COMPARED_CHARS_MAX = 20_000
-_SPELLINGS = {"-": ("-", "--", "---")}
-
-Places: TypeAlias = list[str]
-"""For each character of a quoted text, the file's text for it."""
 
 
-def rewritten(
-    there: Sequence[str], old: Sequence[str], new: Sequence[str], file_text: str
-) -> list[str]:
+def rewritten(there: str, old: str, new: str, file_text: str) -> str:
     """Return *new* with the characters of the file.
 
     Args:
         there: Lines of the file without indentation and trailing blanks.
-        old: The same lines as quoted; they differ in characters only.
+        old: The same lines as quoted.
         new: The replacement lines.
         file_text: The whole file, which shows the characters it uses.
 
     Raises:
         Unclear: The lines differ in other ways, or it is unknown how to write a new one.
     """
-    if list(there) == list(old):
-        return list(new)
+    if there == old:
+        return new
     for form in _FORMS:
-        if all(
-            unicodedata.normalize(form, line) == here for line, here in zip(old, there, strict=True)
-        ):
-            return [unicodedata.normalize(form, line) for line in new]
-    places: Places = []
-    for line, here in zip(old, there, strict=True):
-        places += [*_places(line, here), "\n"]
-    if not new:
-        return []
-    return _carried("\n".join([*old, ""]), places, "\n".join(new), file_text).split("\n")
-
-
-def _places(quoted: str, there: str) -> Places:
-    """Return the text of *there* for each character of *quoted*."""
-    places: Places = []
-    position = 0
-    index = 0
-    while index < len(quoted):
-        rest = there[position:]
-        length, found = _same(quoted[index:], rest)
-        if not length:
-            raise Unclear("the lines there differ in more than their typography", fits=False)
-        # Several plain characters may represent one character of the file.
-        places += [found, *[""] * (length - 1)]
-        index, position = index + length, position + len(found)
-    if position != len(there):
-        raise Unclear("the lines there differ in more than their typography", fits=False)
-    return places
-
-
-def _same(quoted: str, there: str) -> tuple[int, str]:
-    """Return the number of leading characters of *quoted*, and their text in *there*."""
-    if not quoted or not there:
-        return 0, ""
-    if quoted[0] == there[0]:
-        return 1, there[0]
-    if quoted[0] in PLAIN:
-        plain = PLAIN[quoted[0]]
-        if PLAIN.get(there[0]) == plain:
-            return 1, there[0]
-        for spelling in _spellings(plain):
-            if there.startswith(spelling):
-                return 1, spelling
-    if there[0] in PLAIN:
-        for spelling in _spellings(PLAIN[there[0]]):
-            if quoted.startswith(spelling):
-                return len(spelling), there[0]
-    return 0, ""
-
-
-def _spellings(plain: str) -> Sequence[str]:
-    """Return the spellings of *plain*, the longest first."""
-    return sorted(_SPELLINGS.get(plain, (plain,)), key=len, reverse=True)
-
-
-def _carried(old: str, places: Places, new: str, file_text: str) -> str:
-    if len(old) > _COMPARED_CHARS_MAX or len(new) > _COMPARED_CHARS_MAX:
-        matches = []
-    else:
-        matches = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        if unicodedata.normalize(form, old) == there:
+            return unicodedata.normalize(form, new)
+    places = _places(there, old)
+    if max(len(old), len(new)) > _COMPARED_CHARS_MAX:
+        raise Unclear("the lines there have other typographic characters than old")
     known: dict[str, set[str]] = {}
     for character, place in zip(old, places, strict=True):
         known.setdefault(character, set()).add(place)
     pieces: list[str] = []
     position = 0
-    for match in matches:
-        pieces += [_inserted(c, known, file_text) for c in new[position : match.b]]
-        pieces += places[match.a : match.a + match.size]
-        position = match.b + match.size
-    pieces += [_inserted(c, known, file_text) for c in new[position:]]
+    for a, b, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        pieces += [_inserted(character, known, file_text) for character in new[position:b]]
+        pieces += places[a : a + size]
+        position = b + size
     return "".join(pieces)
+
+
+def _places(there: str, old: str) -> list[str]:
+    """Return the text of *there* for each character of *old*."""
+    plain = [PLAIN.get(character, character) for character in old]
+    # Several plain characters may represent one character of the file.
+    at = [
+        (one, character if index == 0 else "")
+        for character in there
+        for index, one in enumerate(PLAIN.get(character, character))
+    ]
+    if "".join(plain) != "".join(one for one, _ in at):
+        raise Unclear("the lines there differ in more than their typography", fits=False)
+    places: list[str] = []
+    position = 0
+    for piece in plain:
+        places.append("".join(text for _, text in at[position : position + len(piece)]))
+        position += len(piece)
+    return places
 
 
 def _inserted(character: str, known: dict[str, set[str]], file_text: str) -> str:
@@ -115,17 +71,16 @@ def _inserted(character: str, known: dict[str, set[str]], file_text: str) -> str
     if character in PLAIN:
         if len(places) == 1 and places != {character}:
             return next(iter(places))
-        is_alone = character not in file_text and len(_spellings(PLAIN[character])) == 1
-        if is_alone and any(
-            _are_one_kind(character, other) for other in known if known[other] != {other}
-        ):
+        # Its kind was misquoted, and the file does not use it.
+        kinds = {_kind(other) for other in known if other in PLAIN and known[other] != {other}}
+        if character not in file_text and _kind(character) in kinds - {"-"}:
             return PLAIN[character]
     elif places == {character}:
         return character
     raise Unclear(f"it is open whether new means {character} or another form of it")
 
 
-def _are_one_kind(typographic: str, other: str) -> bool:
-    """Return whether both are typographic quotes, or dashes, or spaces, or dots."""
-    plain = {PLAIN[typographic], PLAIN.get(other)}
-    return len(plain) == 1 or plain == {"'", '"'}
+def _kind(character: str) -> str:
+    """Return one character for all quotes, and the plain form for the others."""
+    plain = PLAIN.get(character, character)
+    return '"' if plain == "'" else plain

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from agent_cli_tools.matching.document import Document
+from agent_cli_tools.matching.mismatches import overlapping
 from agent_cli_tools.matching.places import Edit, EditPlaces, NoMatch, locate
-from agent_cli_tools.matching.source import Source
 
 __all__ = ["Edit", "Edited", "NoMatch", "apply_edits"]
 
@@ -27,41 +28,41 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> Edited:
     Raises:
         NoMatch: One of them has no unique place; then none is applied.
     """
-    source = Source(text)
+    document = Document.of(text)
     try:
-        return _one_by_one(source, edits)
+        return _one_by_one(document, edits)
     except NoMatch:
         # Edits refer to the original file: an earlier edit may have added a copy of the text that a
         # later one looks for.
         if len(edits) > 1:
             try:
-                return _at_once(source, edits)
+                return _at_once(document, edits)
             except NoMatch:
                 pass
         raise
 
 
-def _one_by_one(source: Source, edits: Sequence[Edit]) -> Edited:
+def _one_by_one(document: Document, edits: Sequence[Edit]) -> Edited:
     repairs: list[tuple[str, ...]] = []
     for number, edit in enumerate(edits, 1):
-        found = _locate_numbered(source, edit, number, len(edits))
-        source = source.replaced(found.spans)
+        found = _locate_numbered(document, edit, number, len(edits))
+        document = document.replaced(found.spans)
         repairs.append(found.repairs)
-    return Edited(source.original, tuple(repairs))
+    return Edited(document.original, tuple(repairs))
 
 
-def _at_once(source: Source, edits: Sequence[Edit]) -> Edited:
-    found = [_locate_numbered(source, edit, i, len(edits)) for i, edit in enumerate(edits, 1)]
+def _at_once(document: Document, edits: Sequence[Edit]) -> Edited:
+    found = [_locate_numbered(document, edit, i, len(edits)) for i, edit in enumerate(edits, 1)]
     spans = sorted((span for one in found for span in one.spans), key=lambda span: span.start)
     for span, following in pairwise(spans):
         if following.start < span.end:
-            raise NoMatch("Two edits change the same text. Make one edit of them.")
-    return Edited(source.replaced(spans).original, tuple(one.repairs for one in found))
+            raise NoMatch(overlapping(document.line_number(following.start) + 1))
+    return Edited(document.replaced(spans).original, tuple(one.repairs for one in found))
 
 
-def _locate_numbered(source: Source, edit: Edit, number: int, count: int) -> EditPlaces:
+def _locate_numbered(document: Document, edit: Edit, number: int, count: int) -> EditPlaces:
     try:
-        return locate(source, edit)
+        return locate(document, edit)
     except NoMatch as error:
         if count == 1:
             raise

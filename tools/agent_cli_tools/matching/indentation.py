@@ -1,32 +1,25 @@
 """Find the shift between quoted and actual indentation, and apply it to new lines.
 
-Several shifts may explain the same lines. The new lines are shifted only if all of them give the
-same result.
+`new` is indented either like the quotation `old`, so that it must be shifted as well, or like the
+file. It is shifted only if a line that both have shows which, and if all shifts that explain the
+quotation give the same result.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import TypeAlias
 
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.matching.frames import Pairs, Quoted
-from agent_cli_tools.matching.lines import Line, Unclear
-
-UNIT_LINES_MAX = 5_000
-"""Lines that show how a file is indented."""
+from agent_cli_tools.matching.document import Document
+from agent_cli_tools.matching.frames import Quoted
+from agent_cli_tools.matching.lines import Line, Unclear, split_line
 
 _TAB_WIDTHS = range(1, 9)
-_SCALES = (2, 4)
-_STEPS_MIN = 2
-_SAME = Fraction(1)
 _TABBED = "spaces written as tabs"
 
-_Seen: TypeAlias = Mapping[str, Set[str]]
-"""A quoted indentation → the file's indentations for it."""
+_Pairs: TypeAlias = Sequence[tuple[str, str]]
+"""Indentations: (in the file, quoted)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,175 +28,106 @@ class Shift:
 
     name: str
     apply: Callable[[str], str | None]
-    scale: Fraction | None = None
-    """The ratio of the file's depth to the quoted one; None for another kind of blanks."""
-
-    def quoted_unit(self, unit: str | None) -> Fraction | None:
-        """Return the indentation step of the quotation if *unit* is the file's."""
-        return None if self.scale is None or unit is None else len(unit) / self.scale
 
 
-def shifted(
-    quotation: Quoted, changed: Sequence[Line], unit: Callable[[], str | None]
+def reindented(
+    file: Document,
+    first: int,
+    old: Sequence[Line],
+    new: Sequence[Line],
+    changed: Sequence[int],
 ) -> tuple[list[str], str]:
-    """Return the indentations of *changed* lines in the file, and the repairs made.
+    """Return the indentations of the *changed* lines of *new* in the file, and the repair made.
 
     Args:
-        quotation: The lines of the file and their quotation.
-        changed: The new non-blank lines that are not in the file.
-        unit: Returns the indentation step of this file, if known.
+        file: The file, which has the lines *old* from line *first* on.
 
     Raises:
-        Unclear: No shift explains the quotation, or several do and give different results.
+        Unclear: No shift explains the quotation, or it is open how to indent *new*.
     """
-    wanted = [line.indent for line in changed]
-    pairs = quotation.indents
-    if all(there == quoted for there, quoted in pairs):
-        return wanted, ""
-    shifts = [shift for find in _FINDERS for shift in find(pairs)]
-    if not shifts:
+    there = [split_line(line) for line in file.lines[first : first + len(old)]]
+    pairs = [(a.indent, b.indent) for a, b in zip(there, old, strict=True) if not a.is_blank]
+    given = [new[i].indent for i in changed]
+    if all(a == b for a, b in pairs):
+        return given, ""
+    found = list(_shifts(pairs))
+    if not found:
         raise Unclear(_difference(pairs), fits=False)
-    results: dict[tuple[str, ...], Shift] = {}
-    for shift in shifts:
-        known = [indent for indent in map(shift.apply, wanted) if indent is not None]
-        if len(known) == len(wanted):
-            results.setdefault(tuple(known), shift)
-    if len(shifts) > 1 and len(results) != 1:
-        steps = quotation.steps()
-        units = {it: it.quoted_unit(unit()) for it in results.values()}
-        results = {
-            result: it
-            for result, it in results.items()
-            if steps.can_be(units[it], [other for other in units.values() if other])
-        }
-    if len(results) != 1:
+    results = {tuple(map(shift.apply, given)): shift for shift in found}
+    if len(results) > 1 or any(None in result for result in results):
         raise Unclear(_difference(pairs) + ", which leaves the indentation of new open")
     ((result, shift),) = results.items()
-    if (
-        shift.scale is not None
-        and quotation.new
-        and not quotation.is_one_frame(shift.apply, unit())
-    ):
+    indents = [indent for indent in result if indent is not None]
+    if indents == given:
+        return given, shift.name
+    quotation = Quoted(there, old, new, file.unit_near(first), *file.around(first, len(old)))
+    moved = [replace(line, indent=shift.apply(line.indent) or "") for line in new]
+    if not quotation.is_one_frame(moved):
         raise Unclear("new is not indented as old is, and old not as the lines there are")
-    if shift.name == _TABBED and any(line.indent in wanted for line in quotation.raw_lines()):
+    if (scaled := _scaled(pairs, new)) and quotation.is_as_plausible(scaled, moved):
+        raise Unclear(_difference(pairs) + ", by a shift or by a factor")
+    if shift.name == _TABBED and any(line.indent in given for line in _raw_lines(new)):
         raise Unclear("spaces in a string of several lines may be meant as spaces")
-    return list(result), shift.name
+    return indents, shift.name
 
 
-def unit_of(lines: Sequence[str]) -> str | None:
-    """Return the usual indentation step of *lines*; None if unknown."""
-    texts = [line for line in lines[:UNIT_LINES_MAX] if line.strip()]
-    indents = [line[: len(line) - len(line.lstrip())] for line in texts]
-    steps = Counter(
-        deeper.removeprefix(indent)
-        for indent, deeper in pairwise(indents)
-        if len(deeper) > len(indent) and deeper.startswith(indent)
-    )
-    ((step, count),) = steps.most_common(1) or [("", 0)]
-    return step if count >= _STEPS_MIN else None
-
-
-def _seen(pairs: Pairs) -> _Seen:
-    seen: dict[str, set[str]] = {}
-    for there, quoted in pairs:
-        seen.setdefault(quoted, set()).add(there)
-    return seen
-
-
-def _added(pairs: Pairs) -> list[Shift]:
+def _shifts(pairs: _Pairs) -> Iterator[Shift]:
+    """Yield the shifts that turn each quoted indentation into that of the file."""
     there, quoted = pairs[0]
-    if not there.endswith(quoted) or there == quoted:
-        return []
-    missing = there.removesuffix(quoted)
-    if any(there != missing + quoted for there, quoted in pairs):
-        return []
-    return [
-        Shift(f"{_counted(missing)} added to every line", lambda indent: missing + indent, _SAME)
-    ]
+    if there.endswith(quoted):
+        missing = there.removesuffix(quoted)
+        if all(a == missing + b for a, b in pairs):
+            yield Shift(f"{_counted(missing)} added to every line", lambda indent: missing + indent)
+    elif quoted.endswith(there):
+        extra = quoted.removesuffix(there)
+        if all(b == extra + a for a, b in pairs):
+            name = f"{_counted(extra)} removed from every line"
+            yield Shift(name, partial(_removed, extra=extra))
+    for width in _TAB_WIDTHS:
+        if all(a == _spaced(b, width) for a, b in pairs):
+            yield Shift("tabs written as spaces", partial(_spaced, width=width))
+        if all("\t" not in b and _spaced(a, width) == b for a, b in pairs):
+            known = {b: a for a, b in pairs}
+            yield Shift(_TABBED, partial(_tabbed, width=width, known=known))
 
 
-def _removed(pairs: Pairs) -> list[Shift]:
-    there, quoted = pairs[0]
-    if not quoted.endswith(there) or there == quoted:
-        return []
-    extra = quoted.removesuffix(there)
-    if any(quoted != extra + there for there, quoted in pairs):
-        return []
-
-    def apply(indent: str) -> str | None:
-        return indent.removeprefix(extra) if indent.startswith(extra) else None
-
-    return [Shift(f"{_counted(extra)} removed from every line", apply, _SAME)]
-
-
-def _tabs_to_spaces(pairs: Pairs) -> list[Shift]:
-    return [
-        Shift("tabs written as spaces", partial(_spaced, width=width))
-        for width in _TAB_WIDTHS
-        if all(there == _spaced(quoted, width) for there, quoted in pairs)
-    ]
-
-
-def _spaces_to_tabs(pairs: Pairs) -> list[Shift]:
-    return [
-        Shift(_TABBED, partial(_tabbed, width=width, seen=_seen(pairs)))
-        for width in _TAB_WIDTHS
-        if all("\t" not in quoted and _spaced(there, width) == quoted for there, quoted in pairs)
-    ]
-
-
-def _scaled(pairs: Pairs) -> list[Shift]:
-    if any(indent.strip(" ") for pair in pairs for indent in pair):
-        return []
-    lengths = [(len(there), len(quoted)) for there, quoted in pairs]
-    shifts: list[Shift] = []
-    for scale in _SCALES:
-        if all(there // scale == quoted for there, quoted in lengths):
-            # Halving an odd number loses information, so only known indentations can be restored.
-            is_exact = all(there == quoted * scale for there, quoted in lengths)
-            shifts.append(_widened(scale, _seen(pairs), is_exact=is_exact))
-        if all(there * scale == quoted for there, quoted in lengths):
-            shifts.append(
-                Shift(
-                    "indentation narrowed",
-                    partial(_narrowed, scale=scale),
-                    Fraction(1, scale),
-                )
-            )
-    return shifts
-
-
-def _widened(scale: int, seen: _Seen, *, is_exact: bool) -> Shift:
-    def apply(indent: str) -> str | None:
-        if indent.strip(" "):
-            return None
-        known = seen.get(indent, {indent * scale} if is_exact else set())
-        return next(iter(known)) if len(known) == 1 else None
-
-    return Shift("indentation widened", apply, Fraction(scale))
-
-
-_FINDERS = (_added, _removed, _tabs_to_spaces, _spaces_to_tabs, _scaled)
-
-
-def _narrowed(indent: str, *, scale: int) -> str | None:
-    return None if len(indent) % scale else " " * (len(indent) // scale)
+def _removed(indent: str, extra: str) -> str | None:
+    return indent.removeprefix(extra) if indent.startswith(extra) else None
 
 
 def _spaced(indent: str, width: int) -> str:
     return indent.replace("\t", " " * width)
 
 
-def _tabbed(indent: str, width: int, seen: _Seen) -> str | None:
+def _tabbed(indent: str, width: int, known: dict[str, str]) -> str | None:
     """Return *indent* in tabs, or in the file's mix of tabs and spaces."""
     if indent.strip(" "):
         return None
-    tabs = "\t" * (len(indent) // width) + " " * (len(indent) % width)
-    known = seen.get(indent, {tabs})
-    return next(iter(known)) if len(known) == 1 else None
+    return known.get(indent, "\t" * (len(indent) // width) + " " * (len(indent) % width))
 
 
-def _difference(pairs: Pairs) -> str:
+def _scaled(pairs: _Pairs, new: Sequence[Line]) -> list[Line] | None:
+    """Return *new* with its indentation multiplied, if a factor explains the quotation as well."""
+    there, quoted = map(len, pairs[0])
+    if not (there and quoted) or any(len(a) * quoted != len(b) * there for a, b in pairs):
+        return None
+    if any("\t" in indent for pair in pairs for indent in pair):
+        return None
+    if any(len(line.indent) * there % quoted for line in new):
+        return None
+    return [replace(line, indent=" " * (len(line.indent) * there // quoted)) for line in new]
+
+
+def _raw_lines(lines: Sequence[Line]) -> Iterator[Line]:
+    """Yield the indented lines that start inside backticks."""
+    is_open = False
+    for line in lines:
+        if is_open and line.indent:
+            yield line
+        is_open ^= line.body.count("`") % 2 == 1
+
+
+def _difference(pairs: _Pairs) -> str:
     there, quoted = next(pair for pair in pairs if pair[0] != pair[1])
     return f"a line there is indented by {_counted(there)}, in old by {_counted(quoted)}"
 
@@ -212,6 +136,4 @@ def _counted(indent: str) -> str:
     if not indent:
         return "nothing"
     kind = {" ": "space", "\t": "tab"}.get(indent[0], "blank")
-    if indent.strip(indent[0]):
-        kind = "blank"
-    return counted(len(indent), kind)
+    return counted(len(indent), "blank" if indent.strip(indent[0]) else kind)

@@ -1,6 +1,5 @@
 """Split a line into three parts, and normalise it for loose search."""
 
-import re
 import unicodedata
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ PLAIN = {
 
 _BLANKS = " \t\r\v\f"
 _PLAIN_TABLE = str.maketrans(PLAIN)
-_DASHES = re.compile("--+")
 
 
 class Unclear(Exception):
@@ -43,9 +41,6 @@ class Line:
         """Whether the line is blank."""
         return not self.body
 
-    def __str__(self) -> str:
-        return self.indent + self.body + self.trail
-
 
 def split_line(text: str) -> Line:
     """Split *text*, which has no line ending, into its parts."""
@@ -56,19 +51,16 @@ def split_line(text: str) -> Line:
     return Line(text[:start], body, text[start + len(body) :])
 
 
-def loose(line: str) -> str:
-    """Return a normal form of *line* that is equal for all its misquotations."""
-    if line.strip() == "…":  # for marks of omitted lines
-        return "…"
-    if not line.isascii():
-        line = unicodedata.normalize("NFC", line).translate(_PLAIN_TABLE)
-    key = " ".join(line.split())
-    return _DASHES.sub("-", key) if "--" in key else key
-
-
 class LooseLines(dict[str, str]):
-    """A cache of `loose`: most lines stay the same from edit to edit."""
+    """A normal form of lines that is equal for all misquotations of a line.
+
+    The forms are kept, because most lines stay the same from edit to edit.
+    """
 
     def __missing__(self, line: str) -> str:
-        self[line] = key = loose(line)
+        plain = line
+        # A line of an ellipsis alone marks omitted lines.
+        if not line.isascii() and line.strip() != "…":
+            plain = unicodedata.normalize("NFC", line).translate(_PLAIN_TABLE)
+        self[line] = key = " ".join(plain.split())
         return key

@@ -8,11 +8,6 @@ from difflib import SequenceMatcher
 LISTED_MAX = 8
 """Maximum number of places named for an ambiguous edit."""
 
-JOINS = (
-    "old ends with a line end and new does not, which would join two lines."
-    " End both in the same way, or quote both lines in old."
-)
-
 _SHOWN_LINES_MAX = 12
 _SHOWN_CHARS_MAX = 500
 _COMPARED_LINES_MAX = 200_000
@@ -23,29 +18,29 @@ _RATIO_MIN = 0.6
 _WORD = re.compile(r"\w+")
 
 
-def ambiguous(numbers: Sequence[int]) -> str:
-    """Return the error for a text found at all lines *numbers*."""
+def ambiguous(numbers: Sequence[int], *, nearly: bool = False) -> str:
+    """Return the error for a text found at all lines *numbers*, or nearly found."""
+    more = len(numbers) > LISTED_MAX
+    count = f"{f'more than {LISTED_MAX}' if more else len(numbers)} times"
+    if nearly:
+        return (
+            f"old does not match exactly, but nearly {count} (lines {_listed(numbers)})."
+            " With all, copy old as it stands there."
+        )
     return (
-        f"old occurs {_places(numbers)}."
+        f"old occurs {count} (lines {_listed(numbers)})."
         " Add lines around it so that it occurs once, or set all to true."
     )
 
 
-def repaired_everywhere(numbers: Sequence[int]) -> str:
-    """Return the error for a text to be replaced everywhere that has no exact match."""
-    return (
-        f"old does not match exactly, but nearly {_places(numbers)}."
-        " With all, copy old as it stands there."
-    )
+def _listed(numbers: Sequence[int]) -> str:
+    more = ", …" if len(numbers) > LISTED_MAX else ""
+    return ", ".join(map(str, numbers[:LISTED_MAX])) + more
 
 
-def _places(numbers: Sequence[int]) -> str:
-    listed = ", ".join(map(str, numbers[:LISTED_MAX]))
-    more = len(numbers) > LISTED_MAX
-    return (
-        f"{f'more than {LISTED_MAX}' if more else len(numbers)} times"
-        f" (lines {listed}{', …' if more else ''})"
-    )
+def overlapping(number: int) -> str:
+    """Return the error for two edits of the text at line *number*."""
+    return f"Two edits change the same text at line {number}. Make one edit of them."
 
 
 def unclear(lines: Sequence[str], first: int, count: int, why: str) -> str:
@@ -59,32 +54,31 @@ def unclear(lines: Sequence[str], first: int, count: int, why: str) -> str:
 def not_found(lines: Sequence[str], old: str) -> str:
     """Return the error with the most similar lines, for the model to copy."""
     quoted = [line.strip() for line in old.removesuffix("\n").split("\n")]
+    there = [line.strip() for line in lines[:_COMPARED_LINES_MAX]]
+    if not any(there):
+        return "old was not found: the file has no text. Use write for all of it."
     if not any(quoted):
-        return "old was not found: it holds only blanks. Give the lines around them too."
-    nearest = _nearest([line.strip() for line in lines[:_COMPARED_LINES_MAX]], quoted)
-    if nearest is None:
-        return "old was not found, nor anything like it. Read the file again and copy the text."
-    number, first = nearest
-    return (
-        f"old was not found. The closest is line {number + 1}; copy from what is there:\n"
-        f"{_excerpt(lines, first, len(quoted))}"
-    )
-
-
-def _nearest(lines: Sequence[str], quoted: Sequence[str]) -> tuple[int, int] | None:
-    """Return the most similar line, and the first line of its place."""
-    first = _voted(lines, quoted)
+        blank = [number for number, line in enumerate(there[:-1], 1) if not line]
+        return (
+            f"old was not found: it holds only blanks; there are {len(blank)} blank lines"
+            f" (lines {_listed(blank) if blank else 'none'}). Give the lines around them too."
+        )
+    first = _voted(there, quoted)
     if first is not None:
         numbers = [first + i for i, line in enumerate(quoted) if line]
-        differing = [
-            number
-            for number, line in zip(numbers, filter(None, quoted), strict=True)
-            if 0 <= number < len(lines) and lines[number] != line
-        ]
-        return (differing or [max(0, first)])[0], max(0, first)
-    wanted = max(quoted, key=len)
-    number = _most_alike(lines, wanted)
-    return None if number is None else (number, max(0, number - quoted.index(wanted)))
+        differing = (n for n in numbers if 0 <= n < len(there) and there[n] != quoted[n - first])
+        first = max(0, first)
+        number, is_alike = next(differing, first), True
+    else:
+        wanted = max(quoted, key=len)
+        number, is_alike = _most_alike(there, wanted)
+        first = max(0, number - quoted.index(wanted))
+    nearest = (
+        f"The closest is line {number + 1}; copy from what is there"
+        if is_alike
+        else f"Nothing is like it; line {number + 1} is the nearest. Read the file again"
+    )
+    return f"old was not found. {nearest}:\n{_excerpt(lines, first, len(quoted))}"
 
 
 def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
@@ -102,23 +96,19 @@ def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
     return votes.most_common(1)[0][0] if votes else None
 
 
-def _most_alike(lines: Sequence[str], wanted: str) -> int | None:
+def _most_alike(lines: Sequence[str], wanted: str) -> tuple[int, bool]:
+    """Return the line with the most words of *wanted*, and whether it reads like it."""
     words = set(_WORD.findall(wanted))
     shared = sorted(
-        (
-            (len(words.intersection(_WORD.findall(line))), -i)
-            for i, line in enumerate(lines)
-            if line
-        ),
-        reverse=True,
+        (-len(words.intersection(_WORD.findall(line))), i) for i, line in enumerate(lines) if line
     )
-    best, best_ratio = None, _RATIO_MIN
+    best, best_ratio = shared[0][1], 0.0
     matcher = SequenceMatcher(None, b=wanted[:_COMPARED_CHARS_MAX])
-    for _, negative in shared[:_COMPARED_CLOSELY_MAX]:
-        matcher.set_seq1(lines[-negative][:_COMPARED_CHARS_MAX])
+    for _, number in shared[:_COMPARED_CLOSELY_MAX]:
+        matcher.set_seq1(lines[number][:_COMPARED_CHARS_MAX])
         if matcher.quick_ratio() > best_ratio and (ratio := matcher.ratio()) > best_ratio:
-            best, best_ratio = -negative, ratio
-    return best
+            best, best_ratio = number, ratio
+    return best, best_ratio > _RATIO_MIN
 
 
 def _excerpt(lines: Sequence[str], first: int, count: int) -> str:

@@ -1,35 +1,30 @@
-"""Locate an edit in a text: exactly, or by known kinds of misquotation, but never by guessing.
+"""Locate an edit in a text: literally, or by known kinds of misquotation, but never by guessing.
 
-An inexact edit must quote whole lines with exactly one place, for which it is certain what to
-write.
+A text that stands there exactly once is replaced literally, whatever its lines look like. Only
+where it does not, `old` is interpreted: as whole lines with exactly one place, for which it is
+certain what to write.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli_tools.matching.alignment import common_start
-from agent_cli_tools.matching.endings import flatten
-from agent_cli_tools.matching.inside_indentation import inside_indentation
+from agent_cli_tools.matching.document import Document, Span, flatten
 from agent_cli_tools.matching.lines import Unclear
 from agent_cli_tools.matching.mismatches import (
-    JOINS,
     LISTED_MAX,
     ambiguous,
     not_found,
-    repaired_everywhere,
     unclear,
 )
 from agent_cli_tools.matching.quotations import AROUND, Quotation, quotations
-from agent_cli_tools.matching.repair import Repaired, repaired
-from agent_cli_tools.matching.source import Source, Span
+from agent_cli_tools.matching.repair import repaired
 
 _CANDIDATES_MAX = 64
-_INDENT = re.compile(r"[ \t]*")
+_LACKING_MAX = 3
 _MISSING = "old lacks a line that is there, and would fit another place if it were repaired"
 _MISSING_AT_END = "old has a blank line around it that is there, but after more lines"
-_LINE_END_KEPT = "the line end that new lacks"
+_JOINS = "old ends with a line end and new does not, which would join two lines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,215 +48,201 @@ class NoMatch(ToolError):
     """An edit has no place, or more than one; the message shows what the file has instead."""
 
 
-class _NotThere(Exception):
-    """The message for the model if no place is found."""
+class Ambiguous(NoMatch):
+    """A text stands in several places."""
+
+    def __init__(self, text: str, starts: Sequence[int]) -> None:
+        super().__init__(ambiguous([text.count("\n", 0, start) + 1 for start in starts]))
+        self.starts = starts
 
 
-def locate(source: Source, edit: Edit) -> EditPlaces:
-    """Return the places of *edit* in *source*.
+def locate(document: Document, edit: Edit) -> EditPlaces:
+    """Return the places of *edit* in *document*.
 
     Raises:
         NoMatch: There is no place, or several without `all`, or it is unclear what to write.
     """
     if not edit.old:
-        if source.original:
+        if document.text:
             raise NoMatch("old is empty. Give the text to replace, or use write for all of it.")
-        return EditPlaces((Span(0, 0, edit.new),))
-    if "\r\n" in edit.old and edit.old in source.original:
-        found = _with_crlf(source, edit)
-        if found:
-            return found
-    # A file of one line shows no ending, so those of new stay.
-    new = flatten(edit.new) if "\n" in source.original else edit.new
+        return EditPlaces((Span(0, 0, edit.new, is_verbatim=True),))
+    if "\r" in edit.old and (spans := _with_its_ends(document, edit)):
+        return EditPlaces(spans)
+    if spans := _exact(document, edit):
+        return EditPlaces(spans)
     readings: list[EditPlaces] = []
-    why = ""
-    for quotation in quotations(flatten(edit.old), new):
+    why: NoMatch | None = None
+    for quotation in quotations(flatten(edit.old), flatten(edit.new)):
         try:
-            found = _read(source, quotation, everywhere=edit.all)
-        except _NotThere as error:
-            why = why or str(error)
-        except NoMatch:
-            # Without its surroundings a text may match in more places; an exact match would win.
-            if not readings or quotation.old in source.text:
-                raise
+            found = _read(document, quotation, everywhere=edit.all)
+        except NoMatch as error:
+            why = why or error
         else:
-            if found and not found.repairs:
-                return found
             readings += [found] if found else []
     if not readings:
-        raise NoMatch(why or not_found(source.lines, flatten(edit.old)))
-    return _only_reading(source, readings)
+        raise why or NoMatch(not_found(document.lines, flatten(edit.old)))
+    return _only_reading(document, readings)
 
 
-def _read(source: Source, quotation: Quotation, *, everywhere: bool) -> EditPlaces | None:
-    given = Edit(quotation.old, quotation.new, everywhere)
-    found = None if quotation.in_lines else _exact(source, given)
-    found = found or _by_lines(source, given)
-    if found and AROUND in quotation.without:
-        first = source.original.count("\n", 0, found.spans[0].start)
-        old, new = (text.removesuffix("\n").split("\n") for text in (quotation.old, quotation.new))
-        if source.may_lack_line(first, old, new):
-            raise _NotThere(unclear(source.lines, first, len(old), _MISSING_AT_END))
-    return found and replace(found, repairs=(*quotation.without, *found.repairs))
+def _with_its_ends(document: Document, edit: Edit) -> tuple[Span, ...]:
+    """Return the spans of a text that was quoted with its CRLF, or with half of one."""
+    text, spans = document.original, list[Span]()
+    # If new has LF where old has CRLF, its ends are not meant, unless they are all that changes.
+    has_ends = "\r\n" in edit.new or "\n" not in edit.new or edit.new == flatten(edit.old)
+    is_verbatim = has_ends or "\r\n" not in edit.old
+    for at in _starts(text, edit):
+        start, end, new = at, at + len(edit.old), edit.new
+        if start and text[start - 1 : start + 1] == "\r\n":
+            start, new = start - 1, f"\r{new}"
+        if text[end - 1 : end + 1] == "\r\n":
+            end, new = end + 1, f"{new}\n"
+        new = new if is_verbatim else flatten(new)
+        spans.append(Span(*document.offsets(start, end), new, is_verbatim))
+    return tuple(spans)
 
 
-def _only_reading(source: Source, readings: list[EditPlaces]) -> EditPlaces:
-    """Return the reading with the fewest repairs, unless another has a different result."""
-    fewest = min(readings, key=lambda found: len(found.repairs))
-    others = [found for found in readings if found.repairs[:1] != fewest.repairs[:1]]
-    changes = _changes(source, fewest)
-    if any(_changes(source, other) != changes for other in others):
-        first = source.original.count("\n", 0, fewest.spans[0].start)
-        raise NoMatch(unclear(source.lines, first, 1, "old can be read in two ways"))
-    return fewest
+def _exact(document: Document, edit: Edit) -> tuple[Span, ...]:
+    """Return the spans of a text that stands there, whatever its line ends are."""
+    flat = replace(edit, old=flatten(edit.old))
+
+    def has_ends(at: int) -> bool:
+        return flat.old == edit.old and document.has_only_lf(at, at + len(flat.old))
+
+    try:
+        starts = _starts(document.text, flat)
+    except Ambiguous as error:
+        # Of places that differ in their line ends only, one may be literally what was quoted.
+        starts = list(filter(has_ends, error.starts))
+        text = document.original
+        if len(starts) != 1 or text.find(edit.old) != text.rfind(edit.old):
+            raise
+    if "\r\n" in edit.new and all(map(has_ends, starts[:1])):
+        return tuple(Span(at, at + len(flat.old), edit.new, is_verbatim=True) for at in starts)
+    new = flatten(edit.new)
+    return tuple(Span(at, at + len(flat.old), new) for at in starts)
 
 
-def _changes(source: Source, found: EditPlaces) -> list[tuple[int, str, str]]:
-    """Return the changes, without unchanged text at both ends of each span."""
-    changes: list[tuple[int, str, str]] = []
-    for span in found.spans:
-        before = source.original[span.start : span.end]
-        head = common_start(before, span.new)
-        tail = common_start(before[head:][::-1], span.new[head:][::-1])
-        changes.append(
-            (span.start + head, before[head : len(before) - tail], span.new[head:][: -tail or None])
-        )
-    return changes
+def _starts(text: str, edit: Edit) -> list[int]:
+    """Return the start offsets of `old`: all that do not overlap, or the only one.
 
-
-def _with_crlf(source: Source, edit: Edit) -> EditPlaces | None:
-    """Return the places of a text quoted with its CRLF endings."""
-    starts = _places(source.original, edit)
-    flat = Edit(flatten(edit.old), flatten(edit.new), edit.all)
-    if flat.old == flat.new:
-        # Only the endings change.
-        return EditPlaces(tuple(Span(at, at + len(edit.old), edit.new) for at in starts))
-    return _exact_at(source, flat, [source.flat.flat_offset(at) for at in starts])
-
-
-def _exact(source: Source, edit: Edit) -> EditPlaces | None:
-    # The model does not see line endings, so places that differ only in them are equivalent.
-    return _exact_at(source, edit, _places(source.text, edit))
-
-
-def _exact_at(source: Source, edit: Edit, starts: list[int]) -> EditPlaces | None:
-    spans: list[Span] = []
-    repairs: set[str] = set()
-    for at, line_start, text_start in _in_lines(source.text, starts):
-        if line_start < at < text_start and edit.old[0] in " \t":
-            # A quotation with part of the indentation is of whole lines.
-            return None
-        span, repair = _exact_span(source, edit, at, line_start, text_start)
-        spans.append(source.span(*span))
-        repairs.add(repair)
-    return EditPlaces(tuple(spans), tuple(sorted(repairs - {""}))) if spans else None
-
-
-def _in_lines(text: str, starts: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield each place with the start of its line, and the start of that line's text."""
-    line_start = searched = 0
-    text_start = _text_start(text, 0)
-    for at in starts:
-        newline = text.rfind("\n", searched, at)
-        if newline >= 0:
-            line_start = newline + 1
-            text_start = _text_start(text, line_start)
-        searched = at
-        yield at, line_start, text_start
-
-
-def _text_start(text: str, line_start: int) -> int:
-    match = _INDENT.match(text, line_start)
-    assert match
-    return match.end()
-
-
-def _exact_span(
-    source: Source, edit: Edit, at: int, line_start: int, text_start: int
-) -> tuple[tuple[int, int, str], str]:
-    """Return the flat span that an exact *edit* at *at* changes, and the repairs in it."""
-    text, new, end, repair = source.text, edit.new, at + len(edit.old), ""
-    starts_line = at <= text_start
-    if edit.old.endswith("\n") and new and not new.endswith("\n") and edit.old.strip():
-        if edit.old == f"{new}\n" and end == len(text):
-            return (at, end, new), ""
-        if starts_line and edit.old != f"{new}\n":
-            new, repair = f"{new}\n", _LINE_END_KEPT
-        elif starts_line or not edit.all:
-            raise NoMatch(JOINS)
-    if line_start < at <= text_start and edit.old.split("\n", 1)[0].strip():
-        ends_line = edit.old.endswith("\n") or text[end : end + 1] in {"\n", ""}
-        head, number = text[line_start:at], text.count("\n", 0, at)
-        file = source.around(number, edit.old.removesuffix("\n").count("\n") + 1)
-        try:
-            lines = inside_indentation(head, edit.old, new, file, ends_line=ends_line)
-        except Unclear as error:
-            raise NoMatch(unclear(source.lines, number, 1, str(error))) from error
-        if lines != head + new:
-            return (line_start, end, lines), "indentation (that of the line it starts in)"
-    return (at, end, new), repair
-
-
-def _places(text: str, edit: Edit) -> list[int]:
-    """Return the start offsets of `old`: all non-overlapping ones, or the only one."""
+    Raises:
+        Ambiguous: There are several, and not all are to be replaced.
+    """
     starts: list[int] = []
     position = text.find(edit.old)
     while position >= 0 and (edit.all or len(starts) <= LISTED_MAX):
         starts.append(position)
         position = text.find(edit.old, position + (len(edit.old) if edit.all else 1))
     if len(starts) > 1 and not edit.all:
-        raise NoMatch(ambiguous([text.count("\n", 0, start) + 1 for start in starts]))
+        raise Ambiguous(text, starts)
     return starts
 
 
-def _by_lines(source: Source, edit: Edit) -> EditPlaces | None:
+def _read(document: Document, quotation: Quotation, *, everywhere: bool) -> EditPlaces | None:
+    edit = Edit(quotation.old, quotation.new, everywhere)
+    spans = () if quotation.in_lines else _exact(document, edit)
+    found = EditPlaces(spans) if spans else _by_lines(document, edit)
+    if found and AROUND in quotation.without:
+        first = document.line_number(found.spans[0].start)
+        old, new = (text.removesuffix("\n").split("\n") for text in (quotation.old, quotation.new))
+        if _may_lack_line(document.lines, first, old, new):
+            raise NoMatch(unclear(document.lines, first, len(old), _MISSING_AT_END))
+    return found and replace(found, repairs=(*quotation.without, *found.repairs))
+
+
+def _may_lack_line(lines: Sequence[str], first: int, old: list[str], new: list[str]) -> bool:
+    """Return whether lines next to *old*, quoted between blank lines, may have been omitted.
+
+    If the file has one of the two, the other may be a blank line of the file a few lines further.
+    If *new* ends like *old* there, nothing is omitted: these lines would be removed unseen.
+    """
+    stop = first + len(old)
+    before = lines[max(0, first - 1 - _LACKING_MAX) : first][::-1]
+    behind = lines[stop:-1][: 1 + _LACKING_MAX]
+    was, becomes = ([line.strip() for line in text if line.strip()] for text in (old, new))
+    return any(
+        _starts_blank(near)
+        and not _starts_blank(far)
+        and not all(map(str.strip, far))
+        and (not becomes or was[end] != becomes[end])
+        for near, far, end in ((before, behind, -1), (behind, before, 0))
+    )
+
+
+def _starts_blank(lines: Sequence[str]) -> bool:
+    return bool(lines) and not lines[0].strip()
+
+
+def _only_reading(document: Document, readings: Sequence[EditPlaces]) -> EditPlaces:
+    """Return the reading with the fewest repairs, unless another has a different result."""
+    fewest = min(readings, key=lambda found: len(found.repairs))
+    if len(readings) > 1 and len({document.replaced(each.spans).text for each in readings}) > 1:
+        first = document.line_number(fewest.spans[0].start)
+        raise NoMatch(unclear(document.lines, first, 1, "old can be read in two ways"))
+    return fewest
+
+
+def _by_lines(document: Document, edit: Edit) -> EditPlaces | None:
     """Find whole lines that match except for misquotation."""
-    old, new, repairs = edit.old, edit.new, tuple[str, ...]()
-    deletes = old.endswith("\n") and not new
-    if old.endswith("\n"):
-        if new and not new.endswith("\n"):
-            repairs = (_LINE_END_KEPT,)
+    old, new = edit.old, edit.new
+    has_end, deletes = old.endswith("\n"), old.endswith("\n") and not new
+    joins = has_end and not deletes and not new.endswith("\n")
+    if has_end:
         old, new = old.removesuffix("\n"), new.removesuffix("\n")
     if not old.strip():
         return None
     old_lines, new_lines = old.split("\n"), [] if deletes else new.split("\n")
-    first, lines = _only_place(source, old_lines, new_lines, everywhere=edit.all) or (None, None)
-    if first is None or lines is None:
+    place = _only_place(document, old_lines, new_lines, everywhere=edit.all)
+    if place is None:
         return None
-    start = source.line_start(first)
-    end = source.line_start(first + len(old_lines)) - (0 if deletes else 1)
-    span = source.span(start, min(end, len(source.text)), "\n".join(lines.lines))
-    return EditPlaces((span,), (*lines.repairs, *repairs))
+    first, lines, repairs = place
+    stop = first + len(old_lines)
+    start = document.line_start(first)
+    end = start + sum(len(line) + 1 for line in document.lines[first:stop])
+    if joins and end < len(document.text):
+        raise NoMatch(unclear(document.lines, first, len(old_lines), _JOINS))
+    if not (joins or deletes):
+        end -= 1
+    span = Span(start, min(end, len(document.text)), "\n".join(lines))
+    return EditPlaces((span,), tuple(repairs))
 
 
 def _only_place(
-    source: Source, old: list[str], new: list[str], *, everywhere: bool
-) -> tuple[int, Repaired] | None:
-    """Return the first line of the only matching place, and the lines to write."""
-    fitting: list[tuple[int, Repaired | Unclear]] = []
-    others: list[tuple[int, Unclear]] = []
-    candidates = source.find_loosely(old, _CANDIDATES_MAX)
-    exact = [first for first in candidates if source.lines[first : first + len(old)] == old]
-    for first in exact if len(exact) == 1 else candidates:
-        there = source.lines[first : first + len(old)]
+    document: Document, old: list[str], new: list[str], *, everywhere: bool
+) -> tuple[int, list[str], list[str]] | None:
+    """Return the first line of the only matching place, the lines to write, and the repairs."""
+    found: list[tuple[int, list[str], list[str]]] = []
+    unclear_ones: list[tuple[int, Unclear]] = []
+    candidates = document.find_loosely(old, _CANDIDATES_MAX)
+    exact = [first for first in candidates if document.lines[first : first + len(old)] == old]
+    for first in exact if len(exact) == 1 and not everywhere else candidates:
         try:
-            fitting.append((first, repaired(there, old, new, source.around(first, len(old)))))
+            found.append((first, *repaired(document, first, old, new)))
         except Unclear as error:
-            (fitting if error.fits else others).append((first, error))
-    if len(fitting) > 1 and everywhere:
-        raise NoMatch(repaired_everywhere([first + 1 for first, _ in fitting]))
+            unclear_ones.append((first, error))
+    fitting = [first for first, *_ in found] + [first for first, why in unclear_ones if why.fits]
     if len(fitting) > 1:
-        raise NoMatch(ambiguous([first + 1 for first, _ in fitting]))
-    for first, outcome in [*fitting, *others]:
-        if isinstance(outcome, Repaired):
-            is_exact = all(map(_is_exact, source.lines[first:], old))
-            if not is_exact and (nearly := source.find_nearly(old, first)) is not None:
-                raise _NotThere(unclear(source.lines, nearly, len(old), _MISSING))
-            return first, outcome
-        raise _NotThere(unclear(source.lines, first, len(old), str(outcome)))
+        raise NoMatch(ambiguous([first + 1 for first in fitting], nearly=everywhere))
+    for first, _, repairs in found:
+        nearly = _stands_nearly(document.lines, old, other_than=first) if repairs else None
+        if nearly is not None:
+            raise NoMatch(unclear(document.lines, nearly, len(old), _MISSING))
+        return found[0]
+    for first, why in sorted(unclear_ones, key=lambda one: not one[1].fits):
+        raise NoMatch(unclear(document.lines, first, len(old), str(why)))
     return None
 
 
-def _is_exact(there: str, quoted: str) -> bool:
-    """Return whether a line was quoted exactly, except for blanks in a blank line."""
-    return there == quoted or not quoted.strip()
+def _stands_nearly(lines: Sequence[str], old: Sequence[str], *, other_than: int) -> int | None:
+    """Return a place where all of *old* stands exactly and in order, with few lines between."""
+    texts = [line for line in old if line.strip()]
+    if texts == [line for line in lines[other_than : other_than + len(old)] if line.strip()]:
+        return None
+    first = -1
+    for _ in range(lines.count(texts[0])):
+        first = lines.index(texts[0], first + 1)
+        if abs(first - other_than) > len(old):
+            place = iter(lines[first : first + len(old) + _LACKING_MAX])
+            if all(text in place for text in texts):
+                return first
+    return None

@@ -6,16 +6,20 @@ Each reading is accepted only if the rest has exactly one place in the file.
 import html
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
 
 AROUND = "blank lines around it"
 
-_NUMBER = re.compile(r"[ \t]*(\d+)( ?)([:|→\t])")
+_NUMBER = re.compile(r"[ \t]*(\d+)( ?[:|→\t])")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(?:(.*)\n)?[ \t]*\1[ \t]*\n?", re.DOTALL)
+_BLANKS = re.compile(r"^[ \t]+$", re.MULTILINE)
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 _ODD_BACKSLASHES = re.compile(r"(?<!\\)(?:\\\\)*\\(?!\\)")
+_NO_QUOTES = re.compile(r"\"{3}|'{3}|(?<=\w)'(?=\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,140 +37,142 @@ class Quotation:
     in_lines: bool = False
 
 
-_Way: TypeAlias = Callable[[Quotation], Iterator[Quotation]]
+_Texts: TypeAlias = Iterator[tuple[str, str]]
+"""Readings of old and new."""
 
 
 def quotations(old: str, new: str) -> Iterator[Quotation]:
     """Yield the possible readings of *old* and *new*, the least changed first."""
-    plain = Quotation(old, new)
-    seen = {(old, new)}
-    ends = [plain]
-    yield plain
-    for way in (_fenced, _numbered, _escaped_html, _doubled_backslashes, _escaped, _surrounded):
-        found = [one for end in ends for one in way(end) if one.old.strip()]
-        if not found:
-            continue
-        for one in found:
-            if (one.old, one.new) not in seen:
-                seen.add((one.old, one.new))
-                yield one
-        if way is not _surrounded:
-            ends += found
+    found = [Quotation(old, new)]
+    yield found[0]
+    for what, undo, in_lines in _WAYS:
+        for given in tuple(found):
+            for texts in undo(given.old, given.new):
+                if texts[0].strip() and texts[0] != given.old:
+                    without = (*given.without, what)
+                    found.append(Quotation(*texts, without, given.in_lines or in_lines))
+                    yield found[-1]
 
 
-def _fenced(given: Quotation) -> Iterator[Quotation]:
-    old, new = _FENCE.fullmatch(given.old), _FENCE.fullmatch(given.new)
-    if old and new:
-        # Fences enclose whole lines; empty fences enclose none, not even a blank one.
-        texts = (f"{match[2]}\n" if match[2] else "" for match in (old, new))
-        yield _without(given, "a code fence", *texts, in_lines=True)
+def _fenced(old: str, new: str) -> _Texts:
+    """Remove the fences; those of an empty text enclose no line, not even a blank one."""
+    fences = _FENCE.fullmatch(old), _FENCE.fullmatch(new)
+    inside = [match[2] or "" for match in fences if match]
+    if len(inside) == len(fences):
+        yield f"{inside[0]}\n", inside[1] and f"{inside[1]}\n"
+        if inside[0].endswith("\n"):
+            yield inside[0], inside[1]
 
 
-def _numbered(given: Quotation) -> Iterator[Quotation]:
-    old = _Numbers.of(given.old)
-    if old is None or not old.is_run:
-        return
-    new = _Numbers.of(given.new)
-    if new is None or new.mark != old.mark:
-        # If only some lines are numbered, or in different ways, numbers cannot be told from text.
-        if any(
-            match[3] == old.mark for match in map(_NUMBER.match, given.new.split("\n")) if match
-        ):
-            return
-        yield _without(given, "line numbers", old.text, given.new, in_lines=True)
-        if old.is_spaced:
-            yield _without(given, "line numbers", old.unspaced, given.new, in_lines=True)
-        return
-    yield _without(given, "line numbers", old.text, new.text, in_lines=True)
-    if old.is_spaced and new.is_spaced:
-        yield _without(given, "line numbers", old.unspaced, new.unspaced, in_lines=True)
+class _Numbered(NamedTuple):
+    """The lines of a text that all start with a number and the same mark."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Numbers:
-    """A text whose lines all start with a number and the same mark."""
-
-    numbers: tuple[int, ...]
+    numbers: list[int]
     mark: str
-    lines: tuple[str, ...]
-    ending: str
+    lines: list[str]
 
     @classmethod
-    def of(cls, text: str) -> "_Numbers | None":
-        body = text.removesuffix("\n")
-        matches = [_NUMBER.match(line) for line in body.split("\n")]
-        found = [match for match in matches if match]
-        if len(found) < len(matches) or len({match[3] for match in found}) > 1:
+    def of(cls, text: str) -> "_Numbered | None":
+        lines = _lines(text)
+        matches = [match for match in map(_NUMBER.match, lines) if match]
+        if len(matches) < len(lines) or len({match[2] for match in matches}) > 1:
             return None
-        return cls(
-            tuple(int(match[1]) for match in found),
-            found[0][3],
-            tuple(match.string[match.end() :] for match in found),
-            text[len(body) :],
-        )
-
-    @property
-    def is_run(self) -> bool:
-        return self.numbers == tuple(range(self.numbers[0], self.numbers[0] + len(self.numbers)))
-
-    @property
-    def is_spaced(self) -> bool:
-        """Whether there is a blank between every mark and its line."""
-        return self.mark != "\t" and all(line[:1] in {" ", ""} for line in self.lines)
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines) + self.ending
-
-    @property
-    def unspaced(self) -> str:
-        return "\n".join(line.removeprefix(" ") for line in self.lines) + self.ending
+        rest = [match.string[match.end() :] for match in matches]
+        return cls([int(match[1]) for match in matches], matches[0][2], rest)
 
 
-def _escaped_html(given: Quotation) -> Iterator[Quotation]:
-    old = html.unescape(given.old)
-    if old == given.old:
+def _numbered(old: str, new: str) -> _Texts:
+    """Remove the numbers, if they follow each other on all lines of old."""
+    was, becomes = _Numbered.of(old), _Numbered.of(new)
+    if was is None or any(b - a != 1 for a, b in pairwise(was.numbers)):
         return
-    new = html.unescape(given.new)
+    lines = _lines(new)
+    if becomes and becomes.mark == was.mark:
+        lines = becomes.lines
+    elif any(match and match[2] == was.mark for match in map(_NUMBER.match, lines)):
+        # If only some lines are numbered, or in different ways, numbers cannot be told from text.
+        return
+    ends = "\n" * old.endswith("\n"), "\n" * new.endswith("\n")
+    yield "\n".join(was.lines) + ends[0], "\n".join(lines) + ends[1]
+    numbered = [*was.lines, *(lines if becomes else [])]
+    if was.mark != "\t" and all(line[:1] in {" ", ""} for line in numbered):
+        unspaced = [line.removeprefix(" ") for line in lines] if becomes else lines
+        texts = "\n".join(line.removeprefix(" ") for line in was.lines), "\n".join(unspaced)
+        yield texts[0] + ends[0], texts[1] + ends[1]
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n")
+
+
+def _trailing(old: str, new: str) -> _Texts:
+    """Remove the blanks in which all lines of old end, and all lines of new or none."""
+    texts = [line for line in _lines(old) if line.strip()]
+    blanks = min((line[len(line.rstrip(" \t")) :] for line in texts), key=len, default="")
+    has_new = any(line.strip() and line.endswith(blanks) for line in _lines(new))
+    quoted = [*_lines(old), *(_lines(new) if has_new else [])]
+    if not blanks or not all(line.endswith(blanks) for line in quoted if line.strip()):
+        return
+    alone = {line for line in quoted if not line.strip()}
+    if alone == {blanks} or not any(line.endswith(blanks) for line in alone):
+        # Here, a blank line ends in them only if all do.
+        yield _without_trail(old, blanks), _without_trail(new, blanks) if has_new else new
+
+
+def _without_trail(text: str, blanks: str) -> str:
+    return "\n".join(line.removesuffix(blanks) for line in text.split("\n"))
+
+
+def _filled(old: str, new: str) -> _Texts:
+    """Empty the blank lines."""
+    yield _BLANKS.sub("", old), _BLANKS.sub("", new)
+
+
+def _escaped_html(old: str, new: str) -> _Texts:
     # A text with both escaped and bare characters may not be escaped as a whole.
-    if new == given.new or not re.search("[<>]", _ENTITY.sub("", given.new)):
-        yield _without(given, "HTML escapes", old, new)
+    if html.unescape(new) == new or not re.search("[<>]", _ENTITY.sub("", new)):
+        yield html.unescape(old), html.unescape(new)
 
 
-def _doubled_backslashes(given: Quotation) -> Iterator[Quotation]:
-    if "\\\\" not in given.old or any(map(_ODD_BACKSLASHES.search, (given.old, given.new))):
+def _doubled_backslashes(old: str, new: str) -> _Texts:
+    if not any(map(_ODD_BACKSLASHES.search, (old, new))):
+        yield old.replace("\\\\", "\\"), new.replace("\\\\", "\\")
+
+
+def _escaped(old: str, new: str) -> _Texts:
+    """Undo the escapes of a JSON string: all of them, those of quotes, or those of line ends."""
+    if "\\" not in old:
         return
-    old, new = (text.replace("\\\\", "\\") for text in (given.old, given.new))
-    yield _without(given, "doubled backslashes", old, new)
+    with suppress(ValueError):
+        whole, instead = (json.loads(f'"{text}"') for text in (old, new))
+        # Unless a quote shows that all of it was escaped, a line end may be one of a string.
+        if '\\"' in new or not _breaks_string(instead):
+            yield whole, instead
+    yield old.replace('\\"', '"'), new.replace('\\"', '"')
+    lines = new.replace("\\n", "\n")
+    if '\\"' not in old + new and not _breaks_string(lines):
+        yield old.replace("\\n", "\n"), lines
 
 
-def _escaped(given: Quotation) -> Iterator[Quotation]:
-    """Undo the JSON escapes of a text that was escaped twice."""
-    if "\\" not in given.old:
-        return
-    try:
-        old, new = (json.loads(f'"{text}"', strict=False) for text in (given.old, given.new))
-    except ValueError:
-        return
-    if old != given.old:
-        yield _without(given, "JSON escapes", old, new)
+def _breaks_string(text: str) -> bool:
+    """Return whether some line has a quote without its partner."""
+    quotes = _NO_QUOTES.sub("", text).split("\n")
+    return any(line.count('"') % 2 or line.count("'") % 2 for line in quotes)
 
 
-def _surrounded(given: Quotation) -> Iterator[Quotation]:
+def _surrounded(old: str, new: str) -> _Texts:
     """Remove one blank line around both; removing more would hide a missing line.
 
     If the numbers of blank lines at an end differ, it is unclear which ones surround the text.
     """
-    texts = (given.old, given.new)
-    if not all(len(text) > 1 and text[0] == text[-1] == "\n" for text in texts):
-        return
-    old, new = (text[1:-1] for text in texts)
-    if given.new.strip():
-        is_certain = _line_ends_around(given.old) == _line_ends_around(given.new)
-    else:
-        is_certain = not new and old[0] != "\n" and not old.endswith("\n\n")
-    if is_certain:
-        yield _without(given, AROUND, old, new, in_lines=True)
+    if all(len(text) > 1 and text[0] == text[-1] == "\n" for text in (old, new)):
+        inside = old[1:-1], new[1:-1]
+        if new.strip():
+            is_certain = _line_ends_around(old) == _line_ends_around(new)
+        else:
+            is_certain = not inside[1] and old[1] != "\n" and not old.endswith("\n\n\n")
+        if is_certain:
+            yield inside
 
 
 def _line_ends_around(text: str) -> tuple[int, int]:
@@ -174,7 +180,14 @@ def _line_ends_around(text: str) -> tuple[int, int]:
     return len(text) - len(text.lstrip("\n")), len(text) - len(text.rstrip("\n"))
 
 
-def _without(
-    given: Quotation, what: str, old: str, new: str, *, in_lines: bool = False
-) -> Quotation:
-    return Quotation(old, new, (*given.without, what), given.in_lines or in_lines)
+_WAYS: Sequence[tuple[str, Callable[[str, str], _Texts], bool]] = (
+    ("a code fence", _fenced, True),
+    ("line numbers", _numbered, True),
+    ("blanks at line ends", _trailing, True),
+    ("blanks in blank lines", _filled, True),
+    ("HTML escapes", _escaped_html, False),
+    ("doubled backslashes", _doubled_backslashes, False),
+    ("JSON escapes", _escaped, False),
+    (AROUND, _surrounded, True),
+)
+"""What is undone, how, and whether the rest can only be whole lines, not a part of one."""

@@ -1,91 +1,58 @@
 """Repair the new lines of a misquoted edit to match the file."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from agent_cli_tools.matching.alignment import align
-from agent_cli_tools.matching.blanks import Blanks, lacking
 from agent_cli_tools.matching.characters import rewritten
-from agent_cli_tools.matching.frames import Quoted
-from agent_cli_tools.matching.indentation import shifted
-from agent_cli_tools.matching.lines import Line, Unclear, split_line
-
-
-@dataclass(frozen=True, slots=True)
-class FileContext:
-    """Facts about the rest of the file."""
-
-    text: str
-    unit: Callable[[], str | None]
-    has_blanks_alone: Callable[[], bool]
-    """Whether some blank lines have blanks."""
-    neighbours: tuple[Line | None, Line | None]
-    """The nearest non-blank lines before and after."""
-
-
-@dataclass(frozen=True, slots=True)
-class Repaired:
-    """Lines to write, and the repairs made; none for exactly quoted lines."""
-
-    lines: tuple[str, ...]
-    repairs: tuple[str, ...]
+from agent_cli_tools.matching.document import Document
+from agent_cli_tools.matching.indentation import reindented
+from agent_cli_tools.matching.lines import Unclear, split_line
 
 
 def repaired(
-    there: Sequence[str], old: Sequence[str], new: Sequence[str], file: FileContext
-) -> Repaired:
-    """Return the replacement of the file's lines *there* for an edit of *old* into *new*.
+    file: Document, first: int, old: Sequence[str], new: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return what replaces the lines of *file* from line *first* on, and the repairs made.
 
-    Unchanged lines stay as the file has them.
+    Lines of *new* that *old* has as well stay as the file has them.
 
     Raises:
-        Unclear: *old* is not *there*, or it is unclear what to write.
+        Unclear: *old* does not stand there, or it is open what to write.
     """
-    if list(there) == list(old):
-        return Repaired(tuple(new), ())
-    here, quoted = [split_line(line) for line in there], [split_line(line) for line in old]
+    there = file.lines[first : first + len(old)]
+    result, repairs = list(new), list[str]()
+    if there == old:
+        return result, repairs
+    here, quoted, following = ([split_line(line) for line in lines] for lines in (there, old, new))
     blocks = align(old, new)
-    changed = [i for b in blocks if b.kind != "equal" for i in range(b.b_start, b.b_end)]
-    lacks = lacking(here, quoted)
-    if any(any(lacks[block.a_start : block.a_end]) for block in blocks if block.kind == "replace"):
-        raise Unclear("a line there ends in blanks that old has not")
-    following = [split_line(line) for line in new]
-    quotation = Quoted(here, quoted, following, *file.neighbours)
-    written, repairs = _written(quotation, [following[i] for i in changed], file)
-    result = list(new)
-    for index, line in zip(changed, written, strict=True):
-        result[index] = line
+    changed = [i for block in blocks if block.kind != "equal" for i in range(*block[3:])]
+    texts = [i for i in changed if not following[i].is_blank]
+    indents, shift = reindented(file, first, quoted, following, texts)
+    bodies = rewritten(
+        "\n".join(line.body for line in here),
+        "\n".join(line.body for line in quoted),
+        "\n".join(following[i].body for i in texts),
+        file.text,
+    ).split("\n")
+    lost = [len(a.trail) - len(b.trail) for a, b in zip(here, quoted, strict=True)]
+    if min(lost) < 0:
+        raise Unclear("old ends a line in blanks that are not there")
     for block in blocks:
+        if block.kind == "replace" and any(lost[block.a_start : block.a_end]):
+            raise Unclear("a line there ends in blanks that old has not")
         if block.kind == "equal":
             result[block.b_start : block.b_end] = there[block.a_start : block.a_end]
-    return Repaired(tuple(result), repairs)
-
-
-def _written(
-    quotation: Quoted, changed: Sequence[Line], file: FileContext
-) -> tuple[list[str], tuple[str, ...]]:
-    """Return the *changed* lines as the file would have them, and the repairs made."""
-    there, old = quotation.there, quotation.old
-    texts = [line for line in changed if not line.is_blank]
-    indents, shift = shifted(quotation, texts, file.unit)
-    bodies = rewritten(
-        [line.body for line in there],
-        [line.body for line in old],
-        [line.body for line in texts],
-        file.text,
-    )
-    blanks = Blanks(there, old, quotation.new, is_certain=not (shift or file.has_blanks_alone()))
-    whole = iter(
-        [
-            indent + body + blanks.trail(line)
-            for indent, body, line in zip(indents, bodies, texts, strict=True)
-        ]
-    )
-    written = [blanks.blank_line(line) if line.is_blank else next(whole) for line in changed]
-    is_respelled = any(a.body != b.body for a, b in zip(there, old, strict=True))
-    repairs = (
-        f"indentation ({shift})" if shift else "",
-        "blanks at line ends" if blanks.were_repaired else "",
-        "typographic characters" if is_respelled else "",
-    )
-    return written, tuple(filter(None, repairs))
+    blank = [following[i] for i in changed if following[i].is_blank]
+    if blank and any(count and line.is_blank for count, line in zip(lost, quoted, strict=True)):
+        raise Unclear("blank lines there hold blanks that old has not")
+    if shift and any(line.trail for line in blank):
+        raise Unclear("it is open whether new is to have a line of blanks only")
+    for i, indent, body in zip(texts, indents, bodies, strict=False):
+        result[i] = indent + body + following[i].trail
+    if shift:
+        repairs.append(f"indentation ({shift})")
+    if any(lost):
+        repairs.append("blanks at line ends")
+    if any(a.body != b.body for a, b in zip(here, quoted, strict=True)):
+        repairs.append("typographic characters")
+    return result, repairs

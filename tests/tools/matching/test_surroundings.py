@@ -2,27 +2,7 @@
 
 import pytest
 
-from agent_cli_tools.matching.omissions import can_lack
 from tests.tools.matching.editing import check
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "can"),
-    [
-        (["a", "b"], ["x", "b"], False),
-        (["a", "b"], ["x", "b", ""], False),
-        (["a", "b"], ["a", "y"], True),
-        (["a", "b"], ["a", "b", "c"], True),
-        (["a", "b"], ["a"], True),
-        (["a"], [], True),
-    ],
-)
-def test_line_may_be_missing_only_if_new_ends_differently_from_old(
-    old: list[str], new: list[str], can: bool
-) -> None:
-    assert can_lack(["c"], old, new) is can
-    assert not can_lack([], old, new)
-
 
 TEXT = "a\n\nb\nc\nd\n\ne\n"
 
@@ -34,6 +14,7 @@ TEXT = "a\n\nb\nc\nd\n\ne\n"
         ("\nb\nc\n\n", "\nB\nC\nD\n\n", None),
         ("\n  b\n  c\n\n", "\n  B\n  C\n  D\n\n", None),
         ("\n  c\n  d\n\n", "\n  B\n  d\n\n", None),
+        ("\nb\nc\n\n", "\n\n", None),
         # New continues like old, so nothing is hidden.
         ("\nb\nc\n\n", "\nB\nc\n\n", "a\n\nB\nc\nd\n\ne\n"),
     ],

@@ -1,0 +1,67 @@
+"""What looks like a slip in the result of an exact edit is said, and nothing else."""
+
+import pytest
+
+from agent_cli_tools.matching.edits import Edit, apply_edits
+from agent_cli_tools.misfits import slips
+from tests.tools.calling import Tools
+
+CLASS = (
+    "class A:\n    def f(self):\n        a()\n        b()\n\n    def g(self):\n        return 2\n"
+)
+
+
+def said(text: str, old: str, new: str) -> str:
+    edits = [Edit(old, new)]
+    return " ".join(slips(text, apply_edits(text, edits).text, edits))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        # Both without the indentation of the file, or only old.
+        (
+            "a()\n",
+            "if a():\n    c()\n",
+            "Edit 1 began behind the indentation of its line, and line 2",
+        ),
+        ("return 2\n", "        return 3\n", "and line 1 of new is indented otherwise"),
+        # At the start of a line.
+        ("        a()\n", "    a()\n", "fits nothing around it in line 3, 4"),
+        ("        a()\n", "        a()\n            c()\n", "fits nothing around it in line 4"),
+        ("        a()\n", "        a()", "joined two lines"),
+    ],
+)
+def test_result_that_looks_like_a_slip_is_said(old: str, new: str, words: str) -> None:
+    assert words in said(CLASS, old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a()\n", "c()\n"),
+        ("a()\n", "if a():\n            c()\n"),
+        ("        a()\n", "        if a():\n            c()\n"),
+        ("        a()\n        b()\n", "        c()"),
+        ("        a()\n", ""),
+    ],
+)
+def test_result_in_which_all_fits_is_not_commented(old: str, new: str) -> None:
+    assert said(CLASS, old, new) == ""
+
+
+def test_lines_that_the_places_around_have_as_well_are_not_commented() -> None:
+    text = "- a\n  b\n- c\n  d\n"
+
+    assert said(text, "  d\n", "  d\n- e\n  f\n") == ""
+
+
+async def test_answer_of_edit_says_what_looks_like_a_slip(tools: Tools) -> None:
+    path = tools.file("a.py", CLASS)
+
+    text = await tools.text(
+        "edit", path="a.py", edits=[{"old": "a()\n", "new": "if a():\n    c()\n"}]
+    )
+
+    assert path.read_text() == CLASS.replace("a()\n", "if a():\n    c()\n")
+    assert "began behind the indentation" in text
