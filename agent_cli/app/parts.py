@@ -32,6 +32,7 @@ from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.platform import chosen_platform
 from agent_cli.system import paths
+from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
 from agent_cli_tools import builtin_tools
@@ -222,6 +223,7 @@ def sandbox(
                 elsewhere=tuple(rules.hidden_elsewhere(root)),
             ),
             network=settings.network,
+            beside=_beside(startup),
         )
 
     return Sandbox(
@@ -294,7 +296,14 @@ def permission_rules(startup: StartupContext) -> RuleSet:
     reasons = dict.fromkeys(status_scripts(startup), "your status line runs this file")
     reasons |= dict.fromkeys(hook_scripts(startup), "a hook runs this file")
     scripts = (rule_for_file("edit", path, reason) for path, reason in reasons.items())
-    return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny)
+    return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny, beside=_beside(startup))
+
+
+def _beside(startup: StartupContext) -> tuple[Path, ...]:
+    """Return the other folders of the session: what belongs to the repositories opened in it."""
+    opened = (startup.workspace, *startup.arguments.add_dirs)
+    own = [*map(_real, opened)]
+    return tuple(root for root in SessionFolders.of(*opened).roots if root not in own)
 
 
 def _own_dirs() -> tuple[Path, Path]:

@@ -19,7 +19,7 @@ from agent_cli.policies.decision import (
     denied_by,
     denied_by_plan,
 )
-from agent_cli.policies.permission_rules import RuleSet, allows, called_paths, touches
+from agent_cli.policies.permission_rules import RuleSet, allows, called_paths
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.sandbox.protected import HOLDS_HOOKS, what_it_starts, why_protected
 
@@ -70,7 +70,7 @@ class FileCalls:
         paths = called_paths(call, touched, root)
 
         def first(kind: RuleKind) -> Rule | None:
-            fits = allows if kind == "allow" else touches
+            fits = allows if kind == "allow" else rules.touches
             found = (rule for rule in rules.of(kind) if fits(rule, tool.name, paths, root))
             return next(found, None)
 

@@ -42,11 +42,17 @@ _RULE = re.compile(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
-    """All active rules; deny wins over ask, ask over allow."""
+    """All active rules; deny wins over ask, ask over allow.
+
+    Attributes:
+        beside: Other folders of the session, such as the main checkout of a worktree: what denies
+            or asks in the workspace does so there too.
+    """
 
     allow: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
+    beside: tuple[Path, ...] = ()
 
     def listed(self) -> Iterator[tuple[RuleKind, Rule]]:
         """Yield every rule with its kind, the strongest first."""
@@ -73,14 +79,22 @@ class RuleSet:
                 for rule in self.of(kind)
                 if rule.names("read")
                 and rule.text is not None
-                and touches_path(rule, str(path), root)
+                and self._touches_path(rule, str(path), root)
             ),
             None,
         )
 
     def locks(self, path: PurePath, root: Path) -> bool:
         """Return whether a rule forbids changing *path*; commands must not change it either."""
-        return any(touches_path(rule, str(path), root) for rule in self._denied("edit", "write"))
+        denied = self._denied("edit", "write")
+        return any(self._touches_path(rule, str(path), root) for rule in denied)
+
+    def touches(self, rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
+        """Return whether *rule* covers any of the *paths* of a call, in *root* or `beside`."""
+        return any(touches(rule, tool, paths, each) for each in (root, *self.beside))
+
+    def _touches_path(self, rule: Rule, path: str, root: Path) -> bool:
+        return any(touches_path(rule, path, each) for each in (root, *self.beside))
 
     def hidden_elsewhere(self, root: Path) -> Iterator[tuple[Path, int | None]]:
         """Yield the folders outside *root* that rules about reading concern.

@@ -27,6 +27,8 @@ _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-"
 _NESTED_SETTINGS_MAX = 60
 # A rule may match a whole disk; beyond this limit the report says that secrets may be unknown.
 _OUTSIDE_DIRECTORIES_MAX = 5_000
+# A repository around the workspace may be a hundred times as large; secrets lie near its top.
+_AROUND_MAX, _AROUND_LEVELS = 2_000, 3
 # Each takes three mounts, a worktree or submodule one; those near the root come first. The others
 # are watched: a command could make repositories near the root, to free a deeper one.
 _NESTED_REPOSITORIES_MAX = 60
@@ -91,6 +93,7 @@ class Policy:
         is_secret: Callable[[PurePath], bool],
         path_rules: PathRules = _NO_RULES,
         network: bool = False,
+        beside: Sequence[Path] = (),
     ) -> None:
         """Create the policy of a session.
 
@@ -99,6 +102,8 @@ class Policy:
             own: Directories of this program that commands must not read or change.
             is_secret: Whether a file's path indicates keys or passwords.
             network: Whether commands may reach other hosts.
+            beside: Other folders of the session, such as the main checkout of a worktree and the
+                repository around the workspace: commands may not write there, nor read secrets.
         """
         self.roots = tuple(dict.fromkeys(map(_real, roots)))
         self.home = _real(home)
@@ -124,6 +129,14 @@ class Policy:
             )
             for folder, depth in elsewhere
             if depth != 0 and not self.owns(folder)
+        ]
+        marks = PathMarks(is_secret, path_rules.hides)
+        others = [folder for folder in map(_real, beside) if not self.owns(folder)]
+        around = [folder for folder in others if holds(folder, self.roots)]
+        self._outside += [SecretIndex(each, marks) for each in others if each not in around]
+        self._around = [
+            SecretIndex(each, marks, directories_max=_AROUND_MAX, depth_max=_AROUND_LEVELS)
+            for each in around
         ]
         self._secret_files = OtherNames(self.roots)
         self._locked_files = OtherNames(self.roots)
@@ -209,9 +222,10 @@ class Policy:
     def _look(self) -> list[Contents]:
         inside = [index.contents() for index in self._inside]
         outside = [index.contents() for index in self._outside]
+        around = [index.contents() for index in self._around]
         self._is_complete = all(each.is_complete for each in (*inside, *outside))
         is_changed = any(each.is_changed for each in inside)
-        secrets = [path for each in (*inside, *outside) for path in each.secrets]
+        secrets = [path for each in (*inside, *outside, *around) for path in each.secrets]
         self._of_home = self._in_home()
         # A command that still runs may have moved some.
         self._secret_files.follow()
