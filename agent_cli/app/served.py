@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.acp.ports import Opening
 from agent_cli.app.editor import EditorProgram
-from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.errors import SessionNotFound, UsageError
 from agent_cli.contracts.permission_modes import stricter
 from agent_cli.mcp_server.ports import Wanted
 from agent_cli.settings.sources import Override
@@ -17,7 +17,10 @@ from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_cli.app.app import App
+    from agent_cli.contracts.sessions import SessionInfo
 
 _BY = "the MCP client"
 
@@ -31,11 +34,18 @@ class ServedProgram(EditorProgram):
         Raises:
             AgentCliError: The call asks for more than the server allows, or an option is invalid.
         """
+        if wanted.session is not None:
+            self._require_ours(wanted.session)
         opening = Opening(self._folder(wanted.cwd), resume=wanted.session)
         return self.build(opening, self._overrides(wanted), one_shot=not wanted.can_ask)
 
+    def sessions(self) -> "Sequence[SessionInfo]":
+        """Return the saved sessions of the server's folders, the most recently used first."""
+        return [each for each in super().sessions() if self._is_allowed(Path(each.workspace))]
+
     def transcript(self, id: str) -> str:
         """Return a session as Markdown, without secrets; raises SessionError."""
+        self._require_ours(id)
         from agent_cli.session_store.export import export  # noqa: PLC0415
 
         redact = Redactor.of(self._startup.environment).text
@@ -47,10 +57,23 @@ class ServedProgram(EditorProgram):
             folder = real_path(here / given) if given else here
         except (OSError, ValueError) as error:  # a NUL, or too long
             raise UsageError(f"cwd: {given!r} is not a path ({error})") from error
-        allowed = (here, *(real_path(each) for each in self._arguments.add_dirs))
-        if not any(map(folder.is_relative_to, allowed)):
+        if not self._is_allowed(folder):
             raise UsageError(f"cwd: {folder} is not in {here}, where this server was started")
         return folder
+
+    def _is_allowed(self, folder: Path) -> bool:
+        opened = (self._startup.workspace, *self._arguments.add_dirs)
+        real = real_path(folder)
+        return folder.is_absolute() and any(map(real.is_relative_to, map(real_path, opened)))
+
+    def _require_ours(self, id: str) -> None:
+        """Check that the session *id* worked in the server's folders.
+
+        Raises:
+            SessionNotFound: It did not, or there is none: a client learns nothing of others.
+        """
+        if not any(each.id == id for each in self.sessions()):
+            raise SessionNotFound(f"session {id!r} does not exist in this folder")
 
     def _overrides(self, wanted: Wanted) -> list[Override]:
         settings = self._startup.loaded.settings

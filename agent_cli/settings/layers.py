@@ -108,6 +108,11 @@ class Layers:
             self.added.setdefault(key, []).extend(entry._replace(value=item) for item in items)
             earlier = self.origins.get(key)
             self.origins[key] = f"{earlier}, {entry.origin}" if earlier else entry.origin
+        elif entry.from_project and rule.stricter and rule.stricter(before, value) != value:
+            self.notices.append(
+                f"{entry.origin}: {key} = {value} would lift your limit, {before}, which stays;"
+                f" raise it in {paths.user_settings_file()}"
+            )
         else:
             self._values[key] = value
             self.origins[key] = entry.origin

@@ -22,6 +22,7 @@ class SettingRule(NamedTuple):
         read: Text of a variable or an option → value as in a file; ValueError likewise.
         append: Later layers add to the list instead of replacing it.
         user_only: Never taken from a project, not even from a trusted one.
+        stricter: Of the value so far and a project's, the one that allows less; it counts.
         secret: The value is never shown.
         by_name: The value is a table whose entries the layers add or replace one by one.
         item: The record type of a list of tables.
@@ -34,6 +35,7 @@ class SettingRule(NamedTuple):
     read: Callable[[str], object] = str
     append: bool = False
     user_only: bool = False
+    stricter: Callable[[object, object], object] | None = None
     secret: bool = False
     by_name: bool = False
     item: type | None = None
@@ -55,6 +57,23 @@ def whole(minimum: int, maximum: int, unit: str = "") -> SettingRule:
         raise ValueError
 
     return SettingRule(parse, f"a whole number from {minimum} to {maximum}", unit, read=int)
+
+
+def lower_limit(one: object, other: object) -> object:
+    """Return the lower of two limits."""
+    assert isinstance(one, int | float)
+    assert isinstance(other, int | float)
+    return min(one, other)
+
+
+def lower_limit_but_0(one: object, other: object) -> object:
+    """Return the lower of two limits; 0 is no limit."""
+    return lower_limit(one, other) if one and other else one or other
+
+
+def off(one: object, other: object) -> object:
+    """Return True if both are."""
+    return bool(one and other)
 
 
 def number(minimum: float, maximum: float, unit: str = "") -> SettingRule:

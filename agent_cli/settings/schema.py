@@ -19,7 +19,9 @@ from agent_cli.settings.rules import (
     choices,
     flag,
     fold,
+    lower_limit_but_0,
     number,
+    off,
     optional,
     price_map,
     records,
@@ -235,7 +237,7 @@ class LoggingSettings(NamedTuple):
 class SessionSettings(NamedTuple):
     """Whether conversations are saved."""
 
-    enabled: Annotated[bool, flag()] = True
+    enabled: Annotated[bool, flag()._replace(stricter=off)] = True
 
 
 class Settings(NamedTuple):
@@ -256,8 +258,12 @@ class Settings(NamedTuple):
         options.APPROVAL
     )
     output_style: Annotated[str, text("the name of an output style")] = "default"
-    max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = options.MAX_ROUNDS
-    max_cost_usd: Annotated[float, number(0, USD_MAX, "USD")] = 0
+    max_rounds: Annotated[int, whole(0, 100_000, "rounds")._replace(stricter=lower_limit_but_0)] = (
+        options.MAX_ROUNDS
+    )
+    max_cost_usd: Annotated[
+        float, number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
+    ] = 0
     attach: Annotated[bool, flag()._replace(user_only=True)] = True
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None

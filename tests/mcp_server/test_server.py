@@ -15,9 +15,13 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.core.conversation import Conversation
 from agent_cli.mcp_server.ports import Application, Wanted
 from agent_cli.mcp_server.server import make_server
+from agent_cli.session_store import SessionStore
+from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
 from tests.forked import arguments_of, start
 from tests.messages_api import FakeMessagesApi, error, reply, serve_in_thread, tool_use
@@ -186,7 +190,7 @@ async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> N
         assert "where this server was started" in outside
         assert "cwd: 'a\\x00b' is not a path" in wrong
         assert all("allows more than ask, the server's own" in each for each in freer)
-        assert "no session" in unknown
+        assert "does not exist" in unknown
         assert api.requests[0].body["model"] == "claude-opus-5-5"
         assert len(api.requests) == 1
 
@@ -224,6 +228,26 @@ async def test_saved_sessions_can_be_read_as_resources() -> None:
         assert "The answer." in session.text
         with pytest.raises(Exception, match="does not exist"):
             await client.read_resource("session://0123456789ab")
+
+
+async def test_sessions_of_other_folders_can_neither_be_read_nor_continued(tmp_path: Path) -> None:
+    """Threat 24: a client of one project is not to learn what another project's user said."""
+    other = tmp_path.with_name(f"{tmp_path.name}-other")
+    other.mkdir()
+    conversation = Conversation()
+    session = SessionStore(sessions_dir()).create(conversation, other)
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of("the secret plan"))
+    session.close()
+    async with FakeMessagesApi() as api, serving(api) as client:
+        listed: Any = (await client.read_resource("sessions://all")).contents[0]
+        why = await failed(client, "reply", session=session.id, prompt="what is the plan?")
+        with pytest.raises(Exception, match="does not exist in this folder"):
+            await client.read_resource(f"session://{session.id}")
+
+    assert json.loads(listed.text) == []
+    assert "does not exist in this folder" in why
+    assert api.requests == []
 
 
 async def test_client_disconnect_ends_the_running_command() -> None:

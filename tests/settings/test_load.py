@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings.environment import Environment
+from agent_cli.settings.environment import Environment, load_environment
+from agent_cli.settings.keys import value_of
 from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.settings.schema import (
     CompactionSettings,
@@ -97,7 +98,7 @@ def test_each_setting_changes_alone_and_records_its_file_and_line() -> None:
 
 def test_later_layers_override_earlier_ones() -> None:
     """The order: defaults, user, project, --settings, environment, flags."""
-    keys = ("max_tokens", "max_rounds", "tools.concurrency", "retry.max", "mcp.call_timeout_s")
+    keys = ("max_tokens", "jobs.max", "tools.concurrency", "retry.max", "mcp.call_timeout_s")
     override = Override("mcp.call_timeout_s", "5", "--five")
 
     def document(number: int, names: Sequence[str]) -> str:
@@ -110,7 +111,7 @@ def test_later_layers_override_earlier_ones() -> None:
     loaded = load(variables, extra_file=extra, overrides=[override])
 
     settings = loaded.settings
-    assert (settings.max_tokens, settings.max_rounds, settings.tools.concurrency) == (1, 2, 3)
+    assert (settings.max_tokens, settings.jobs.max, settings.tools.concurrency) == (1, 2, 3)
     assert (settings.retry.max, settings.mcp.call_timeout_s) == (4, 5)
     assert loaded.origins["retry.max"] == "env AGENT_CLI_RETRY__MAX"
     assert loaded.origins["mcp.call_timeout_s"] == "flag --five"
@@ -535,3 +536,43 @@ def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
     )
 
     assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "users", "projects", "counts"),
+    [
+        ("max_cost_usd", "2", "0", 2),
+        ("max_cost_usd", "2", "5", 2),
+        ("max_cost_usd", "2", "0.5", 0.5),
+        ("max_cost_usd", "", "3", 3),
+        ("max_rounds", "", "0", 100),
+        ("max_rounds", "0", "7", 7),
+        ("agents.ask_beyond", "1", "64", 1),
+        ("agents.max_rounds", "9", "0", 9),
+        ("agents.max_parallel", "", "64", 4),
+        ("session.enabled", "false", "true", False),
+        ("session.enabled", "true", "false", False),
+    ],
+)
+@pytest.mark.parametrize("way", ["file", "variable"])
+def test_trusted_project_cannot_lift_the_users_limits(
+    key: str, users: str, projects: str, counts: object, way: str, tmp_path: Path
+) -> None:
+    """Threat 10: the stricter of both counts, and one that is left out is told."""
+    if users:
+        file = paths.user_settings_file()
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{key} = {users}\n")
+    name = f"AGENT_CLI_{key.replace('.', '__').upper()}"
+    (tmp_path / "appsettings.toml").write_text(f"{key} = {projects}\n" if way == "file" else "")
+    (tmp_path / ".env").write_text(f"{name}={projects}\n" if way == "variable" else "")
+    environment = load_environment({}, workspace=tmp_path, trusted=True)
+
+    loaded = load_settings(environment, workspace=tmp_path, trusted=True)
+    stronger = load_settings(
+        environment, workspace=tmp_path, trusted=True, overrides=[Override(key, projects, "--x")]
+    )
+
+    assert value_of(loaded.settings, key) == counts
+    assert bool(loaded.notices) == (str(counts).lower() != projects)
+    assert value_of(stronger.settings, key) == json.loads(projects)

@@ -13,6 +13,7 @@ from agent_cli.app.served import ServedProgram
 from agent_cli.cli.mcp.parser import CommandParser
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.taken_variables import take_variable
 
 TOKEN_VARIABLE: Final = "MCP_SERVE_TOKEN"
 _TOKEN_CHARS_MIN: Final = 16
@@ -28,10 +29,10 @@ def serve(words: Sequence[str], arguments: Arguments) -> int:
     given = _parser().parse_args(words)
     if not given.http and (given.port is not None or given.token_file):
         raise UsageError("--port and --token-file need --http: without it the server uses stdio")
+    # Removed from the environment before anything copies that: commands, hooks and servers get it.
+    from_variable = take_variable(TOKEN_VARIABLE)
     if not given.http:
         return _over_stdio(arguments)
-    # Removed from the environment, because the agent's commands inherit that.
-    from_variable = os.environ.pop(TOKEN_VARIABLE, "")
     if given.token_file:
         token = _checked(_token_in(Path(given.token_file)), given.token_file)
     elif from_variable:
