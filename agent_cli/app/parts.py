@@ -98,11 +98,13 @@ def compaction(
 ) -> Compaction:
     """Return the compaction of long conversations; *stream* asks the model for summaries."""
     settings = startup.loaded.settings
-    small = model_by_id(settings.model_id("small"))
+    chosen = settings.compaction.model
+    model = model_by_id(settings.model_id(chosen)) if chosen else None
     return Compaction(
-        Summarizer(stream, model=small) if settings.compaction.strategy == "summarize" else None,
+        Summarizer(stream, model=model) if settings.compaction.strategy == "summarize" else None,
         threshold_tokens=settings.compaction.threshold_tokens,
         protected_tail_messages=settings.compaction.protected_tail_messages,
+        words_chars=settings.compaction.user_words_chars,
         around=around,
     )
 

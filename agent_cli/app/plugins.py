@@ -11,6 +11,7 @@ from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
 from agent_cli.plugins.output_styles import OutputStyles
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
+from agent_cli.plugins.recall import recall
 from agent_cli.plugins.skills import skills
 from agent_cli.plugins.todo import todo
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
@@ -56,6 +57,7 @@ def _shipped_plugins(
     yield _instructions(startup, warn)
     yield skills(_skill_folders(startup), warn=warn)
     yield todo()
+    yield recall()
     if startup.loaded.settings.plugins.reminders and not one_shot:
         from agent_cli.plugins.reminders import reminders  # noqa: PLC0415 - not with -p
 

@@ -26,6 +26,7 @@ TOOL_EXECUTION: Final[ToolExecution] = "parallel"
 STEERING: Final[Steering] = "skip_unstarted"
 APPROVAL: Final[ApprovalOrder] = "batch"
 AUTO_ALLOW: Final[AutoAllow] = "auto-edit"
+USER_WORDS_CHARS: Final = 40_000
 PROTECTED_TAIL_MESSAGES: Final = 6
 JOBS_MAX: Final = 8
 JOB_TIMEOUT_S: Final = 7_200

@@ -226,7 +226,8 @@ class WidgetOutput(Output):
 class CompactionOutput(Output):
     """From here on the projection shows `summary` in place of all before `first_kept_id`.
 
-    The first user message is always shown. `first_kept_id` None undoes all compactions and trims.
+    The first user message is always shown, and `words`, what the user said, follow the summary.
+    `first_kept_id` None undoes all compactions and trims.
     """
 
     kind: ClassVar[str] = "compaction"
@@ -234,6 +235,7 @@ class CompactionOutput(Output):
     first_kept_id: str | None
     tokens_before: int = 0
     tokens_after: int = 0
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,10 +249,16 @@ class Conversation(ConversationView):
         self._insert(prompt, index, output)
 
     def compact(
-        self, summary: str, first_kept_id: str | None, *, tokens: tuple[int, int] = (0, 0)
+        self,
+        summary: str,
+        first_kept_id: str | None,
+        *,
+        tokens: tuple[int, int] = (0, 0),
+        words: str = "",
     ) -> None:
-        """Replace everything before *first_kept_id* with *summary* in the model's context."""
-        self._append(CompactionOutput(new_id(), self.now(), summary, first_kept_id, *tokens))
+        """Project *summary* and the user's *words* in place of all before *first_kept_id*."""
+        entry = CompactionOutput(new_id(), self.now(), summary, first_kept_id, *tokens, words)
+        self._append(entry)
 
     def uncompact(self) -> bool:
         """Restore the whole history to the model's context; False when nothing is left out."""

@@ -37,6 +37,7 @@ from agent_cli.contracts.timeline import (
 )
 
 TRIGGER_TEXT = "(no input: go on)"
+WORDS_TEXT = "[What the user said until then, word for word, with the numbers of the entries]"
 INTERRUPTED_TEXT = "[The user interrupted the reply here.]"
 
 
@@ -46,6 +47,11 @@ def entries(prompts: Iterable[Prompt]) -> Iterator[Output]:
         if prompt.input is not None:
             yield prompt.input
         yield from prompt.output
+
+
+def numbered(prompts: Iterable[Prompt]) -> Iterator[tuple[int, Output]]:
+    """Yield every entry with its number, from 1; the numbers of complete prompts never change."""
+    return enumerate(entries(prompts), start=1)
 
 
 def messages(outputs: Iterable[Output]) -> Iterator[Message]:
@@ -163,6 +169,12 @@ def _withdrawn(prompts: Iterable[Prompt]) -> set[str]:
     return {str(note["entry"]) for note in notes if isinstance(note, dict) and "entry" in note}
 
 
+def unsent_ids(prompts: Sequence[Prompt]) -> set[str]:
+    """Return the ids of the entries that no request shows: withdrawn ones, refused prompts."""
+    refused = entries(prompt for prompt in prompts if is_refused(prompt))
+    return _withdrawn(prompts) | {output.id for output in refused}
+
+
 def is_refused(prompt: Prompt) -> bool:
     """Return whether the model refused *prompt* at once; the context leaves it out whole."""
     reasons = [out.reason for out in prompt.output if isinstance(out, DiscardedOutput)]
@@ -224,6 +236,8 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
     head = [shown[first]]
     if summary is not None and summary.summary:
         note = f"[Summary of the conversation up to here]\n{summary.summary}"
+        if summary.words:
+            note += f"\n\n{WORDS_TEXT}\n{summary.words}"
         head.append(UserOutput(summary.id, summary.at_ms, (text_block(note),)))
     return head + shown[kept_from:]
 

@@ -12,14 +12,20 @@ from typing import Literal, Protocol, TypeAlias
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
 from agent_cli.contracts.events import Compacted, EventSink, Notice, UsageChanged
 from agent_cli.contracts.messages import Message, UserMessage
-from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES
+from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES, USER_WORDS_CHARS
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
-from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
+from agent_cli.policies.estimate import (
+    CHARS_PER_TOKEN,
+    estimate_fixed,
+    estimate_tokens,
+    measured_tokens,
+)
 from agent_cli.policies.rounds import RequestHistory, history_of
+from agent_cli.policies.user_words import user_words, without_words
 
 MAX_FAILURES = 3
 WINDOW_SHARE = 0.8
@@ -27,16 +33,19 @@ LEAST_MESSAGES = 2
 # A middle smaller than this share of the threshold is not worth a call: something else fills the
 # window, and each turn would compact again.
 LEAST_SHARE = 0.1
+# The user's words fill at most this share of the window.
+WORDS_SHARE = 0.1
 
 Trigger: TypeAlias = Literal["auto", "manual"]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary ("" if there is none) and the usage of making it."""
+    """A summary ("" if there is none, for the reason `fault`) and the usage of making it."""
 
     text: str
     usage: Usage
+    fault: str = "the model wrote no summary"
 
 
 class CompactionStrategy(Protocol):
@@ -91,6 +100,7 @@ class Compaction:
         strategy: Makes the summary; None never compacts, and only trims on overflow.
         threshold_tokens: Compact above it; 0 is 80 % of the model's window.
         protected_tail_messages: Minimum number of messages kept at the end.
+        words_chars: Characters of what the user said that follow a summary word for word.
         around: Called before and after; None for nothing.
     """
 
@@ -100,11 +110,13 @@ class Compaction:
         *,
         threshold_tokens: int = 0,
         protected_tail_messages: int = PROTECTED_TAIL_MESSAGES,
+        words_chars: int = USER_WORDS_CHARS,
         around: AroundCompaction | None = None,
     ) -> None:
         self._strategy = strategy
         self._threshold_tokens = threshold_tokens
         self._tail_messages = protected_tail_messages
+        self._words_chars = words_chars
         self._around = around
         self._conversation: Conversation | None = None
         self._failures = 0
@@ -206,18 +218,29 @@ class Compaction:
         emit(Notice("info", f"summarizing {len(removed)} older messages"))
         if self._around:
             wanted = await self._around.before(focus, trigger=trigger)
-        summary = await self._strategy.summarize(removed, model=model, focus=wanted, emit=emit)
+        summary = await self._strategy.summarize(
+            without_words(removed), model=model, focus=wanted, emit=emit
+        )
         conversation.add_usage(summary.usage)
         emit(UsageChanged(summary.usage, conversation.usage))
         if not summary.text:
-            raise ModelError("the model wrote no summary")
-        saved = estimate_tokens(removed) - estimate_tokens([UserMessage.of(summary.text)])
+            raise ModelError(summary.fault)
+        until = plan.history.cut_id(plan.cut)
+        words = user_words(conversation, until=until, chars_max=self._room(removed, model))
+        saved = estimate_tokens(removed) - estimate_tokens([UserMessage.of(summary.text + words)])
+        if saved <= 0:
+            raise ModelError("the summary is not smaller than the messages it would replace")
         tokens = (plan.tokens, max(0, plan.tokens - saved))
-        conversation.compact(summary.text, plan.history.cut_id(plan.cut), tokens=tokens)
+        conversation.compact(summary.text, until, tokens=tokens, words=words)
         self._failures = 0
         emit(Compacted(len(removed), *tokens))
         if self._around:
             self._around.after(focus, trigger=trigger)
+
+    def _room(self, removed: Sequence[Message], model: Model) -> int:
+        """Return the characters that the user's words may have: half of what they replace."""
+        tokens = min(estimate_tokens(removed) // 2, int(WORDS_SHARE * model.context_window))
+        return min(self._words_chars, tokens * CHARS_PER_TOKEN)
 
 
 def _trim(turn: Turn, plan: _Plan) -> None:

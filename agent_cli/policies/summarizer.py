@@ -24,7 +24,7 @@ from agent_cli.contracts.provider import (
     StreamFn,
     ThinkingLevel,
 )
-from agent_cli.contracts.timeline import Block, text_of
+from agent_cli.contracts.timeline import NO_USAGE, Block, text_of
 from agent_cli.policies.compaction import Summary
 
 MAX_TOKENS = 4096
@@ -34,14 +34,19 @@ MAX_INPUT_CHARS = 100_000
 _RESULT = (500, 200)
 _INPUT = (200, 0)
 _FOCUS = (2_000, 0)
-# The beginning holds an earlier summary, the end the current work.
-_CONVERSATION = (40_000, 55_000)
+_NOTES = (20_000, 2_000)
+# With notes, focus and the sentences around them a request stays below MAX_INPUT_CHARS.
+PART_CHARS = 70_000
 
-_USABLE = ("end_turn", "stop_sequence", "max_tokens")
+_USABLE = ("end_turn", "stop_sequence")
 
 
 class Summarizer:
-    """The strategy `summarize`: one request without tools, to `model` or to the run's own."""
+    """The strategy `summarize`: requests without tools, to `model` or to the run's own.
+
+    All messages are read: those that do not fit one request are summarised in parts, in order, each
+    with the notes so far.
+    """
 
     def __init__(self, stream_fn: StreamFn, *, model: Model | None = None) -> None:
         self._stream_fn = stream_fn
@@ -50,17 +55,22 @@ class Summarizer:
     async def summarize(
         self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
     ) -> Summary:
-        """Return the model's summary of *messages*; its text is "" if the model refused.
+        """Return the model's summary of *messages*; its text is "" if one reply is not usable.
 
         Raises:
             ModelError: The model could not be asked, or its reply was lost.
         """
-        request = summary_request(messages, model=self._model or model, focus=focus)
-        reply = await self._ask(request, emit)
-        text = text_of(reply.content).strip() if reply.stop_reason in _USABLE else ""
-        if text and reply.stop_reason == "max_tokens":
-            text += "\n[The summary was cut off here.]"
-        return Summary(text, reply.usage)
+        summary = Summary("", NO_USAGE)
+        for part in parts_of(messages):
+            request = summary_request(
+                part, model=self._model or model, focus=focus, notes=summary.text
+            )
+            reply = await self._ask(request, emit)
+            usage = summary.usage + reply.usage
+            summary = Summary(text_of(reply.content).strip(), usage)
+            if reply.stop_reason not in _USABLE or not summary.text:
+                return Summary("", usage, _fault(reply))
+        return summary
 
     async def _ask(self, request: ModelRequest, emit: EventSink) -> Reply:
         reply = None
@@ -81,13 +91,46 @@ class Summarizer:
         return reply
 
 
-def summary_request(messages: Sequence[Message], *, model: Model, focus: str = "") -> ModelRequest:
-    """Return the request for a summary of *messages*.
+def _fault(reply: Reply) -> str:
+    match reply.stop_reason:
+        case "max_tokens":
+            return f"the summary was cut off after {MAX_TOKENS:,} tokens"
+        case "refusal":
+            return "the model refused to write a summary"
+        case _:
+            return "the model wrote no summary"
 
-    Its input has at most `MAX_INPUT_CHARS` characters; *focus* is the user's wish, or "".
+
+def parts_of(messages: Sequence[Message]) -> Iterator[str]:
+    """Yield the text of *messages* in parts of at most `PART_CHARS` characters, cut in between."""
+    part = ""
+    for line in _lines(messages):
+        pieces = [line[at : at + PART_CHARS] for at in range(0, len(line), PART_CHARS)]
+        for piece in pieces:
+            joined = f"{part}\n\n{piece}" if part else piece
+            if len(joined) > PART_CHARS:
+                yield part
+                joined = piece
+            part = joined
+    yield part
+
+
+def summary_request(part: str, *, model: Model, focus: str = "", notes: str = "") -> ModelRequest:
+    """Return the request for a summary of one part of a conversation.
+
+    Args:
+        part: A text of `parts_of`.
+        model: The model to ask.
+        focus: What the user wants to keep above all, or "".
+        notes: The summary of the parts before, or "".
     """
-    conversation = _preview("\n\n".join(_lines(messages)), _CONVERSATION)
-    text = f"<conversation>\n{conversation}\n</conversation>\n\nWrite the notes."
+    text = f"<conversation>\n{part}\n</conversation>\n\nWrite the notes."
+    if notes:
+        text = (
+            f"<notes>\n{_preview(notes, _NOTES)}\n</notes>\n\n{text} The notes above are yours, of"
+            " the parts of the conversation before this one. Write all of them anew, with what this"
+            " part adds or changes."
+        )
     if focus:
         text += f" The user asks to keep above all: {_preview(focus, _FOCUS)}"
     assert len(text) <= MAX_INPUT_CHARS

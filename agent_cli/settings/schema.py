@@ -71,13 +71,15 @@ class HistorySettings(NamedTuple):
 
 
 class CompactionSettings(NamedTuple):
-    """Summaries of old messages: strategy, threshold, tail; 0 tokens means 80 % of the window."""
+    """Summaries of old messages; 0 tokens means 80 % of the window, no model the session's own."""
 
     strategy: Annotated[Strategy, choice(*get_args(Strategy))] = "summarize"
     threshold_tokens: Annotated[int, whole(0, 10_000_000, "tokens")] = 0
     protected_tail_messages: Annotated[int, whole(1, 1000, "messages")] = (
         options.PROTECTED_TAIL_MESSAGES
     )
+    user_words_chars: Annotated[int, whole(0, 10_000_000, "characters")] = options.USER_WORDS_CHARS
+    model: Annotated[str | None, optional(text("a model id or an alias from [models]"))] = None
 
 
 class RetrySettings(NamedTuple):

@@ -15,6 +15,7 @@ from agent_cli.contracts.timeline import TrimOutput, Usage
 from agent_cli.core.api_messages import problems
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import WORDS_TEXT
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import estimate_tokens
 from agent_cli.policies.summarizer import Summarizer
@@ -88,7 +89,20 @@ async def test_compaction_keeps_the_first_and_last_messages_and_summarizes_the_r
 
     after = llm(conversation.context())
     assert (after[0], after[2:]) == (before[0], before[-5:])
-    assert after[1].text == "[Summary of the conversation up to here]\nwhat was"
+    summary, _, words = after[1].text.partition(f"\n\n{WORDS_TEXT}\n")
+    assert summary == "[Summary of the conversation up to here]\nwhat was"
+    assert words.splitlines() == [
+        "[older ones left out here: 1; recall finds them]",  # they may be half of what they replace
+        *(
+            f"- [{number}] {text}"
+            for number, text in (
+                (7, "4 word word word word"),
+                (10, "6 word word word word word word"),
+                (13, "8 word word word word word word word word"),
+                (16, "10 word word word word word word word word word word"),
+            )
+        ),
+    ]
     assert strategy.asked == [before[1:-5]]
     assert problems(sent(conversation)) == []
     assert conversation.usage == Usage(70, 30, cost_microdollars=9)
@@ -135,7 +149,7 @@ async def test_facts_in_summarized_messages_reach_the_summarizer_and_the_model()
 
     assert f"User: Remember: {facts}" in str(model.sent())
     [told] = [message.text for message in llm(conversation.context()) if facts in message.text]
-    assert told == f"[Summary of the conversation up to here]\n- {facts}"
+    assert told.startswith(f"[Summary of the conversation up to here]\n- {facts}\n\n{WORDS_TEXT}\n")
 
 
 @pytest.mark.parametrize("strategy", [None, FixedStrategy("mine")])
@@ -166,7 +180,7 @@ async def test_single_message_between_first_and_last_ones_is_not_summarized(
 
 async def test_compaction_never_splits_a_call_from_its_results() -> None:
     """S1c-3: the protected end grows to the beginning of the reply it cuts into."""
-    conversation = conversation_with(["user", 0, "user", 3], last=None)
+    conversation = conversation_with(["user", 0, 0, 0, 0, 0, 0, 0, "user", 3], last=None)
     before = conversation.context()
 
     await compaction(FixedStrategy(), threshold=6, tail=2)(turn_of(conversation))

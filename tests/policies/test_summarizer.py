@@ -14,7 +14,13 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import Model, ReplyStart, Retrying, TextDelta
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.policies.compaction import Summary
-from agent_cli.policies.summarizer import MAX_INPUT_CHARS, Summarizer, summary_request
+from agent_cli.policies.summarizer import (
+    MAX_INPUT_CHARS,
+    PART_CHARS,
+    Summarizer,
+    parts_of,
+    summary_request,
+)
 from tests.fakes import MODEL, ScriptedModel, says, stream_of, tool_use
 from tests.policies.histories import Listener
 
@@ -23,7 +29,8 @@ SMALL = Model("small-model")
 
 
 def input_of(messages: list[Message], focus: str = "") -> str:
-    [message] = summary_request(messages, model=MODEL, focus=focus).messages
+    [part] = parts_of(messages)
+    [message] = summary_request(part, model=MODEL, focus=focus).messages
     return message.text
 
 
@@ -50,21 +57,43 @@ def test_summary_input_shortens_tool_calls_but_not_messages() -> None:
     assert text == expected
 
 
-def test_summary_input_is_capped_and_keeps_both_ends() -> None:
-    """S1c-4: at most 100,000 characters; an earlier summary comes first, current work last."""
-    messages: list[Message] = [UserMessage.of("FIRST " + "u" * 90_000)]
-    messages += [AssistantMessage((text_block("a" * 90_000 + " LAST"),))]
+def test_every_character_of_a_long_conversation_is_in_one_of_its_parts() -> None:
+    """Nothing is cut out of the joined text: what does not fit one request goes into the next."""
+    messages: list[Message] = [UserMessage.of("u" * 90_000), UserMessage.of("v" * 50_000)]
+    messages += [AssistantMessage((text_block("a" * 90_000),)), UserMessage.of("0")]
 
-    text = input_of(messages, focus="f" * 200_000)
+    parts = list(parts_of(messages))
 
-    assert len(text) <= MAX_INPUT_CHARS == 100_000
-    assert "FIRST" in text
-    assert "LAST" in text
+    joined = "".join(parts)
+    assert [joined.count(letter) for letter in "uv0"] == [90_000, 50_000, 1]
+    assert max(map(len, parts)) <= PART_CHARS
+    assert len(parts) == 5
+
+
+def test_summary_request_is_capped() -> None:
+    """S1c-4: at most 100,000 characters, with the longest part, notes and focus."""
+    request = summary_request("p" * PART_CHARS, model=MODEL, focus="f" * 99_999, notes="n" * 99_999)
+
+    assert len(request.messages[0].text) <= MAX_INPUT_CHARS == 100_000
+
+
+async def test_parts_are_summarized_in_order_each_with_the_notes_so_far() -> None:
+    """The last reply is the summary, and every reply is paid for."""
+    scripted = ScriptedModel(says("first", usage=Usage(1, 2)), says("both", usage=Usage(3, 4)))
+    messages = [UserMessage.of("u" * PART_CHARS), UserMessage.of("LAST")]
+
+    summary = await Summarizer(scripted).summarize(messages, model=MODEL, focus="", emit=Listener())
+
+    first, second = (str(request.messages) for request in scripted.requests)
+    assert summary == Summary("both", Usage(4, 6))
+    assert ("<notes>" in first, "LAST" in first) == (False, False)
+    assert "<notes>\\nfirst\\n</notes>" in second
+    assert "LAST" in second
 
 
 def test_summary_request_has_no_tools_and_its_own_instructions() -> None:
     """S1c-4, S1-41: 4096 tokens, no temperature a server would refuse; key facts asked for."""
-    request = summary_request([UserMessage.of("hi")], model=SMALL, focus="the port")
+    request = summary_request("User: hi", model=SMALL, focus="the port")
 
     assert (request.model, request.max_tokens, request.tools) == (SMALL, 4096, ())
     assert request.temperature is None
@@ -88,7 +117,7 @@ def test_summary_request_uses_as_little_thinking_as_the_model_allows(
     """Thinking counts against the 4096 tokens; some models refuse a request to disable it."""
     model = Model("m", thinking=accepted)
 
-    assert summary_request([UserMessage.of("hi")], model=model).thinking_level == level
+    assert summary_request("User: hi", model=model).thinking_level == level
 
 
 async def summary_of(*steps: object, model: Model | None = None) -> tuple[Summary, ScriptedModel]:
@@ -116,21 +145,19 @@ async def test_configured_summary_model_is_used_instead_of_the_runs_model() -> N
 
 
 @pytest.mark.parametrize(
-    ("reply", "text"),
+    ("reply", "fault"),
     [
-        (says("So far", stop_reason="max_tokens"), "So far\n[The summary was cut off here.]"),
-        (says(" ", stop_reason="max_tokens"), ""),
-        (says("I cannot", stop_reason="refusal"), ""),
-        (says("  "), ""),
+        (says("So far", stop_reason="max_tokens"), "the summary was cut off after 4,096 tokens"),
+        (says(" ", stop_reason="max_tokens"), "the summary was cut off after 4,096 tokens"),
+        (says("I cannot", stop_reason="refusal"), "the model refused to write a summary"),
+        (says("  "), "the model wrote no summary"),
     ],
 )
-async def test_truncated_summary_is_marked_and_a_refusal_is_discarded(
-    reply: object, text: str
-) -> None:
-    """S1c-6: a refusal in the history would be taken for facts."""
+async def test_truncated_or_refused_summary_is_not_used(reply: object, fault: str) -> None:
+    """S1c-6: half a summary would lose the rest, and a refusal be taken for facts."""
     summary, _ = await summary_of(reply)
 
-    assert summary.text == text
+    assert (summary.text, summary.fault) == ("", fault)
 
 
 async def test_summary_stream_that_ends_too_early_is_an_error() -> None:

@@ -24,6 +24,7 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
 from agent_cli.cli.dispatch import COMMANDS
 from agent_cli.contracts.tooling import ToolContext
+from agent_cli.core.projection import WORDS_TEXT
 from agent_cli.repl import repl
 from agent_cli.repl.repl import ReplOptions
 from agent_cli.system import paths
@@ -286,6 +287,15 @@ def compacting() -> list[Payload]:
 
 def summaries() -> int:
     return len([each for each in compacting() if not each.get("tools")])
+
+
+def summary_model() -> object:
+    [asked] = [each for each in compacting() if not each.get("tools")]
+    return asked["model"]
+
+
+def keeps_words() -> bool:
+    return WORDS_TEXT in str(compacting()[-1]["messages"])
 
 
 def tail_after_compaction() -> int:
@@ -617,6 +627,20 @@ ROWS = (
         tail_after_compaction,
         3,
         base="compaction.threshold_tokens = 10000\n",
+    ),
+    Row(
+        "compaction.user_words_chars",
+        "compaction.user_words_chars = 0",
+        keeps_words,
+        False,
+        base="compaction.threshold_tokens = 10000\ncompaction.protected_tail_messages = 2\n",
+    ),
+    Row(
+        "compaction.model",
+        'compaction.model = "small"',
+        summary_model,
+        "claude-haiku-5-5",
+        base="compaction.threshold_tokens = 10000\ncompaction.protected_tail_messages = 2\n",
     ),
     Row("retry.max", "retry.max = 1", lambda: requests(*[BUSY] * 6), 2, base=WAITS),
     Row(

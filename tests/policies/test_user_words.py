@@ -1,0 +1,121 @@
+"""The user's words behind a summary: complete, in order, within a budget."""
+
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.messages import CustomMessage, UserMessage
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Success, Usage, text_block
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import WORDS_TEXT
+from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.user_words import user_words
+from tests.fakes import calls, says, tool_use
+from tests.policies.histories import FixedStrategy, Listener, llm, turn_of
+
+CONSTRAINTS = 60
+WINDOW = Model("m", context_window=1_000_000)
+
+
+def said(conversation: Conversation, text: str, reply_chars: int = 40) -> None:
+    """Let the user say *text* and the model answer at length."""
+    conversation.begin(UserMessage.of(text))
+    conversation.add_reply(says("r" * reply_chars, usage=Usage()))
+    conversation.complete()
+
+
+def words_of(conversation: Conversation, chars_max: int = 9_999) -> list[str]:
+    return user_words(conversation, until="", chars_max=chars_max).splitlines()
+
+
+async def test_all_constraints_survive_three_compactions_of_a_long_session() -> None:
+    """60 of 60, at more than 200,000 tokens, whatever the summary says."""
+    conversation = Conversation()
+    policy = Compaction(FixedStrategy("(nothing)"), protected_tail_messages=2)
+    for number in range(CONSTRAINTS):
+        said(conversation, f"Constraint {number}: keep port {7_000 + number}.", 15_000)
+        if number % (CONSTRAINTS // 3) == CONSTRAINTS // 3 - 1:
+            await policy.compact_now(conversation, WINDOW, emit=Listener())
+
+    sent = "\n".join(message.text for message in llm(conversation.context()))
+
+    assert sum(sent.count(f"keep port {7_000 + n}.") for n in range(CONSTRAINTS)) == CONSTRAINTS
+    assert len(sent) < 60_000
+    assert sent.count(WORDS_TEXT) == 1
+
+
+def test_answers_and_refusals_are_words_of_the_user() -> None:
+    """The first message is not repeated, a withdrawn one is not sent again."""
+    conversation = Conversation()
+    said(conversation, "first")
+    conversation.begin(UserMessage.of("second"))
+    asked = tool_use("ask_user", {"questions": []}, "t1")
+    refused = tool_use("bash", {"command": "rm x"}, "t2")
+    conversation.add_reply(calls(asked, refused))
+    conversation.settle_call("t1", Success((text_block("Postgres, please"),)))
+    conversation.pause({"t2": "rm asks"})
+    conversation.decide_call("t2", "rejected", "use trash instead")
+    conversation.settle_open_calls("not run")
+    conversation.note(CustomMessage("note", "not said by the user"))
+
+    assert words_of(conversation) == [
+        "- [4] second",
+        "- [5] (answer) Postgres, please",
+        "- [6] (refused bash) use trash instead",
+    ]
+
+
+def test_newest_words_stay_if_the_budget_is_too_small_for_all() -> None:
+    """The rest is named, and can be recalled."""
+    conversation = Conversation()
+    for text in ("first", "one", "two", "three"):
+        said(conversation, text)
+
+    assert words_of(conversation, chars_max=25) == [
+        "[older ones left out here: 1; recall finds them]",
+        "- [7] two",
+        "- [10] three",
+    ]
+
+
+def test_long_paste_is_cut_in_its_middle_and_names_its_entry() -> None:
+    conversation = Conversation()
+    said(conversation, "first")
+    said(conversation, "BEGIN " + "x" * 9_000 + " END")
+
+    [text] = words_of(conversation)
+
+    assert text.startswith("- [4] BEGIN xxx")
+    assert "characters; recall entry 4 for the whole …]" in text
+    assert text.endswith("xxx END")
+    assert len(text) < 4_200
+
+
+async def test_summary_that_saves_nothing_is_not_used() -> None:
+    """The history stays as it is, and the user reads why."""
+    conversation = Conversation()
+    for text in ("first", "one", "two", "three"):
+        said(conversation, text)
+    before = conversation.context()
+    policy = Compaction(FixedStrategy("s" * 4_000), protected_tail_messages=1)
+
+    try:
+        await policy.compact_now(conversation, WINDOW, emit=Listener())
+    except ModelError as error:
+        reason = str(error)
+
+    assert reason == "the summary is not smaller than the messages it would replace"
+    assert conversation.context() == before
+
+
+async def test_next_summary_is_not_made_of_the_users_words() -> None:
+    """They are collected from the record again, so the summarizer need not repeat them."""
+    conversation = Conversation()
+    for number in range(8):
+        said(conversation, f"wish {number}", 400)
+    strategy = FixedStrategy("notes")
+    policy = Compaction(strategy, threshold_tokens=1, protected_tail_messages=8)
+    await policy(turn_of(conversation))
+    policy = Compaction(strategy, threshold_tokens=1, protected_tail_messages=2)
+
+    await policy(turn_of(conversation))
+
+    assert llm(strategy.asked[1])[0].text == "[Summary of the conversation up to here]\nnotes"
