@@ -115,6 +115,7 @@ def test_agent_and_loop_config_have_the_documented_options_and_defaults() -> Non
     assert (options.session_id, options.thinking_budgets) == (None, {})
     assert (options.max_retry_delay_ms, options.max_rounds) == (60_000, 100)
     assert (options.tool_timeout_s, options.concurrency) == (120.0, 8)
+    assert options.tool_stop_timeout_s == 5.0
 
 
 async def test_first_request_uses_the_initial_state() -> None:
@@ -128,6 +129,7 @@ async def test_first_request_uses_the_initial_state() -> None:
 
     request = model.requests[0]
     assert (request.system, request.model, request.tools) == (("Be brief.",), MODEL, (LOOK.spec,))
+    assert [(each.name, each.description) for each in request.tools] == [("look", "Does look")]
     assert request.thinking_level == "xhigh"
     assert users(request.messages) == ["Hi", "go"]
 
@@ -819,6 +821,26 @@ async def test_abort_closes_the_stream_and_keeps_the_text_of_the_reply() -> None
     assert "interrupted" in str(model.sent())
 
 
+async def test_hooks_and_requests_of_a_run_get_its_cancel_token() -> None:
+    """S0-66: a transform that works in a thread polls the token of the run that waits for it."""
+    given: list[CancelToken] = []
+
+    def transform(messages: Sequence[Message], cancel: CancelToken) -> Sequence[Message]:
+        given.append(cancel)
+        if len(given) == 1:
+            agent.abort()
+            assert cancel.cancelled
+        return messages
+
+    options = LoopConfig(transform_context=transform)
+    agent, model, _ = scripted_agent(says("ok"), says("ok"), options=options)
+
+    assert (await agent.prompt("go")).stop_reason == "aborted"
+    assert model.requests == []
+    await agent.prompt("again")
+    assert given[1:] == [model.requests[-1].cancel]
+
+
 async def test_each_run_has_a_new_cancel_token_shared_by_model_and_tools() -> None:
     """S0-18, S0-66: one abort reaches all of them; the next run does not start cancelled."""
     seen: list[tuple[CancelToken, bool]] = []
@@ -1073,9 +1095,9 @@ async def test_requests_carry_the_session_id(given: str | None) -> None:
     assert [each.session_id for each in model.requests] == [given or agent.conversation.id] * 2
 
 
-@pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh"])
-async def test_thinking_level_is_passed_to_the_request(level: ThinkingLevel) -> None:
-    """S0-28, S3-09: all six; their mapping is up to the provider."""
+@pytest.mark.parametrize("level", [None, "off", "minimal", "low", "medium", "high", "xhigh"])
+async def test_thinking_level_is_passed_to_the_request(level: ThinkingLevel | None) -> None:
+    """S0-28, S3-09: all six, and None; their mapping is up to the provider."""
     agent, model, _ = scripted_agent(says("ok"))
 
     agent.set_thinking_level(level)

@@ -77,3 +77,20 @@ def test_error_results_are_marked_and_blank_text_is_left_out() -> None:
             ],
         },
     ]
+
+
+@pytest.mark.parametrize(
+    ("tail", "sent"), [("so far \n", "so far"), (" so far", " so far"), ("so far", "so far")]
+)
+def test_reply_that_is_to_be_continued_does_not_end_in_white_space(tail: str, sent: str) -> None:
+    """The API refuses it; earlier replies and their bytes stay as they are."""
+    said = AssistantMessage((text_block("one "), text_block(tail)), "pause_turn")
+
+    assert to_api([UserMessage.of("go"), said])[-1]["content"] == [
+        text_block("one "),
+        text_block(sent),
+    ]
+    assert to_api([UserMessage.of("go"), said, UserMessage.of("on")])[1]["content"] == [
+        text_block("one "),
+        text_block(tail),
+    ]

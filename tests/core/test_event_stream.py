@@ -7,9 +7,15 @@ import pytest
 
 import agent_cli
 from agent_cli import AgentContext, agent_loop, agent_loop_continue
-from agent_cli.contracts.errors import AgentCliError, ConversationError, NothingToContinue
+from agent_cli.contracts.errors import (
+    AgentCliError,
+    ConversationError,
+    NoStreamFunction,
+    NothingToContinue,
+)
 from agent_cli.contracts.events import AgentEnd, Event
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Message, UserMessage
+from agent_cli.contracts.provider import ProviderRegistry
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Allow, Approval, Deny, Tool, ToolContext
 from agent_cli.core.event_stream import EventStream
@@ -198,6 +204,42 @@ async def test_cancelling_the_stream_still_delivers_its_last_events() -> None:
 
     check_run(told)
     assert (stream.result().stop_reason, model.closed) == ("aborted", 1)
+
+
+async def test_a_stream_cancelled_before_it_is_read_sends_nothing() -> None:
+    """Its events are those of a run that was stopped at once; the prompt is recorded."""
+    model = ScriptedModel(says("never"))
+    stream = agent_loop([UserMessage.of("go")], AgentContext(), config(model))
+
+    stream.cancel.cancel()
+    events = await events_of(stream)
+
+    check_run(events)
+    assert (stream.result().stop_reason, model.requests) == ("aborted", [])
+    assert users(stream.result().messages) == ["go"]
+
+
+class _Registered:
+    """A provider whose model plays a script."""
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self.stream = model
+
+
+@pytest.mark.parametrize("session_id", [None, "mine"])
+async def test_registry_finds_the_model_with_and_without_a_session_id(
+    session_id: str | None,
+) -> None:
+    """S0-05, S0-27: this level has no conversation's id to fall back on."""
+    model = ScriptedModel(says("ok"))
+    registry = ProviderRegistry({MODEL.api: _Registered(model)})
+    options = LoopConfig(model=MODEL, registry=registry, session_id=session_id)
+
+    await events_of(agent_loop(["go"], AgentContext(), options))
+
+    assert [request.session_id for request in model.requests] == [session_id]
+    with pytest.raises(NoStreamFunction):
+        agent_loop(["go"], AgentContext(), replace(options, model=None))
 
 
 @pytest.mark.parametrize("ending", ["limit", "abort", "end"])

@@ -62,6 +62,17 @@ def test_undelivered_message_of_another_source_is_put_into_the_queue() -> None:
     assert queue.take() == [TWO]
 
 
+def test_several_undelivered_messages_come_back_in_their_order_before_the_others() -> None:
+    queue = filled("one_at_a_time")
+    assert [*queue.take(), *queue.take()] == [ONE, TWO]
+
+    queue.take_back()
+    queue.take_back()
+
+    queue.mode = "all"
+    assert queue.take() == [ONE, TWO, THREE]
+
+
 def test_clearing_the_queue_returns_its_messages() -> None:
     """S0-61: the queue is empty afterwards."""
     queue = filled("all")

@@ -70,11 +70,11 @@ async def test_default_threshold_is_80_percent_of_the_models_window() -> None:
     strategy = FixedStrategy()
     policy = compaction(strategy, threshold=0)
 
-    large_enough = Model("m", context_window=-(-tokens * 10 // 8) + 1)
-    await policy(turn_of(conversation, model=large_enough))
+    large_enough = -(-tokens * 10 // 8)
+    await policy(turn_of(conversation, model=Model("m", context_window=large_enough)))
     assert strategy.asked == []
 
-    await policy(turn_of(conversation, model=Model("m", context_window=tokens)))
+    await policy(turn_of(conversation, model=Model("m", context_window=large_enough - 2)))
     assert len(strategy.asked) == 1
 
 

@@ -1,21 +1,40 @@
 """The REPL without a terminal: pipes, files, dumb terminals."""
 
+import asyncio
 import os
 import re
 import signal
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from agent_cli.contracts.events import Notice, SessionOpened
+from agent_cli.repl.hosting import ProgramHost
 from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.plain import session
+from agent_cli.repl.plain.lines import PlainPrompt
+from agent_cli.repl.plain.session import PlainRepl
 from agent_cli.repl.plain.shell import Shell
 from agent_cli.terminal.writer import Writer
-from tests.fakes import says, scripted_agent
+from tests.fakes import LIMIT_S, says, scripted_agent
 from tests.forked import PipedProgram, start
 from tests.repl.conversation import Nobody
 from tests.repl.scripted_app import Application
 from tests.repl.terminal import SCRIPTED, Terminal
+
+
+class NoShell:
+    """The program is never loaded."""
+
+    def load(self) -> None:
+        raise NotImplementedError
+
+    def open(self, app: object) -> AbstractAsyncContextManager[Shell]:
+        raise NotImplementedError
 
 
 def repl(**environment: str) -> PipedProgram:
@@ -122,6 +141,34 @@ def test_sigint_stops_the_run_and_sigterm_the_program() -> None:
         assert process.stdout.read(13) == "working on it"
         process.send_signal(signal.SIGTERM)
         assert (process.wait(), Path("closed").exists()) == (143, True)
+
+
+@pytest.mark.parametrize(("pause_s", "reads", "hints"), [(1.4, 2, 1), (1.6, 4, 2)])
+async def test_second_ctrl_c_soon_after_the_first_leaves(
+    monkeypatch: pytest.MonkeyPatch, pause_s: float, reads: int, hints: int
+) -> None:
+    """The first one may have been meant for a run that had just ended."""
+    now_s = iter([100.0, 100.0, 100.0 + pause_s, 100.0 + pause_s])
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
+    typed: list[str | type[BaseException]] = [KeyboardInterrupt, KeyboardInterrupt, "", EOFError]
+    read: list[str] = []
+
+    class Typed(PlainPrompt):
+        def __init__(self) -> None:
+            self.can_ask = True
+
+        async def read(self, message: str) -> str:
+            read.append(message)
+            if isinstance(line := typed.pop(0), str):
+                return line
+            raise line
+
+    err = StringIO()
+    repl = PlainRepl(Typed(), Writer(StringIO(), err, color=False), Interrupts(lambda _stop: None))
+    host: ProgramHost[Shell] = ProgramHost(Application, NoShell())
+    await asyncio.wait_for(repl.run(host), LIMIT_S)
+
+    assert (len(read), err.getvalue().count("press Ctrl-C again to leave")) == (reads, hints)
 
 
 def test_closed_stdout_ends_the_session_quietly() -> None:
