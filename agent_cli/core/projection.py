@@ -186,10 +186,17 @@ def _with_input(prompt: Prompt, *, after: Sequence[Output]) -> list[Output]:
     """Return the prompt's input, or a stand-in where the API needs a user message."""
     if prompt.input is not None:
         return [prompt.input]
-    asks = prompt.state != "completed" or any(isinstance(o, ReplyOutput) for o in prompt.output)
+    asks = prompt.state != "completed" or any(map(_is_reply, prompt.output))
     if not asks or _awaits_reply(after):
         return []
     return [UserOutput(prompt.id, prompt.at_ms, (text_block(TRIGGER_TEXT),))]
+
+
+def _is_reply(output: Output) -> bool:
+    """Return whether the model reads *output* as its own words: a reply, or what came of one."""
+    if isinstance(output, DiscardedOutput):
+        return output.reason == "aborted" and bool(output.text.strip())
+    return isinstance(output, ReplyOutput)
 
 
 def _awaits_reply(outputs: Sequence[Output]) -> bool:

@@ -68,10 +68,10 @@ class AnthropicMessages:
         Raises:
             ModelError: There was no complete reply; the message says what to do.
         """
-        client = await self._clients.get()
+        await self._clients.get()  # if there is no client, no retry helps
 
         def attempt() -> AsyncGenerator[StreamEvent, None]:
-            return self._attempt(client, request)
+            return self._attempt(request)
 
         retry = self._retry
         if request.max_retry_delay_ms is not None:
@@ -84,13 +84,12 @@ class AnthropicMessages:
         """Close the running event loop's connections, if any; the next request opens new ones."""
         await self._clients.aclose()
 
-    async def _attempt(
-        self, client: "Client", request: ModelRequest
-    ) -> AsyncGenerator[StreamEvent, None]:
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Make the call; repeat it without the parts that the server refuses."""
         sent = self._refused.parameters(request)
         tries = 0
         while True:
+            client = await self._clients.get()  # another one, if that was closed meanwhile
             try:
                 async with aclosing(_call(client, sent, request, self._connection)) as events:
                     async for event in events:

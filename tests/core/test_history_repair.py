@@ -1,5 +1,6 @@
 """A caller's own history is accepted whole, repaired with a report, or refused."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ from agent_cli.contracts.timeline import text_block
 from agent_cli.core import recorded_calls
 from agent_cli.core.agent import Agent
 from agent_cli.core.agent_state import AgentState
-from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.history_repair import append, conversation_of
 from tests.fakes import (
     LOOK,
     ScriptedModel,
@@ -210,3 +213,39 @@ def test_history_that_cannot_be_sent_is_refused(message: Any, said: str) -> None
             take(message)
 
     assert agent.state.messages == []
+
+
+POOL: list[Message] = [
+    UserMessage.of("a"),
+    AssistantMessage((text_block("b"),)),
+    ASKED,
+    ToolResultMessage("t1", "look", (text_block("ok"),)),
+    AssistantMessage((text_block("half"),), "aborted"),
+    AssistantMessage((text_block("half"),), "error"),
+    CustomMessage("note"),
+]
+
+
+@pytest.mark.parametrize("appended", [True, False])
+def test_every_short_history_makes_a_valid_request(*, appended: bool) -> None:
+    """All histories of up to three messages; those that are refused change nothing.
+
+    The text of an interrupted reply is sent: before it, too, there must be a message of the user's.
+    """
+    accepted = 0
+    for messages in (each for n in range(4) for each in itertools.product(POOL, repeat=n)):
+        try:
+            if appended:
+                conversation = Conversation()
+                for message in messages:
+                    append(conversation, message)
+            else:
+                conversation = conversation_of(messages)
+        except ConversationError:
+            continue
+        conversation.begin(UserMessage.of("next"))
+        sent = [each for each in conversation.context() if not isinstance(each, CustomMessage)]
+        assert problems(to_api(sent)) == [], messages
+        accepted += 1
+
+    assert accepted > 200

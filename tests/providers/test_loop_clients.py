@@ -11,8 +11,9 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import get_model
+from agent_cli.providers.retry_policy import RetryPolicy
 from tests.fakes import LIMIT_S
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread
 
 MODEL = get_model("claude-sonnet-5-5")
 
@@ -58,6 +59,24 @@ async def test_a_closed_provider_opens_new_connections_when_it_is_used_again() -
 
     assert answers == ["yes"] * 4
     assert api.connections_made == 2
+
+
+async def test_a_provider_closed_during_a_reply_asks_again_over_new_connections() -> None:
+    """`aclose` in another task: the call is retried, and a retry used the closed client."""
+    gate = Gate()
+    async with FakeMessagesApi(reply("lost", gate=gate, hold_at=2), reply("yes")) as api:
+        provider = AnthropicMessages(
+            Connection(base_url=api.base_url, api_key="k"), RetryPolicy(max=1, other_base_s=0)
+        )
+        asking = asyncio.ensure_future(answer_of(agent_of(provider)))
+        await asyncio.to_thread(gate.reached.wait, LIMIT_S)
+        await provider.aclose()
+
+        answer = await asyncio.wait_for(asking, LIMIT_S)
+        gate.open()
+        await provider.aclose()
+
+    assert answer == "yes"
 
 
 def test_threads_share_a_provider() -> None:

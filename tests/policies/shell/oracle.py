@@ -93,12 +93,16 @@ def _contents(workspace: Workspace) -> dict[str, str]:
 
 
 def _effect(line: str, workspace: Workspace) -> str | None:
+    # A stream counts when it is connected or listens: Debian's pip only opens one and closes it,
+    # to learn whether the machine has IPv6.
     call = _CALL.match(line)
     if call is None:
         return None
     name, arguments = call["name"], call["arguments"]
-    if name == "socket" and not arguments.startswith("AF_UNIX"):
+    if name == "socket" and not arguments.startswith("AF_UNIX") and "SOCK_STREAM" not in arguments:
         return f"opened a socket: {line}"
+    if name == "listen":
+        return f"listened: {line}"
     if name == "connect" and "/nscd/" not in arguments:  # libc looks up user names there
         return f"connected: {line}"
     if call["result"].startswith("-"):

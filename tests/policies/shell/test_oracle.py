@@ -47,12 +47,19 @@ def test_oracle_reports_the_effects_of_commands(workspace: Workspace, tmp_path: 
     assert effects("cat links/environment >/dev/null", tree, log)
     assert effects("echo > /dev/tcp/127.0.0.1/9", tree, log)
     assert effects("bin/ls", tree, log)
+    for used, expected in (("", 0), ("s.listen()", 1), ("s.connect(('127.0.0.1', 9))", 1)):
+        opens = f"import socket; s = socket.socket(); {used}"
+        found = effects(f'python3 -S -B -c "{opens}"', tree, log)
+        assert len(found) == expected, found
+    assert effects(
+        'python3 -S -B -c "import socket as s; s.socket(s.AF_INET, s.SOCK_DGRAM)"', tree, log
+    )
     assert effects("cat README.md; ls -la", tree, log) == []
 
 
 @observed
 def test_allowed_commands_of_the_corpus_only_read(workspace: Workspace, tmp_path: Path) -> None:
-    """No file changed, no secret read, no socket opened."""
+    """No file changed, no secret read, no connection made."""
     corpus = [*BENIGN, *(command for commands in DANGEROUS.values() for command in commands)]
     scripts = [script for script in corpus if allowed(script, workspace)]
 
