@@ -249,6 +249,15 @@ def test_no_function_exceeds_60_lines() -> None:
     assert {name: length for name, length in lengths.items() if length > 60} == {}
 
 
+def test_each_module_of_the_core_has_a_test_file() -> None:
+    """S0-70: so that a reader finds the contract of a module beside it."""
+    modules = {path.stem for path in (ROOT / "agent_cli/core").glob("*.py")}
+    tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests/core").glob("test_*.py")}
+
+    # Protocols only: nothing of it runs.
+    assert modules - tested == {"__init__", "application"}
+
+
 def test_the_loop_stays_small() -> None:
     """In other agents the loop grew until it was unreadable."""
     parts = {
