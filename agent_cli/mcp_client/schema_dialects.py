@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client.schema_mending import OF_SCHEMAS
 
-_OF_SCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLE: Final = (
     "additionalProperties",
@@ -37,7 +37,7 @@ def in_current_draft(schema: Mapping[str, Json]) -> dict[str, Json]:
         elif key in _BOUNDS and isinstance(value, bool):
             if value and (bound := schema.get(_BOUNDS[key])) is not None:
                 written[key] = bound
-        elif key in _OF_SCHEMAS and isinstance(value, dict):
+        elif key in OF_SCHEMAS and isinstance(value, dict):
             written[key] = {name: _part(each) for name, each in value.items()}
         elif key in _LISTS and isinstance(value, list):
             written[key] = [_part(each) for each in value]

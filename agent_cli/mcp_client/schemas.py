@@ -18,6 +18,7 @@ from referencing.jsonschema import DRAFT202012, specification_with
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.schema_dialects import in_current_draft
+from agent_cli.mcp_client.schema_mending import inner_schemas, mended
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.shapes import is_object
 
@@ -64,11 +65,18 @@ def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
     # First, because the time and recursion depth of the other checks grow with the schema.
     _check_depth(schema)
     _check_size(schema)
-    _check_valid(schema, validator_for(schema, Draft202012Validator))
+    try:
+        _check_valid(schema, validator_for(schema, Draft202012Validator))
+    except UnusableSchema:
+        schema = mended(schema)
+        _check_valid(schema, validator_for(schema, Draft202012Validator))
     schema = _in_current_draft(schema)
     _check_references(schema)
     root = _Flattening(schema).flat(schema, depth=0)
-    if root.setdefault("type", "object") != "object":
+    kinds = root.setdefault("type", "object")
+    if isinstance(kinds, list) and "object" in kinds:
+        root["type"] = "object"
+    if root["type"] != "object":
         raise UnusableSchema(f"its input schema describes {root['type']}, not an object")
     _check_size(root)
     properties = root.get("properties")
@@ -236,6 +244,7 @@ def _references(value: Json) -> Iterator[str]:
         for key, part in value.items():
             if key in _REFERENCES and isinstance(part, str):
                 yield part
+        for part in inner_schemas(value):
             yield from _references(part)
     elif isinstance(value, list):
         for part in value:

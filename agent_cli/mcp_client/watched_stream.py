@@ -1,6 +1,6 @@
 """A layer between transport and SDK: notice the end of the stream, and repair messages."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
@@ -129,12 +129,21 @@ def _mended(tool: object) -> object:
         return tool
     mended = dict(tool)
     if is_object(schema := tool.get("inputSchema")):
-        mended["inputSchema"] = {"type": "object"} | schema
+        mended["inputSchema"] = {"type": "object"} | _mended_root(schema)
     # The SDK would fetch references and match patterns without limit, so we check results.
     output, meta = mended.pop("outputSchema", None), tool.get("_meta")
     if is_object(output):
         mended["_meta"] = {**(meta if is_object(meta) else {}), OUTPUT_SCHEMA: output}
     return mended
+
+
+def _mended_root(schema: Mapping[str, object]) -> dict[str, object]:
+    """Return *schema* without null for absent keywords, and for objects that may be null."""
+    root = {key: value for key, value in schema.items() if value is not None}
+    kinds = root.get("type")
+    if is_array(kinds) and "object" in kinds:
+        root["type"] = "object"
+    return root
 
 
 def _is_valid(tool: object, on_note: Callable[[str], None]) -> bool:

@@ -18,6 +18,37 @@ def test_plain_schema_is_kept_unchanged() -> None:
     assert api_schema(schema) == schema
 
 
+def test_common_slips_in_a_schema_are_mended() -> None:
+    """The tool worked in other clients; nothing about its arguments is in doubt."""
+    schema: dict[str, Json] = {
+        "type": ["object", "null"],
+        "description": None,
+        "properties": {
+            "a": {"type": "string", "required": True, "enum": ["x", None], "items": None},
+            "examples": {"$ref": "#/$defs/A"},
+            "b": {"type": "object", "properties": None, "examples": [{"$ref": "#/nowhere"}]},
+        },
+        "required": ["a", "a", 7],
+        "$defs": {"A": TEXT},
+    }
+
+    assert api_schema(schema) == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "enum": ["x", None]},
+            "examples": {"$ref": "#/$defs/A"},
+            "b": {"type": "object", "examples": [{"$ref": "#/nowhere"}]},
+        },
+        "required": ["a"],
+        "$defs": {"A": TEXT},
+    }
+
+
+def test_reference_in_a_property_named_like_a_data_keyword_is_checked() -> None:
+    with pytest.raises(UnusableSchema, match="refers to #/nowhere"):
+        api_schema({"properties": {"default": {"$ref": "#/nowhere"}}})
+
+
 def test_missing_type_at_the_schema_root_is_added() -> None:
     assert api_schema({}) == {"type": "object"}
 
