@@ -1,7 +1,7 @@
 """The MCP servers of this program: start them, offer their tools to the model, report on them."""
 
 import asyncio
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +20,7 @@ from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers
 from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
 from agent_cli.mcp_client.names import is_of_server
+from agent_cli.mcp_client.resource_tools import resource_tools
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
@@ -151,7 +152,7 @@ class Servers:
             self._present = {s.name for s in states if s.phase is ServerPhase.READY or s.tools}
             self._instructions = marked_instructions(self.all.instructions())
         await self.all.wait_listed()
-        self._tools = self.all.tools(self._present)
+        self._tools = self._available(self._present)
         self._offered = self._chosen(self._tools, turn.config.state)
         if news := self._deferral.news():
             turn.tell_model(news)
@@ -160,6 +161,14 @@ class Servers:
             # Behind the part that every session shares. It changes only when a server comes or
             # goes; the tools change then too, so this adds no cache miss.
             turn.system.append(self._instructions)
+
+    def _available(self, present: Collection[str] | None = None) -> tuple[Tool, ...]:
+        """Return the tools of the *present* servers, and those for their resources."""
+        readable = self.all.with_resources()
+        if present is not None:
+            readable = readable.intersection(present)
+        tools = self.all.tools(present)
+        return (*resource_tools(self.all, readable), *tools) if readable else tools
 
     def _chosen(self, tools: Sequence[Tool], state: MutableMapping[str, Json]) -> tuple[Tool, ...]:
         return self._deferral.offered(tools, state, always=self.all.always_loaded())
@@ -231,7 +240,7 @@ class Servers:
 
     def offered(self) -> Sequence[Tool]:
         """Return the tools last offered to the model; before the first run, those available."""
-        return self._offered or self._chosen(self.all.tools(), {})
+        return self._offered or self._chosen(self._available(), {})
 
     def badges(self) -> Sequence[str]:
         """Return the number of ready servers for the status line."""

@@ -23,6 +23,8 @@ CLAUDE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "job_output": ("TaskOutput", "BashOutput", "AgentOutputTool"),
     "remind": ("ScheduleWakeup", "CronCreate"),
     "find_tools": ("ToolSearch",),
+    "list_mcp_resources": ("ListMcpResourcesTool",),
+    "read_mcp_resource": ("ReadMcpResourceTool",),
 }
 """Our name → Claude Code's names, today's first; older and closely related ones follow."""
 

@@ -223,6 +223,8 @@ class Tool:
         require_approval: Called after validation, before the call; raising counts as "required".
         reads: Returns the paths it reads, absolute; it runs after earlier calls that write them.
         writes: Returns the paths it writes, absolute; it runs after earlier calls that use them.
+        subject: Returns the part of a call, "GROUP:DETAIL", that the text of a permission rule is
+            compared with, for a tool without paths; "" for none.
         summary: Returns a call in a few words for the screen, e.g. the path or the command.
 
     Raises:
@@ -242,6 +244,7 @@ class Tool:
     require_approval: RequireApproval | None = None
     reads: Callable[[Any], Sequence[str]] = lambda _params: ()
     writes: Callable[[Any], Sequence[str]] = lambda _params: ()
+    subject: Callable[[Any], str] = lambda _params: ""
     summary: Callable[[Any], str] = lambda _params: ""
 
     def __post_init__(self) -> None:

@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from mcp import Client, InputRequiredRoundsExceededError, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
-from mcp_types import CallToolResult, Tool
+from mcp_types import CallToolResult, ResourceLink, Tool
 from pydantic import ValidationError
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
@@ -29,6 +30,7 @@ from agent_cli.mcp_client.reasons import (
     first_fault,
     is_session_loss,
 )
+from agent_cli.mcp_client.resource_tools import READ_TOOL
 from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.system.shapes import is_object
 
@@ -86,7 +88,11 @@ async def call_tool(
                 f"MCP server '{name}' answered {tool} with something its own output schema does not"
                 f" allow: {fault}. The call may have taken effect."
             )
-        return await asyncio.to_thread(tool_result, result, server.host.files_dir())
+        converted = await asyncio.to_thread(tool_result, result, server.host.files_dir())
+        if any(isinstance(part, ResourceLink) for part in result.content):
+            hint = f'(A link can be read with {READ_TOOL}, server "{name}".)'
+            converted = replace(converted, content=(*converted.content, text_block(hint)))
+        return converted
     except ToolError as error:
         return ToolResult.error(str(error))
     except MCPError as error:

@@ -238,6 +238,7 @@ class ServerConnection:
 
     async def _become_ready(self, client: Client, tools: tuple[mcp_types.Tool, ...]) -> None:
         self.offering.hear(client.instructions or "")
+        self.offering.has_resources = client.server_capabilities.resources is not None
         await self.offering.take(tools)
         if self._ended.is_set():
             return

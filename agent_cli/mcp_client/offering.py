@@ -27,11 +27,13 @@ class Offering:
 
     Attributes:
         wrapped: The server's tools as tools of the agent.
+        has_resources: Whether the server declares that it has resources.
     """
 
     def __init__(self, server: Server) -> None:
         self.wrapped = Wrapped()
         self.catalogue = Catalogue()
+        self.has_resources = False
         self._server = server
         self._instructions = ""
         self._withheld: Mapping[str, str] = {}

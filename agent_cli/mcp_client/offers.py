@@ -79,6 +79,11 @@ class Offers:
         listed = (each.offering.catalogue.prompts for each in self._connections.values())
         return tuple(sorted(chain.from_iterable(listed), key=lambda prompt: prompt.command))
 
+    def with_resources(self) -> frozenset[str]:
+        """Return the names of the servers that declare resources."""
+        connections = self._connections.items()
+        return frozenset(name for name, each in connections if each.offering.has_resources)
+
     def resources(self) -> tuple["ServerResource", ...]:
         """Return the resources of all servers, by server and address."""
         listed = (each.offering.catalogue.resources for each in self._connections.values())

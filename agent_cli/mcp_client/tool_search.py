@@ -71,10 +71,10 @@ _LONG: Final = 6
 
 # BM25: the usual values; descriptions differ in length for reasons that say little.
 _SATURATION: Final = 1.2
-_LENGTH: Final = 0.4
+_LENGTH: Final = 0.5
 _NAME_WEIGHT, _SERVER_WEIGHT, _TITLE_WEIGHT, _DESCRIPTION_WEIGHT = 3.0, 1.5, 2.0, 1.0
 _PARAMETER_WEIGHT, _PARAMETER_TEXT_WEIGHT = 0.5, 0.2
-_DESCRIPTION_WORDS_MAX: Final = 200
+_DESCRIPTION_WORDS_MAX: Final = 80
 
 
 class ToolIndex:
@@ -164,10 +164,10 @@ def _expanded(stems: Sequence[str]) -> dict[str, float]:
 @lru_cache
 def _alike() -> dict[str, frozenset[str]]:
     groups = [frozenset(_stem(word) for word in group) for group in _ALIKE]
-    words = frozenset().union(*groups)
-    return {
-        word: frozenset().union(*(group for group in groups if word in group)) for word in words
-    }
+    alike: dict[str, frozenset[str]] = {}
+    for group in groups:
+        alike |= {word: alike.get(word, frozenset()) | group for word in group}
+    return alike
 
 
 def _stems(text: str) -> list[str]:

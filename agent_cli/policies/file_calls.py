@@ -19,7 +19,13 @@ from agent_cli.policies.decision import (
     denied_by,
     denied_by_plan,
 )
-from agent_cli.policies.permission_rules import RuleSet, allows, called_paths
+from agent_cli.policies.permission_rules import (
+    RuleSet,
+    allows,
+    allows_subject,
+    called_paths,
+    touches_subject,
+)
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.sandbox.protected import HOLDS_HOOKS, what_it_starts, why_protected
 
@@ -68,11 +74,16 @@ class FileCalls:
         writes = tool.writes(params)
         touched = writes if tool.changes else (*tool.reads(params), *writes)
         paths = called_paths(call, touched, root)
+        subject = tool.subject(params)
+
+        def fits(rule: Rule, kind: RuleKind) -> bool:
+            if subject:
+                about = allows_subject if kind == "allow" else touches_subject
+                return about(rule, tool.name, subject)
+            return (allows if kind == "allow" else rules.touches)(rule, tool.name, paths, root)
 
         def first(kind: RuleKind) -> Rule | None:
-            fits = allows if kind == "allow" else rules.touches
-            found = (rule for rule in rules.of(kind) if fits(rule, tool.name, paths, root))
-            return next(found, None)
+            return next((rule for rule in rules.of(kind) if fits(rule, kind)), None)
 
         if rule := first("deny"):
             return denied_by(rule)
@@ -105,7 +116,8 @@ class FileCalls:
         if mode == "auto-edit" and writes and all(map(self._holds, paths)):
             return allowed("allowed by the mode auto-edit")
         if not tool.changes:
-            return asked("only its server says that it only reads", by_mode=True)
+            question = asked("only its server says that it only reads", by_mode=True)
+            return replace(question, rules=_rules_for_group(tool, subject))
         effect = "changes files" if tool.name in WRITERS else "may have side effects"
         return asked(effect, by_mode=True)
 
@@ -158,6 +170,12 @@ class FileCalls:
 
     def _holds(self, path: str) -> bool:
         return any(map(Path(path).is_relative_to, (self.place.root, *self.place.extra_dirs)))
+
+
+def _rules_for_group(tool: Tool, subject: str) -> tuple[str, ...]:
+    """Return the rule for calls of *tool* about the same group; none where it would be unclear."""
+    group = subject.partition(":")[0]
+    return (f"{tool.name}({group}:*)",) if group and not _PATTERN.search(group) else ()
 
 
 def _git_starts(path: Path) -> str | None:

@@ -6,6 +6,7 @@
     bash(npm test)        the command npm test only
     bash(npm test *)      npm test with any arguments
     edit(src/**)          every path below src, by .gitignore rules; edit(*.md) in any folder
+    read_mcp_resource(docs:file:///a/*)   what that server has below this address
     Bash(npm test:*)      a rule in Claude Code's words: bash(npm test *)
 
 `edit` covers write too, and `read` covers grep and glob, which access files in the same way. A path
@@ -17,10 +18,12 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, get_args
+from urllib.parse import unquote
 
 from agent_cli.contracts.claude_tools import may_match, our_tool_name
 from agent_cli.contracts.errors import SettingsError
@@ -196,6 +199,27 @@ def touches(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
     if not rule.names(tool):
         return False
     return rule.text is None or any(touches_path(rule, path, root) for path in paths)
+
+
+def allows_subject(rule: Rule, tool: str, subject: str) -> bool:
+    """Return whether *rule* covers a call of *tool* about *subject*, "GROUP:DETAIL".
+
+    The server decides what ".." means, so a rule about a part of its addresses covers none with it.
+    """
+    if not rule.names(tool):
+        return False
+    if rule.text is None or rule.text == f"{subject.partition(':')[0]}:*":
+        return True
+    return ".." not in unquote(subject) and fnmatchcase(subject, rule.text)
+
+
+def touches_subject(rule: Rule, tool: str, subject: str) -> bool:
+    """Return whether *rule* concerns a call of *tool* about *subject*, ignoring case."""
+    return rule.names(tool) and (
+        rule.text is None
+        or fnmatchcase(unquote(subject).casefold(), rule.text.casefold())
+        or fnmatchcase(subject.casefold(), rule.text.casefold())
+    )
 
 
 def touches_path(rule: Rule, path: str, root: Path) -> bool:

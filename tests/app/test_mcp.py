@@ -246,7 +246,7 @@ async def test_server_instructions_follow_the_stable_prompt_marked_as_untrusted(
         servers=full(full_url),
     ) as run:
         await run.agent.prompt("grow")
-        await until(lambda: len(run.servers.all.tools()) > len(run.offered()[0]))
+        await until(lambda: "mcp__full__sprout" in str(run.servers.all.names_of("full")))
         await run.agent.prompt("and now?")
 
     before, _, after = run.offered()
@@ -566,3 +566,43 @@ async def test_rules_about_servers_that_match_no_tool_are_named(
     assert notice.endswith(
         "the rule allow mcp__raw__relpy matches nothing: MCP server 'raw' has no such tool"
     )
+
+
+async def test_model_lists_and_reads_the_resources_of_servers(full_url: str) -> None:
+    """Also those of a template; a server without any is named, and one that is not there."""
+    async with program(
+        calls(
+            tool_use("list_mcp_resources", {}),
+            tool_use("list_mcp_resources", {"server": "raw"}, id="t2"),
+            tool_use("list_mcp_resources", {"words": "any NOTE"}, id="t3"),
+        ),
+        calls(
+            tool_use("read_mcp_resource", {"server": "full", "uri": "note://today"}, id="t4"),
+            tool_use("read_mcp_resource", {"server": "full", "uri": "note://monday"}, id="t5"),
+            tool_use("read_mcp_resource", {"server": "full", "uri": "gone://x"}, id="t6"),
+            tool_use("read_mcp_resource", {"server": "raw", "uri": "note://x"}, id="t7"),
+        ),
+        says("done"),
+        servers={**full(full_url), "raw": raw()},
+    ) as run:
+        await run.servers.all.wait_started(LIMIT_S)
+        await until(lambda: len(run.servers.all.resources()) == 2)
+        results = await run.results()
+
+    assert results["t1"].splitlines() == [
+        "full note://today: note, A note, text/plain",
+        "full note://{day} (a template): note_of, Any note, text/plain",
+    ]
+    assert results["t2"] == "No server lists such a resource."
+    assert results["t3"].startswith("full note://{day} (a template): ")
+    assert results["t4"].startswith("note://today:\n")
+    assert results["t5"].startswith("note://monday:\n")
+    assert "MCP server 'full', resource gone://x: " in results["t6"]
+    assert results["t7"] == "No MCP server 'raw' has resources; there are: full."
+
+
+async def test_tools_for_resources_are_offered_with_a_server_that_has_some() -> None:
+    async with program(says("done"), servers={"raw": raw()}) as run:
+        await run.agent.prompt("go")
+
+    assert run.offered() == [["mcp__raw__raw", "mcp__raw__reply"]]

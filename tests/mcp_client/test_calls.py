@@ -253,6 +253,7 @@ async def test_images_links_and_resources_reach_the_model(
         assert papers.content == (
             text_block("[a.txt](file:///a.txt): A file"),
             text_block("note://1:\na note"),
+            text_block('(A link can be read with read_mcp_resource, server "fixture".)'),
         )
         assert failure.is_error
 

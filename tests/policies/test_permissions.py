@@ -36,6 +36,14 @@ MODES: tuple[Mode, ...] = ("ask", "auto-edit", "plan", "yolo")
 BWRAP = Report("bwrap")
 
 
+RESOURCE = replace(
+    tool("read_mcp_resource", returns("")),
+    changes=False,
+    is_vouched=lambda: False,
+    subject=lambda given: str(given["uri"]),
+)
+
+
 def policy(root: Path = Path("/ws"), *, mode: Mode = "ask", **rules: list[str]) -> Permissions:
     return Permissions(place(root), rules=rule_set(**rules), mode=mode)
 
@@ -245,6 +253,39 @@ def test_symlink_is_denied_by_name_or_target_and_allowed_only_by_both(tmp_path: 
         permissions = policy(tmp_path, mode="yolo", deny=[f"edit({denied})"])
         assert decide(permissions, EDIT, path="src/link") is Deny
         assert decide(permissions, EDIT, path="@src/link") is Deny
+
+
+@pytest.mark.parametrize(
+    ("uri", "verdict"),
+    [
+        ("docs:file:///a/b.md", Allow),
+        ("docs:file:///b.md", Ask),
+        ("other:file:///a/b.md", Ask),
+        ("docs:file:///a/../../etc/passwd", Ask),
+        ("docs:file:///a/%2e%2e/x", Ask),
+        ("docs:file:///a/SECRET.md", Deny),
+        ("docs:file:///a/%73ecret.md", Deny),
+        ("notes:anything/..", Allow),
+    ],
+)
+def test_rules_about_resources_compare_server_and_address(uri: str, verdict: type[Verdict]) -> None:
+    """A call without a rule asks: the server may do anything with an address."""
+    permissions = policy(
+        allow=["read_mcp_resource(docs:file:///a/*)", "ReadMcpResourceTool(notes:*)"],
+        deny=["read_mcp_resource(*secret*)"],
+    )
+
+    assert decide(permissions, RESOURCE, uri=uri) is verdict
+
+
+def test_always_option_for_a_resource_covers_its_server() -> None:
+    permissions = policy()
+    call = call_of(RESOURCE, {"uri": "docs:a"})
+
+    assert permissions.decide(call, RESOURCE, {"uri": "docs:a"}).rules == (
+        "read_mcp_resource(docs:*)",
+    )
+    assert permissions.decide(call, RESOURCE, {"uri": "d*:a"}).rules == ()
 
 
 def test_rule_can_cover_all_tools_of_a_server_or_every_tool() -> None:
