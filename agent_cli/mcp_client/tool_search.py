@@ -8,7 +8,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -71,9 +71,11 @@ _LONG: Final = 6
 
 # BM25: the usual values; descriptions differ in length for reasons that say little.
 _SATURATION: Final = 1.2
-_LENGTH: Final = 0.5
+_LENGTH: Final = 0.6
 _NAME_WEIGHT, _SERVER_WEIGHT, _TITLE_WEIGHT, _DESCRIPTION_WEIGHT = 3.0, 1.5, 2.0, 1.0
 _PARAMETER_WEIGHT, _PARAMETER_TEXT_WEIGHT = 0.5, 0.2
+_USUAL_NAME: Final = 3
+_NAME_LENGTH: Final = 0.8
 _DESCRIPTION_WORDS_MAX: Final = 80
 
 
@@ -126,9 +128,10 @@ def _weights(tool: Tool) -> Counter[str]:
     """Return word → how much it counts for *tool*."""
     found: Counter[str] = Counter()
     title = tool.label.partition(":")[2]
+    name = set(_stems(own_name(tool)))
     schema = tool.parameters if isinstance(tool.parameters, dict) else {}
     parts: Iterable[tuple[float, Iterable[str]]] = (
-        (_NAME_WEIGHT, set(_stems(own_name(tool)))),
+        (_name_weight(name), name),
         (_SERVER_WEIGHT, set(_stems(server_of(tool)))),
         (_TITLE_WEIGHT, set(_stems(title))),
         (_DESCRIPTION_WEIGHT, _stems(tool.description)[:_DESCRIPTION_WORDS_MAX]),
@@ -139,6 +142,11 @@ def _weights(tool: Tool) -> Counter[str]:
         for stem in stems:
             found[stem] += weight  # type: ignore[assignment]  # a Counter of floats
     return found
+
+
+def _name_weight(stems: Collection[str]) -> float:
+    """Return the weight of each word of a name: "list_issues" is all about listing issues."""
+    return _NAME_WEIGHT * math.pow(_USUAL_NAME / max(len(stems), 1), _NAME_LENGTH)
 
 
 def _parameters(schema: dict[str, Json]) -> Iterator[str]:
