@@ -31,6 +31,7 @@ from agent_cli.sandbox.protected import HOLDS_HOOKS, what_it_starts, why_protect
 
 WRITERS = frozenset({"edit", "write"})
 _FILE_TOOLS = WRITERS | {"read", "grep", "glob"}
+_READ_BY_GIT = "is named in the configuration of git, which reads it or runs it"
 _IS_RUN = "is run or imported outside the sandbox: by agent-cli itself, or found on PATH"
 # Characters with a special meaning in a rule.
 _PATTERN = re.compile(r"[*?\[\]!#\\()]|\s$")
@@ -179,10 +180,13 @@ def _rules_for_group(tool: Tool, subject: str) -> tuple[str, ...]:
 
 
 def _git_starts(path: Path) -> str | None:
-    """Return what *path* is if the configuration of its repository names it for hooks, or None."""
+    """Return what *path* is if the configuration of its repository names it, or None."""
     from agent_cli.sandbox.git_folders import git_folders  # noqa: PLC0415 - with the first change
 
-    return HOLDS_HOOKS if any(map(path.is_relative_to, git_folders(path.parent).hooks)) else None
+    for named in git_folders(path.parent).named:
+        if path.is_relative_to(named):
+            return _READ_BY_GIT if path == named else HOLDS_HOOKS
+    return None
 
 
 def _path_of(call: ToolCall) -> str:

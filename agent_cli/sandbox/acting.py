@@ -73,13 +73,13 @@ def acting_paths(
     unsearched = [root for root, contents in searched if not contents.is_complete]
     for folders in git:
         unsearched += () if folders.is_complete else folders.protected
-    hooks = [path for each in git for path in each.hooks]
+    named = [path for each in git for path in each.named]
     others = [path for each in inside for path in (*each.settings, *each.locked)]
     every = (path for each in git for path in (*each.protected, *each.watched, *each.beyond))
     return Acting(
         git=located(every),
         pointers=located(path for each in inside for path in each.git_pointers),
-        others=located([*others, *hooks, *executed]),
+        others=located([*others, *named, *executed]),
         unsearched=frozenset(unsearched),
     )
 

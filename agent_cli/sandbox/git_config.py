@@ -12,6 +12,7 @@ _SECTION = re.compile(
 )
 _ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
 _COMMENT = re.compile(r"\s+[#;]")
+_BREAKS = re.compile(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
 _HARMLESS = {
     "core": frozenset(
         {
@@ -75,6 +76,31 @@ def _judged(text: str) -> Iterator[tuple[str, bool, str]]:
         else:
             is_known = entry is not None and entry["key"].casefold() in known
             yield line, is_known or _says_nothing(bare), header
+
+
+def included(text: str) -> list[str]:
+    """Return the files that a configuration includes, on any condition, as it names them."""
+    return [
+        _COMMENT.split(value.strip())[0].strip().strip('"')
+        for header, value in _harmful_values(text)
+        if header.lstrip().casefold().startswith("[include")
+    ]
+
+
+def pieces_of_commands(text: str) -> list[str]:
+    """Return all pieces of values that may be the path of a program, or of another file.
+
+    They are those of an editor, a pager, a filter, a driver, a helper, an alias: of each key that
+    is not known to be harmless.
+    """
+    pieces = (piece for _, value in _harmful_values(text) for piece in _BREAKS.split(value))
+    return list(dict.fromkeys(filter(None, pieces)))
+
+
+def _harmful_values(text: str) -> Iterator[tuple[str, str]]:
+    for line, is_harmless, header in _judged(text):
+        if not is_harmless:
+            yield header, line.partition("=")[2] or line
 
 
 def hooks_path(text: str) -> str:

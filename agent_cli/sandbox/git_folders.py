@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from agent_cli.sandbox.git_config import hooks_path
+from agent_cli.sandbox.git_config import hooks_path, included, pieces_of_commands
 from agent_cli.system.paths import exists, is_dir, is_file
 from agent_cli.system.regular_files import start_of
 
@@ -20,6 +20,7 @@ _POINTER_BYTES_MAX = 1_048_576  # as git
 # others are watched, and of a repository with too many for that, nothing can be changed.
 _MOUNTED_MAX = 50
 WATCHED_MAX = 500
+_INCLUDED_MAX, _NAMED_MAX = 20, 50
 _MORE_CONFIGURATION = ("commondir", "config.worktree")
 
 
@@ -35,7 +36,8 @@ class GitFolders:
         beyond: Paths, existing or missing, that commands must not change either, but that are too
             many to be mounted.
         is_complete: Whether all paths are known; if not, the whole repository is protected.
-        hooks: Folders of hooks in the working tree, which the configuration names.
+        named: What the configuration names in the working tree, or beside itself: folders of
+            hooks, files that it includes, programs. Existing or missing.
     """
 
     writable: tuple[Path, ...] = ()
@@ -43,7 +45,7 @@ class GitFolders:
     watched: tuple[Path, ...] = ()
     beyond: tuple[Path, ...] = ()
     is_complete: bool = True
-    hooks: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = ()
 
 
 def git_folders(root: Path, *, searched_max: int = WATCHED_MAX) -> GitFolders:
@@ -81,16 +83,40 @@ def of_repository(folder: Path, searched_max: int = WATCHED_MAX) -> GitFolders:
     missing = tuple(path for path in more if not is_there[path])
     beyond = [each / name for each in far for name in ("hooks", "config")]
     beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
-    hooks = _named_hooks(folder, folder.parent) if folder.name == ".git" else ()
-    return GitFolders((folder,), tuple(protected), missing, tuple(beyond), hooks=hooks)
+    named = _named(folder, folder.parent) if folder.name == ".git" else ()
+    return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
 
 
-def _named_hooks(folder: Path, tree: Path) -> tuple[Path, ...]:
-    """Return the folder of hooks inside *tree* that the configuration in *folder* names, if any."""
-    name = hooks_path(_read(folder / "config"))
-    named = named_folder(tree, name)
-    is_inside = named != tree and named.is_relative_to(tree) and not folder.is_relative_to(named)
-    return (named,) if name and name[0] not in "~%" and is_inside else ()
+def _named(folder: Path, tree: Path) -> tuple[Path, ...]:
+    """Return what the configuration in *folder* names inside *tree*, its working tree.
+
+    Git starts its programs at the top of the working tree; a relative include lies beside the file
+    that includes it.
+    """
+    found: dict[Path, None] = {}
+    files = [folder / "config", folder / "config.worktree"]
+    for file in files:  # grows
+        text = _read(file)
+        for name in included(text):
+            path = Path(os.path.realpath(file.parent / os.path.expanduser(name)))  # noqa: PTH111
+            if name and _is_below(path, tree, folder):
+                found[path] = None
+                files += [path] if path not in files and len(files) < _INCLUDED_MAX else []
+        if (hooks := hooks_path(text)) and hooks[0] not in "~%":
+            path = named_folder(tree, hooks)
+            if _is_below(path, tree) and not folder.is_relative_to(path):
+                found[path] = None
+        for piece in pieces_of_commands(text):
+            path = tree / os.path.expanduser(piece)  # noqa: PTH111
+            if _is_below(path, tree) and (is_file(path) or ("/" in piece and not is_dir(path))):
+                found[Path(os.path.normpath(path))] = None
+    git = (folder / "config", folder / "config.worktree")
+    return tuple(path for path in found if path not in git)[:_NAMED_MAX]
+
+
+def _is_below(path: Path, *folders: Path) -> bool:
+    normal = Path(os.path.normpath(path))
+    return any(normal != folder and normal.is_relative_to(folder) for folder in folders)
 
 
 def _more_configuration(folders: Iterable[Path]) -> Iterator[Path]:
@@ -193,12 +219,12 @@ def _of_pointer(entry: Path, directory: Path, searched_max: int) -> GitFolders:
             for name in ("commondir", "gitdir", "config.worktree")
             if exists(path := folder / name)
         )
-        hooks = (*found.hooks, *_named_hooks(common, directory))
-        return replace(found, protected=(*found.protected, *own, entry), hooks=hooks)
+        named = (*found.named, *_named(common, directory))
+        return replace(found, protected=(*found.protected, *own, entry), named=named)
     if _worktree_of(folder) == directory:
         found = of_repository(folder, searched_max)
-        hooks = _named_hooks(folder, directory)
-        return replace(found, protected=(*found.protected, entry), hooks=hooks)
+        named = _named(folder, directory)
+        return replace(found, protected=(*found.protected, entry), named=named)
     return GitFolders()
 
 

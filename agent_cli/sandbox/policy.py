@@ -249,7 +249,7 @@ class Policy:
         # A symlink cannot be mounted on, but its target can.
         watched = [path for path in (*there, *absent) if path.is_symlink()]
         for folders in more:
-            watched += (*folders.protected, *folders.watched, *folders.hooks)
+            watched += (*folders.protected, *folders.watched, *folders.named)
         watched += [path for folders in (*git, *more) for path in folders.beyond]
         watched += _settings(inside, slice(_NESTED_SETTINGS_MAX, None))
         # Links, and files that name a folder which does not name them: nothing is mounted on these.
@@ -284,7 +284,7 @@ class Policy:
             yield from self._start_files
             yield from self._settings_in_home()
         for folders in git:
-            yield from (*folders.protected, *folders.hooks)
+            yield from (*folders.protected, *folders.named)
 
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]

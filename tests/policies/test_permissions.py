@@ -760,8 +760,16 @@ def test_hook_in_a_folder_that_git_is_configured_to_use_needs_approval(tmp_path:
     for name in ("objects", "refs"):
         (git / name).mkdir()
     (git / "HEAD").write_text("ref: refs/heads/main\n")
-    (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    (git / "config").write_text(
+        "[core]\n\thooksPath = tools/hooks\n[alias]\n\tx = !./tools/x.sh\n"
+        "[include]\n\tpath=../inc\n"
+    )
     permissions = policy(tmp_path, mode="auto-edit")
+    for name in ("tools/x.sh", "inc"):
+        written = str(tmp_path / "web" / name)
+        found = permissions.decide(call_of(EDIT, {"path": written}), EDIT, {"path": written})
+        assert isinstance(found.verdict, Ask)
+        assert found.why.endswith("is named in the configuration of git, which reads it or runs it")
     hook, other = (
         str(tmp_path / "web" / name) for name in ("tools/hooks/pre-commit", "tools/lint.py")
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Policy
+from agent_cli.sandbox import Policy, State
 from agent_cli.sandbox import policy as policy_module
 from agent_cli.sandbox.acting import Acting
 from agent_cli.sandbox.aftermath import appeared, unsearched
@@ -158,7 +158,53 @@ def test_only_hooks_inside_the_working_tree_are_protected(tmp_path: Path, name: 
     (folder / "HEAD").touch()
     (folder / "config").write_text(f"[core]\n\thooksPath = {name}\n")
 
-    assert git_folders(tmp_path / "ws").hooks == ()
+    assert git_folders(tmp_path / "ws").named == ()
+
+
+NAMED = """
+[include]
+    path = ../extra.inc
+    path = inside.inc  # beside this file
+[includeIf "gitdir:/x/"]
+    path = "../conditional.inc"
+[core]
+    fsmonitor = tools/monitor.sh
+    editor = code.sh --wait
+[diff "pdf"]
+    textconv = python3 ./tools/pdf.py
+[credential]
+    helper = "!f() { sh 'tools/helper.sh'; }; f"
+[alias]
+    lint = !tools/lint.sh && echo x
+[remote "origin"]
+    url = docs/not-a-program
+"""
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+def test_command_cannot_change_files_that_the_configuration_of_git_names(state: State) -> None:
+    """Threat 11: git reads or runs each of them with the user's next command."""
+    tools = [f"tools/{name}" for name in ("monitor.sh", "pdf.py", "helper.sh", "lint.sh", "deep")]
+    names = ["extra.inc", ".git/inside.inc", "code.sh", *tools]
+    with world(state) as place:
+        root = place.root
+        (root / "tools").mkdir()
+        with (root / ".git" / "config").open("a") as file:
+            file.write(NAMED)
+        for name in (*names, "docs-not"):
+            (root / name).write_text("mine")
+        (root / "extra.inc").write_text("[pager]\n\tlog = tools/deep\n")
+        before = {name: (root / name).read_text() for name in names}
+
+        place.run(
+            f"for each in {' '.join(names)} conditional.inc; do echo evil >$each; done;"
+            " echo more >docs-not; mkdir docs; echo free >docs/not-a-program"
+        )
+
+        assert {name: (root / name).read_text() for name in names} == before
+        assert not (root / "conditional.inc").exists(), "it is a question, answered with undo"
+        assert (root / "docs-not").read_text() == "more\n"
+        assert (root / "docs" / "not-a-program").exists()
 
 
 def test_folder_renamed_by_a_command_leaves_no_report_about_its_old_place() -> None:
