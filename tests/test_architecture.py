@@ -58,6 +58,7 @@ WRITERS_TO_STDOUT = (
     "system/ending/",  # flushes it
 )
 CATCHERS_OF_EVERYTHING = {
+    "__main__/": "a signal in an import comes out as any exception; all others are raised again",
     "acp/connection/": "a bug costs one request, and the client reads of it",
     "acp/server/": "a session that breaks ends no other session",
     "app/background_agent/": "a bug that ends a background agent is its answer",

@@ -17,7 +17,7 @@ from agent_cli.app.arguments import (
 )
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.contracts.errors import AgentCliError, SettingsError
-from agent_cli.system.stop_signals import Stopped, exit_code_of
+from agent_cli.system.stop_signals import Stopped, exit_code_of, raised
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.version import __version__
 
@@ -51,6 +51,8 @@ def run(argv: Sequence[str]) -> int:
         )
         return _ended(argv, _complain(SettingsError(locked)))
     except Exception as error:  # users have no use for a traceback
+        if (stopped_with := raised()) is not None:
+            return _ended(argv, stopped_with, "aborted")
         return _bug(argv, error)
     return exit_code
 

@@ -36,15 +36,23 @@ class Stopped(SystemExit):
 
 
 def raise_stopped() -> None:
-    """Raise `Stopped` in the main thread when SIGTERM or SIGHUP arrives, or was held back."""
+    """Raise `Stopped` or KeyboardInterrupt in the main thread when a signal arrives.
+
+    It may arrive anywhere, such as in an import, and come out as another exception; see `raised`.
+    """
 
     def stop(number: int, _frame: FrameType | None) -> None:
         _raised.append(number)
-        raise Stopped(exit_code_of(number))
+        raise KeyboardInterrupt if number == signal.SIGINT else Stopped(exit_code_of(number))
 
-    _install((signal.SIGTERM, signal.SIGHUP), stop)
-    sys.unraisablehook = _note_unraisable
+    _install(STOP_SIGNALS, stop)
+    sys.unraisablehook = _report_unless_stopped
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+
+def raised() -> int | None:
+    """Return the exit code of the first signal that was raised and ended nothing yet, if any."""
+    return exit_code_of(_raised[0]) if _raised else None
 
 
 @contextmanager
@@ -91,11 +99,9 @@ def end_with(code: int) -> None:
     _install(STOP_SIGNALS, end)
 
 
-def _note_unraisable(dropped: "sys.UnraisableHookArgs") -> None:
+def _report_unless_stopped(dropped: "sys.UnraisableHookArgs") -> None:
     """Report an exception that Python drops, unless it is a signal's, which `taken` acts on."""
-    if isinstance(dropped.exc_value, KeyboardInterrupt):
-        _raised.append(signal.SIGINT)
-    elif not isinstance(dropped.exc_value, Stopped):
+    if not isinstance(dropped.exc_value, Stopped | KeyboardInterrupt):
         sys.__unraisablehook__(dropped)
 
 

@@ -48,6 +48,26 @@ finally:
     assert (process.returncode, out) == (128 + number, "closed\n")
 
 
+@pytest.mark.parametrize("number", NUMBERS)
+def test_signal_that_python_drops_is_known_and_stops_the_run(number: signal.Signals) -> None:
+    """In a finalizer Python drops exceptions; the run that begins next is stopped at once."""
+    script = """
+stop_signals.raise_stopped()
+class Dropping:
+    def __del__(self):
+        print("ready", flush=True)
+        time.sleep(300)
+Dropping()
+print(stop_signals.raised(), flush=True)
+""" + TAKEN.format(wanted=1)
+    with started(script) as process:
+        ready(process)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=LIMIT_S)
+
+    assert (process.returncode, out) == (0, f"{128 + number}\nready\n[{int(number)}]\n")
+
+
 TAKEN = """
 async def main():
     stopped = asyncio.Event()
