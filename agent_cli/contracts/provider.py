@@ -84,10 +84,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ReplyStart:
-    """The first event of a reply."""
+    """The first event of a reply.
+
+    `usage` is what the API has counted by then: the prompt. Who discards the reply, because it
+    broke off, counts that, unless a `stream_fn` on the way has done so and left it out.
+    """
 
     type: ClassVar[Literal["reply_start"]] = "reply_start"
     model: str = ""
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,8 +225,10 @@ def _discard(
     """Record the part of an incomplete reply that was received; return None when there is none."""
     if not processor.started:
         return None
-    message = turn.conversation.discard_reply(processor.text, reason, error=error)
+    usage = processor.usage
+    message = turn.conversation.discard_reply(processor.text, reason, error=error, usage=usage)
     turn.emit(MessageEnd(message))
+    turn.emit(UsageChanged(usage, turn.conversation.usage))
     return message
 
 

@@ -21,7 +21,7 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
 
 FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
 _FINISH_REASONS: dict[str, FinishReason] = {
@@ -55,12 +55,16 @@ def has_tool_calls(result: StreamResult) -> bool:
 
 @dataclass(slots=True)
 class StreamProcessor:
-    """One reply while it streams in. A restart empties it."""
+    """One reply while it streams in. A restart empties it.
+
+    `usage` is what a reply that breaks off has cost for certain.
+    """
 
     started_ms: int = field(default_factory=now_ms)
     model: str = ""
     reply: Reply | None = None
     started: bool = False
+    usage: Usage = NO_USAGE
     _pieces: list[_Piece] = field(default_factory=list[_Piece])
 
     def feed(self, event: StreamEvent) -> None:
@@ -68,13 +72,13 @@ class StreamProcessor:
         self.started = not isinstance(event, Retrying)
         match event:
             case ReplyStart():
-                self.model = event.model
+                self.model, self.usage = event.model, event.usage
             case TextDelta() | ThinkingDelta() | ToolCallStart() | BlockEnd():
                 self._pieces.append(event)
             case ReplyEnd():
                 self.reply = event.reply
             case Retrying():
-                self._pieces = []
+                self._pieces, self.usage = [], NO_USAGE
             case ToolCallDelta():
                 pass  # shown once it is complete
             case _:

@@ -1,11 +1,13 @@
 """One cost limit for all model calls of a prompt: no call begins that could exceed it.
 
 Before each model call its worst-case cost is reserved; the reported usage replaces the reservation,
-and a refusal by the server frees it. The reservation of a call that broke off without usage stays,
-because it may have cost that much. Reservations are recorded in the conversation, so that a resumed
-prompt continues with them.
+and a refusal by the server frees it. Of a call that broke off, the prompt that the API counted at
+the start of the reply is spent; the rest of the reservation stays, because it may have cost that
+much. Without a limit nothing is reserved, but this is recorded too. Reservations are recorded in
+the conversation, so that a resumed prompt continues with them.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -19,15 +21,17 @@ from agent_cli.contracts.provider import (
     Price,
     Reply,
     ReplyEnd,
+    ReplyStart,
     Retrying,
     StreamEvent,
     StreamFn,
     closable,
 )
-from agent_cli.contracts.timeline import Prompt, Usage
+from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import Account
+from agent_cli.policies.reservations import Payer, Reservation
 from agent_cli.policies.worst_case import PromptBound, most_tokens, with_reply
 
 # A reply with fewer tokens is not worth its prompt; thinking alone may need as many.
@@ -76,7 +80,7 @@ class Ledger:
         self._bound = PromptBound()
         self._prompt_id = ""
         self._affordable = 0
-        self._settled: list[tuple[Conversation, str, int]] = []
+        self._unrecorded: list[Reservation] = []
 
     def child(self, conversation: Callable[[], Conversation], *, limit_usd: float = 0) -> "Ledger":
         """Return the ledger of a subagent; *limit_usd* is its own limit."""
@@ -104,9 +108,11 @@ class Ledger:
     def listen(self, event: Event) -> None:
         """Update from *event*: usage that is in the record is no longer reserved there."""
         if isinstance(event, UsageChanged):
-            settled, self._settled = self._settled, []
-            for conversation, prompt_id, cost in settled:
-                conversation.hold(-cost, prompt_id)
+            for reserved in self._unrecorded:
+                if reserved.known == event.reply:
+                    self._unrecorded.remove(reserved)
+                    reserved.payer.record(-reserved.cost)
+                    return
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply; see `provider.Provider`.
@@ -120,34 +126,71 @@ class Ledger:
         self.check()
         reserved = await self._reserve(request)
         try:
-            async with aclosing(closable(self._ask(reserved.request))) as events:
-                async for event in events:
-                    if isinstance(event, ReplyEnd):
-                        reserved.settle(self._cost(request, event.reply.usage))
-                        self._note(reserved, event.reply)
-                    yield event
-                    if isinstance(event, Retrying) and event.may_have_cost:
-                        reserved.lose()
-                        reserved = await self._reserve_again(reserved)
+            while True:
+                restart_after_s = None
+                async with aclosing(closable(self._ask(reserved.request))) as events:
+                    async for event in events:
+                        yield self._booked(reserved, event)
+                        if not (isinstance(event, Retrying) and event.may_have_cost):
+                            continue
+                        earlier, reserved = reserved, await self._reserve_again(reserved)
+                        if reserved.request != earlier.request:
+                            restart_after_s = event.wait_s
+                            break
+                if restart_after_s is None:
+                    return
+                await asyncio.sleep(restart_after_s)
         except ModelError as error:
             if not error.may_have_cost:
                 reserved.free()
             raise
         finally:
-            reserved.lose()
+            self._lose(reserved)
 
-    async def _reserve(self, request: ModelRequest) -> "_Reservation":
+    def _booked(self, reserved: Reservation, event: StreamEvent) -> StreamEvent:
+        """Book what *event* tells of the cost, and return it for the caller."""
+        match event:
+            case ReplyStart():
+                reserved.begin(event.usage)
+            case ReplyEnd():
+                reserved.settle(self._cost(reserved.request, event.reply.usage))
+                self._note(reserved, event.reply)
+            case Retrying(may_have_cost=True):
+                self._lose(reserved)
+            case _:
+                pass
+        return event
+
+    def _lose(self, reserved: Reservation) -> None:
+        """Count a call that broke off; the caller records the usage that was known."""
+        if reserved.lose() and reserved.known != NO_USAGE:
+            self._unrecorded.append(reserved)
+
+    async def _reserve(self, request: ModelRequest) -> Reservation:
         """Reserve the worst case of *request*, shortened to the rest once no other call runs."""
-        account = self.account
+        account, prompts = self.account, self._conversation().prompts
+        prompt_id = prompts[-1].id if prompts else ""
+        payer = Payer(account, self._conversation(), prompt_id, self._worst)
         if not account.is_limited:
-            return _Reservation(account, request, 0)
-        prompt = self._bound.usage(request)
+            return Reservation(payer, request, 0)
+        easy = min(request.max_tokens, request.model.max_output_tokens, EASY_REPLY_TOKENS)
+        request, cost = await self._affordable_call(request, easy=easy)
+        return Reservation(payer, replace(request, task_budget=self._budget(request)), cost)
+
+    async def _affordable_call(
+        self, request: ModelRequest, *, easy: int
+    ) -> tuple[ModelRequest, int]:
+        """Return *request*, its reply shortened to the rest, and its worst-case cost.
+
+        For a reply of fewer tokens than *easy* it waits until no other call runs.
+        """
+        account, prompt = self.account, self._bound.usage(request)
         wanted = min(request.max_tokens, request.model.max_output_tokens)
+        least = min(wanted, LEAST_REPLY_TOKENS)
 
         def cost(reply_tokens: int) -> int:
             return self._priced(request.model.id, with_reply(prompt, reply_tokens))
 
-        easy, least = min(wanted, EASY_REPLY_TOKENS), min(wanted, LEAST_REPLY_TOKENS)
         while (tokens := most_tokens(cost, account.left(), wanted)) < easy:
             if most_tokens(cost, account.left(at_best=True), wanted) <= tokens:
                 if tokens < least:
@@ -156,8 +199,7 @@ class Ledger:
             # No deadlock: a holder of a reservation never waits here, and every model call ends.
             await account.changed()
         shortened = request if tokens == wanted else replace(request, max_tokens=tokens)
-        shortened = replace(shortened, task_budget=self._budget(request))
-        return _Reservation(account, shortened, cost(tokens), self._conversation())
+        return shortened, cost(tokens)
 
     def _budget(self, request: ModelRequest) -> int | None:
         """Return the tokens the cost limit pays for at the price of a reply; None without tools.
@@ -170,14 +212,26 @@ class Ledger:
         self._affordable = self._affordable or self.account.affordable()
         return self._affordable * _MILLION // million if million else None
 
-    async def _reserve_again(self, earlier: "_Reservation") -> "_Reservation":
-        """Reserve for another attempt of the same call."""
-        account, cost = self.account, earlier.cost
-        while account.is_limited and account.left() < cost:
-            if account.left(at_best=True) < cost:
-                raise account.too_little(cost)
-            await account.changed()
-        return _Reservation(account, earlier.request, cost, earlier.conversation)
+    async def _reserve_again(self, earlier: Reservation) -> Reservation:
+        """Reserve for another attempt of the same call, shortened to the rest if need be."""
+        if not self.account.is_limited:
+            return Reservation(earlier.payer, earlier.request, 0)
+        self._bound.note(earlier.request, earlier.known.prompt_tokens)
+        easy = min(earlier.request.max_tokens, EASY_REPLY_TOKENS)
+        request, cost = await self._affordable_call(earlier.request, easy=easy)
+        return Reservation(earlier.payer, request, cost)
+
+    def _worst(self, request: ModelRequest, known: Usage) -> tuple[int, int] | None:
+        """Return the certain and the highest cost of a call that broke off; None is unknown.
+
+        *known* is the usage that the API has told, or nothing.
+        """
+        told = replace(known, cost_microdollars=0)
+        prompt = told if known.prompt_tokens else self._bound.usage(request)
+        tokens = max(request.max_tokens, known.output_tokens)
+        certain = self._price(request.model.id, told)
+        most = self._price(request.model.id, with_reply(prompt, tokens))
+        return None if certain is None or most is None else (certain, max(most, certain))
 
     def _priced(self, model_id: str, usage: Usage) -> int:
         priced = self._price(model_id, usage)
@@ -194,11 +248,12 @@ class Ledger:
         cost = usage.cost_microdollars
         return self._price(request.model.id, usage) if cost is None else cost
 
-    def _note(self, reserved: "_Reservation", reply: Reply) -> None:
+    def _note(self, reserved: Reservation, reply: Reply) -> None:
         """Remember the API's count, and the reservation to remove from the record."""
-        if reserved.prompt_id and reserved.conversation:
+        reserved.known = reply.usage
+        if self.account.is_limited:
             self._bound.note(reserved.request, reply.usage.prompt_tokens)
-            self._settled.append((reserved.conversation, reserved.prompt_id, reserved.cost))
+            self._unrecorded.append(reserved)
 
     def _open_prompt(self) -> None:
         """Start from zero for a new prompt; for a resumed one, count its cost so far."""
@@ -206,9 +261,12 @@ class Ledger:
             self._parent._open_prompt()
             return
         account, prompts = self.account, self._conversation().prompts
-        if not (account.limit and prompts) or prompts[-1].id == self._prompt_id:
+        if not prompts or prompts[-1].id == self._prompt_id:
             return
         usage = prompts[-1].usage
+        if not account.limit:
+            self._prompt_id, account.lost = prompts[-1].id, usage.held_microdollars
+            return
         if usage.cost_microdollars is None:
             raise LimitReached(
                 "no price is known for what this prompt has used, so max_cost cannot be held:"
@@ -218,54 +276,3 @@ class Ledger:
         self._prompt_id = prompts[-1].id
         account.spent = usage.cost_microdollars + self._of_agents(prompts[-1])
         account.lost = usage.held_microdollars
-
-
-class _Reservation:
-    """The reserved cost of one call, held until it is settled, freed or lost.
-
-    Attributes:
-        cost: The reserved amount; once settled, the actual cost.
-        prompt_id: The prompt whose record has the reservation, or "".
-    """
-
-    def __init__(
-        self,
-        account: Account,
-        request: ModelRequest,
-        cost: int,
-        conversation: Conversation | None = None,
-    ) -> None:
-        self.request = request
-        self.cost = cost
-        self.conversation = conversation
-        prompts = conversation.prompts if conversation else ()
-        self.prompt_id = prompts[-1].id if prompts else ""
-        self._account = account
-        self._is_open = True
-        account.add(held=cost)
-        self._record(cost)
-
-    def settle(self, cost: int | None) -> None:
-        """Replace the reservation with the actual cost; None is unknown."""
-        held, self.cost = self.cost, self.cost if cost is None else cost
-        self._is_open = False
-        self._account.add(spent=self.cost, held=-held)
-        # Until its usage is recorded the call counts twice, but never not at all.
-        self._record(self.cost - held)
-
-    def free(self) -> None:
-        """Release the reservation: the call cost nothing."""
-        if self._is_open:
-            self._is_open = False
-            self._account.add(held=-self.cost)
-            self._record(-self.cost)
-
-    def lose(self) -> None:
-        """Count the reservation of an unsettled call as lost."""
-        if self._is_open:
-            self._is_open = False
-            self._account.add(held=-self.cost, lost=self.cost)
-
-    def _record(self, change: int) -> None:
-        if self.conversation and self.prompt_id and change:
-            self.conversation.hold(change, self.prompt_id)

@@ -65,7 +65,8 @@ class ReplyBuilder:
                 self._message = _mapping(event.get("message"))
                 self._take_usage(self._message.get("usage"))
                 self.begun = True
-                yield ReplyStart(str(self._message.get("model") or self._model_id))
+                model = str(self._message.get("model") or self._model_id)
+                yield ReplyStart(model, self._usage_of(model))
             case "content_block_start":
                 yield from self._start_block(event)
             case "content_block_delta":

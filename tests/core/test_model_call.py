@@ -207,7 +207,7 @@ async def test_restart_during_a_reply_ends_the_turn_of_the_partial_reply() -> No
     turn, told, _ = prepared(
         [
             Retrying(1, 5, 0.5, "busy"),
-            ReplyStart("m"),
+            ReplyStart("m", Usage(input_tokens=40, output_tokens=1)),
             TextDelta(0, "half"),
             Retrying(2, 5, 1.0, "cut", restarted=True),
             ReplyStart("m"),
@@ -227,6 +227,7 @@ async def test_restart_during_a_reply_ends_the_turn_of_the_partial_reply() -> No
         "message_start",
         "message_update",
         "message_end",
+        "app.usage",
         "turn_end",
         "app.retry",
         "turn_start",
@@ -238,6 +239,7 @@ async def test_restart_during_a_reply_ends_the_turn_of_the_partial_reply() -> No
     assert ended.message is not None
     assert (ended.message.text, ended.message.error, ended.tool_results) == ("half", "cut", ())
     assert discarded(turn) == [("half", "error", "cut")]
+    assert turn.conversation.usage == Usage(50, 6), "the prompt of the lost reply counts"
 
 
 async def test_stream_may_be_an_iterator_without_aclose() -> None:

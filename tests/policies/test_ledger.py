@@ -17,6 +17,7 @@ from agent_cli.contracts.provider import (
     ModelRequest,
     Reply,
     ReplyEnd,
+    ReplyStart,
     Retrying,
     StreamEvent,
     TextDelta,
@@ -187,15 +188,58 @@ async def test_retried_call_pays_only_for_attempts_that_may_have_cost(
     assert book.figures() == (7, 0, lost)
 
 
+AGAIN = Retrying(1, 5, 0.0, "cut", restarted=True, may_have_cost=True)
+
+
 async def test_retry_that_would_exceed_the_limit_is_refused() -> None:
-    again = Retrying(1, 5, 0.0, "cut", restarted=True, may_have_cost=True)
-    book = Book([TextDelta(0, "so"), again, *pieces(priced(7))], limit=2 * WORST_CASE - 1)
+    """Not even the shortest useful reply is paid for."""
+    book = Book([TextDelta(0, "so"), AGAIN, *pieces(priced(7))], limit=WORST_CASE + 2_000)
 
     with pytest.raises(LimitReached):
         await book.ask()
 
     assert book.figures() == (0, 0, WORST_CASE)
     assert book.model.closed == 1
+
+
+async def test_retry_is_shortened_to_what_the_rest_pays_for() -> None:
+    """The call is made anew, because a running one cannot get another `max_tokens`."""
+    broken = [TextDelta(0, "so"), AGAIN, *pieces(priced(7))]
+    book = Book(broken, priced(9), limit=WORST_CASE + PROMPT_COST + 5_000)
+
+    await book.ask()
+
+    assert [each.max_tokens for each in book.model.requests] == [10_000, 5_000]
+    assert book.figures() == (9, 0, WORST_CASE)
+
+
+KNOWN = Usage(input_tokens=30, output_tokens=1)
+
+
+@pytest.mark.parametrize("limit", [0, 100_000])
+async def test_prompt_of_a_reply_that_broke_off_is_spent_and_the_rest_may_be(limit: int) -> None:
+    """The API counts the prompt when a reply starts; it is recorded with and without limit."""
+    lost = ModelError("cut", may_have_cost=True)
+    book = Book([ReplyStart(MODEL.id, KNOWN), TextDelta(0, "so"), lost], limit=limit)
+
+    with pytest.raises(ModelError):
+        await book.ask()
+
+    assert book.figures() == (31, 0, 9_999)
+    assert book.conversation.usage.held_microdollars == 10_030, "until the usage is recorded"
+    book.ledger.listen(UsageChanged(KNOWN, KNOWN))
+    assert book.conversation.usage.held_microdollars == 9_999
+
+
+async def test_known_prompt_frees_the_rest_of_its_bound_for_other_calls() -> None:
+    gate = Gate()
+    book = Book([ReplyStart(MODEL.id, KNOWN), gate, *pieces(priced(7))])
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(book.ask())
+        await gate.reached.wait()
+        assert book.figures() == (0, 10_030, 0)
+        gate.open()
 
 
 async def test_model_without_a_known_price_is_not_called() -> None:

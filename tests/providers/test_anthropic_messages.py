@@ -56,7 +56,7 @@ async def test_reply_is_streamed_as_deltas_and_then_returned_complete() -> None:
 
     blocks = (thinking("hm", "s"), text("see:"), CALL)
     assert asked.events[:-1] == [
-        ReplyStart("claude-sonnet-5-5"),
+        ReplyStart("claude-sonnet-5-5", asked.reply.usage),
         ThinkingDelta(0, "hm"),
         BlockEnd(0, blocks[0]),
         TextDelta(1, "see:"),
