@@ -56,9 +56,9 @@ def pictures() -> Iterator[tuple[str, str]]:
         terminal.until("either way.\n\nyou>")
         yield "session.svg", drawn(terminal, since="you> The tests")
     with session() as terminal:
-        terminal.until("❯ Yes")
+        terminal.until("❯ 1 Yes")
         terminal.until("\nclaude")
-        yield "approval.svg", drawn(terminal, since="edit asks")
+        yield "approval.svg", drawn(terminal, since="── Edit")
 
 
 def main() -> None:

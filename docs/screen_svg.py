@@ -1,5 +1,6 @@
 """A terminal's screen as an SVG picture: text that can be selected, in the reader's own font."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -16,6 +17,7 @@ _MARGIN: Final = 18
 _BAR_HEIGHT: Final = 34
 _FONTS: Final = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _PAPER, _BAR, _INK = "#14161b", "#1e2129", "#d6d9e0"
+_HEX: Final = re.compile(r"[0-9a-f]{6}")
 _BUTTONS: Final = ("#ff5f57", "#febc2e", "#28c840")
 # pyte calls the fourth colour brown, and the bright ones by a name of their own.
 _COLORS: Final = {
@@ -90,10 +92,23 @@ def svg(rows: Sequence[Sequence[Char]], *, columns: int, title: str) -> str:
         f'<g font-family="{_FONTS}" font-size="{_FONT_SIZE}" xml:space="preserve">',
         f'<text x="{width / 2:g}" y="22" fill="{_COLORS["brightblack"]}" text-anchor="middle">'
         f"{escape(title)}</text>",
+        *(rect for y, row in enumerate(rows) for rect in _grounds(row, y)),
         *(text for y, row in enumerate(rows) for text in _texts(row, y)),
         "</g></svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _grounds(row: Sequence[Char], y: int) -> Iterator[str]:
+    """Yield a rectangle for each run of cells on a ground of its own."""
+    top = _BAR_HEIGHT + _MARGIN + y * _ROW_HEIGHT
+    for ground, run in groupby(enumerate(row), key=lambda cell: cell[1].bg):
+        cells = [at for at, _ in run]
+        if _HEX.fullmatch(ground):
+            yield (
+                f'<rect x="{_MARGIN + cells[0] * CELL_WIDTH:.1f}" y="{top}" fill="#{ground}"'
+                f' width="{len(cells) * CELL_WIDTH:.1f}" height="{_ROW_HEIGHT}"/>'
+            )
 
 
 def _texts(row: Sequence[Char], y: int) -> Iterator[str]:
@@ -126,4 +141,5 @@ def _texts(row: Sequence[Char], y: int) -> Iterator[str]:
 
 def _look_of(cell: Char) -> _Look:
     color = cell.bg if cell.reverse and cell.bg != "default" else cell.fg
-    return _Look(_COLORS.get(color, _INK), cell.bold, cell.italics, cell.underscore)
+    drawn = f"#{color}" if _HEX.fullmatch(color) else _COLORS.get(color, _INK)
+    return _Look(drawn, cell.bold, cell.italics, cell.underscore)

@@ -15,11 +15,13 @@ class Choice(NamedTuple):
         label: The answer in words.
         lines: The typed lines that select it, in lowercase. None may be an English sentence.
         is_checkbox: Whether it only checks a row of a list that is then shown again.
+        number: The digit before the label, if one of `lines` is that digit; 0 for none.
     """
 
     label: str
     lines: tuple[str, ...]
     is_checkbox: bool = False
+    number: int = 0
 
 
 def chosen(line: str, choices: Iterable[Choice]) -> Choice | None:

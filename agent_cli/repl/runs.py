@@ -3,7 +3,7 @@
 Shared by every interactive front end.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
@@ -14,6 +14,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.declining import apply_decisions
 from agent_cli.core.run_result import RunResult
 from agent_cli.repl.approval.ask import Approvals
+from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.editing import Editor
 from agent_cli.repl.dialogue import Questions
 from agent_cli.repl.ports import Application
@@ -69,6 +70,7 @@ class Runs:
         running: Callable[[], AbstractContextManager[None]] = nullcontext,
         before_asking: Callable[[], None] = lambda: None,
         editor: Editor | None = None,
+        draw: Callable[[Sequence[Row]], None] | None = None,
     ) -> None:
         """Run nothing yet.
 
@@ -79,6 +81,7 @@ class Runs:
             running: Entered while the agent runs, but not while a question is open.
             before_asking: Called before each question.
             editor: Lets the user edit an input, if the terminal can be given to an editor.
+            draw: Shows the rows of a question on a screen; lines for the writer by default.
         """
         self._app = app
         self._questions = questions
@@ -86,6 +89,7 @@ class Runs:
         self._running = running
         self._before_asking = before_asking
         self._editor = editor
+        self._draw = draw
 
     async def prompt(self, message: str | UserMessage, *, model: Model | None = None) -> RunResult:
         """Send *message*, to *model* if given, and return the result of the run."""
@@ -127,6 +131,7 @@ class Runs:
             workspace=self._app.workspace,
             before_asking=self._before_asking,
             editor=self._editor,
+            draw=self._draw,
         )
         try:
             decisions = await approvals.decide(calls)

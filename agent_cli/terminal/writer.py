@@ -11,11 +11,13 @@ from typing import Final, Literal, Protocol, TextIO, TypeAlias
 
 from agent_cli.terminal.sanitize import Filter, clean
 
-Style: TypeAlias = Literal["plain", "dim", "warning", "error", "added", "removed"]
+Style: TypeAlias = Literal["plain", "dim", "title", "label", "warning", "error", "added", "removed"]
 
 SGR: Final[dict[Style, str]] = {
     "plain": "",
     "dim": "\x1b[2m",
+    "title": "\x1b[1m",
+    "label": "\x1b[1m",
     "warning": "\x1b[33m",
     "error": "\x1b[31m",
     "added": "\x1b[32m",

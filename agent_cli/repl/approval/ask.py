@@ -2,8 +2,9 @@
 
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -16,7 +17,8 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED, unwanted_because
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
-from agent_cli.repl.approval.preview import folded, preview, write_rows
+from agent_cli.repl.approval.preview import folded, write_rows
+from agent_cli.repl.approval.titles import titled
 from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.system.paths import shown
 from agent_cli.terminal.sanitize import reveal
@@ -27,7 +29,17 @@ _COMMAND: Final = re.compile(r"!|/[^\s/]+(?:\s|\Z)")
 # Rows around the calls: the question, its choices, and the rows around the prompt.
 _OTHER_ROWS: Final = 12
 _INDENT: Final = 2
+_MARGIN: Final = "   "
 _PREVIEW_ROWS_MIN: Final = 6
+# The title of a call, the reason and the facts.
+_ABOUT_ROWS: Final = 3
+_CHANGES_FILES: Final = "changes files"
+_NO_SANDBOX: Final = "sandbox: none"
+_IN_WORDS: Final = {
+    "edit(./**)": "edits in this folder",
+    "write(./**)": "files written in this folder",
+}
+_COMMANDS: Final = re.compile(r"bash\((.+) \*\)")
 
 
 _Calls: TypeAlias = Mapping[int, ToolCall]
@@ -37,11 +49,13 @@ _Action: TypeAlias = Literal["yes", "session", "project", "edit", "each", "view"
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A call on the screen: `what` it does may be folded, the `facts` about it never are."""
+    """A call on the screen: `what` it does may be folded, title, reason and facts never are."""
 
-    name: str
+    title: str
+    beside: str
     what: tuple[Row, ...]
-    facts: tuple[Row, ...]
+    reason: str
+    facts: tuple[str, ...]
 
 
 class Approvals:
@@ -58,11 +72,13 @@ class Approvals:
         before_asking: Callable[[], None] = lambda: None,
         editor: Editor | None = None,
         who: str = "",
+        draw: Callable[[Sequence[Row]], None] | None = None,
     ) -> None:
         """Ask nothing yet; without an *editor*, inputs cannot be edited.
 
         *before_asking* is called after rows were written that the user must see at once. *who*
-        names the agent that made the calls, if it is a subagent.
+        names the agent that made the calls, if it is a subagent. *draw* shows rows where there is
+        a screen; by default they are lines for the writer.
         """
         self._questions = questions
         self._writer = writer
@@ -72,6 +88,7 @@ class Approvals:
         self._before_asking = before_asking
         self._editor = editor
         self._who = f"{reveal(who)}: " if who else ""
+        self._draw = draw or partial(write_rows, writer=writer)
         self._has_written = False
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
@@ -173,9 +190,8 @@ class Approvals:
         if edited is None:
             self._writer.notice("nothing was changed", "dim")
         else:
-            rows = [Row(f"{call.name} runs as you edited it:")]
-            rows += _indented(preview(replace(call, input=edited), self._tools))
-            write_rows(rows, self._writer)
+            now = titled(replace(call, input=edited), self._tools)
+            self._draw([Row(now.title, "title", beside="as you edited it"), *_indented(now.rows)])
         return edited
 
     def _offered(self, calls: _Calls, *, is_folded: bool) -> dict[Choice, _Action]:
@@ -183,63 +199,109 @@ class Approvals:
         one = len(calls) == 1
         yes = "Yes" if one else f"Yes, run all {len(calls)}"
         rules = [self._permissions.asked_about(call).rules for call in calls.values()]
-        listed = reveal(", ".join(dict.fromkeys(rule for each in rules for rule in each)))
+        listed = ", ".join(dict.fromkeys(rule_in_words(rule) for each in rules for rule in each))
         offered: dict[Choice, _Action] = {Choice(yes, ("y", "yes")): "yes"}
         if all(rules):
             # Never a single letter: a typing slip must not store a permanent rule.
-            label = f"{yes}, and don't ask again this session for {listed}"
+            label = f"{yes}, and {listed} this session"
             offered[Choice(label, ("y session", "yes session"))] = "session"
             if file := self._permissions.project_file:
-                label = f"{yes}, and don't ask again in this project for {listed}"
-                label += f" (kept in {shown(file)})"
+                label = f"{yes}, and {listed} in this project from now on (kept in {shown(file)})"
                 offered[Choice(label, ("y project", "yes project"))] = "project"
         if one and self._editor:
-            label = f"Edit the {edited_part(*calls.values())}, then run it"
+            part = edited_part(*calls.values())
+            label = "Change it first" if part == "input" else f"Change the {part} first"
             offered[Choice(label, ("e", "edit"))] = "edit"
         if not one:
-            offered[
-                Choice("Decide about each call alone (or type the number of one)", ("each",))
-            ] = "each"
+            offered[Choice("One by one (or type the number of one)", ("each",))] = "each"
         for number in () if one else calls:
             offered[Choice("", (str(number),))] = number
         if is_folded:
             offered[Choice("Show all of it", ("v", "view"))] = "view"
-        offered[Choice("No" if one else "No, run none of them", ("n", "no"))] = "no"
-        return offered
+        offered[Choice("No" if one else "No, none of them", ("n", "no"))] = "no"
+        return _numbered(offered) if one else offered
 
     def _shown(self, call: ToolCall) -> _Shown:
-        """Return the rows and facts to show about *call*."""
+        """Return what to show about *call*."""
         asked = self._permissions.asked_about(call)
-        where = f" in {self._workspace}" if "command" in call.arguments else ""
-        why = [f"why it asks: {call.reason}"] if call.reason else []
+        where = [f"in {shown(self._workspace)}"] if "command" in call.arguments else []
+        call_shown = titled(call, self._tools)
+        says_nothing = call_shown.is_change and call.reason == _CHANGES_FILES
         return _Shown(
-            reveal(f"{call.name}{where}"),
-            tuple(preview(call, self._tools)),
-            tuple(Row(reveal(fact)) for fact in (*why, *asked.facts)),
+            call_shown.title,
+            call_shown.beside,
+            call_shown.rows,
+            "" if says_nothing else reveal(call.reason),
+            tuple(reveal(fact) for fact in (*where, *asked.facts)),
         )
 
     def _write(self, calls: Mapping[int, _Shown]) -> None:
         if self._has_written:
             self._writer.aside("")  # below the answer before
         self._has_written = True
-        several = len(calls) > 1
-        rows = [Row(f"{self._who}{len(calls)} calls ask to run:")] if several else []
+        if len(calls) == 1:
+            [call] = calls.values()
+            rows = [Row(f"{self._who}{call.title}", "title", beside=call.beside)]
+            rows += [*_indented(call.what), *_about(call.reason, call.facts)]
+            self._draw(rows)
+            return
+        shared = _shared(calls.values())
+        rows = [Row(f"{self._who}{len(calls)} calls", "title"), *_about("", shared)]
         for number, call in calls.items():
-            rows.append(
-                Row(f"{number}. {call.name}" if several else f"{self._who}{call.name} asks to run:")
-            )
-            rows += _indented((*call.what, *call.facts))
-        write_rows(rows, self._writer)
+            end = f"   {call.beside}" if call.beside else ""
+            rows.append(Row(f"{number:>{_INDENT}} {call.title}{end}", "label"))
+            own = [fact for fact in call.facts if fact not in shared]
+            rows += _indented((*call.what, *_about(call.reason, own)))
+        self._draw(rows)
+
+
+def _about(reason: str, facts: Sequence[str]) -> list[Row]:
+    """Return the rows below a call: why it asks, and in faint letters what holds it."""
+    rows = [Row(f"{_MARGIN}{reason}")] if reason else []
+    for is_danger in (False, True):
+        some = [fact for fact in facts if fact.startswith(_NO_SANDBOX) == is_danger]
+        if some:
+            rows.append(Row(f"{_MARGIN}{' · '.join(some)}", "warning" if is_danger else "dim"))
+    return rows
+
+
+def _shared(calls: Iterable[_Shown]) -> tuple[str, ...]:
+    """Return the facts of several calls that are the same for all that have any: said once."""
+    first, *others = [call.facts for call in calls if call.facts] or [()]
+    return tuple(fact for fact in first if others and all(fact in other for other in others))
+
+
+def _numbered(offered: Mapping[Choice, _Action]) -> dict[Choice, _Action]:
+    """Return *offered* with a digit before each answer, which selects it too."""
+    return {
+        choice._replace(number=number, lines=(*choice.lines, str(number))): each
+        for number, (choice, each) in enumerate(offered.items(), 1)
+    }
+
+
+def rule_in_words(rule: str) -> str:
+    """Return what the *rule* lets run, for an answer: its exact text, unless words say the same."""
+    if rule in _IN_WORDS:
+        return _IN_WORDS[rule]
+    if (command := _COMMANDS.fullmatch(rule)) is not None:
+        return f"commands that begin with `{reveal(command[1])}`"
+    return f"all that {reveal(rule)} covers"
 
 
 def _indented(rows: Sequence[Row]) -> list[Row]:
-    return [Row(f"{' ' * _INDENT}{row.text}", row.style) for row in rows]
+    return [
+        row._replace(
+            text=f"{' ' * _INDENT}{row.text}",
+            marks=tuple((start + _INDENT, end + _INDENT) for start, end in row.marks),
+        )
+        for row in rows
+    ]
 
 
 def _fitting(calls: Mapping[int, _Shown]) -> dict[int, _Shown]:
     """Return *calls*, folded to fit on the screen; short ones leave room for the others."""
     size = shutil.get_terminal_size()
-    room = size.lines - _OTHER_ROWS - sum(len(call.facts) + 1 for call in calls.values())
+    room = size.lines - _OTHER_ROWS - _ABOUT_ROWS * len(calls)
     fitting = dict(calls)
     shortest_first = sorted(calls.items(), key=lambda entry: len(entry[1].what))
     for count, (number, call) in zip(range(len(calls), 0, -1), shortest_first, strict=True):

@@ -1,8 +1,9 @@
 """The effect of a call on a file: the changed lines with line numbers and context."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -14,18 +15,31 @@ from agent_cli.terminal.writer import Style
 # Matching costs the product of the lengths; longer parts are shown as removed and added.
 _MATCHED_LINES_MAX: Final = 1_000
 _AROUND: Final = 2
+# Beyond these, marked words would take longer than they help.
+_MARKED_LINES_MAX: Final = 200
+_MARKED_CHARS_MAX: Final = 500
+_LIKE_MIN: Final = 0.4
+_WORD: Final = re.compile(r"\w+|\s+|.")
 
 
 class Row(NamedTuple):
-    """A line shown for a decision; nothing in it is hidden."""
+    """A line shown for a decision; nothing in it is hidden.
+
+    Attributes:
+        marks: The changed parts of a changed line, as begins and ends in `text`.
+        beside: A few words at the end of a title.
+    """
 
     text: str
     style: Style = "plain"
+    marks: tuple[tuple[int, int], ...] = ()
+    beside: str = ""
 
 
 _BETWEEN: Final = Row("      ⋮", "dim")
 _STYLES: Final[dict[str, Style]] = {" ": "plain", "-": "removed", "+": "added"}
 _Opcode: TypeAlias = tuple[str, int, int, int, int]
+_Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def changes_of(given: Json, target: Path) -> list[Row]:
@@ -60,8 +74,10 @@ def _difference(before: str, after: str) -> Iterator[Row]:
             if kind == "equal":
                 yield from _rows(" ", new[new_at:new_end], skipped + new_at)
             else:
-                yield from _rows("-", old[old_at:old_end], skipped + old_at)
-                yield from _rows("+", new[new_at:new_end], skipped + new_at)
+                gone, come = old[old_at:old_end], new[new_at:new_end]
+                marks = _marks(gone, come)
+                yield from _rows("-", gone, skipped + old_at, [before for before, _ in marks])
+                yield from _rows("+", come, skipped + new_at, [after for _, after in marks])
     if before and after and before.endswith("\n") != after.endswith("\n"):
         yield Row("a newline at the end " + ("comes" if after.endswith("\n") else "goes"), "dim")
 
@@ -86,6 +102,35 @@ def _has_only_crlf(text: str) -> bool:
     return 0 < text.count("\n") == text.count("\r\n")
 
 
-def _rows(mark: str, lines: Sequence[str], at: int) -> Iterator[Row]:
-    for number, line in enumerate(lines, at + 1):
-        yield Row(f"{number:>5} {mark} {reveal(line)}", _STYLES[mark])
+def _rows(mark: str, lines: Sequence[str], at: int, marks: Sequence[_Spans] = ()) -> Iterator[Row]:
+    for number, (line, spans) in enumerate(zip_longest(lines, marks), at + 1):
+        begin = f"{number:>5} {mark} "
+        shown = tuple((len(begin) + start, len(begin) + end) for start, end in spans or ())
+        yield Row(f"{begin}{reveal(line)}", _STYLES[mark], shown if reveal(line) == line else ())
+
+
+def _marks(old: Sequence[str], new: Sequence[str]) -> list[tuple[_Spans, _Spans]]:
+    """Return the changed words of lines that were changed one by one; nothing for other changes."""
+    if len(old) != len(new) or len(old) > _MARKED_LINES_MAX:
+        return []
+    return [_changed_words(before, after) for before, after in zip(old, new, strict=True)]
+
+
+def _changed_words(old: str, new: str) -> tuple[_Spans, _Spans]:
+    """Return where words differ; nowhere if most do, because such a line is another line."""
+    if max(len(old), len(new)) > _MARKED_CHARS_MAX:
+        return (), ()
+    before, after = _WORD.findall(old), _WORD.findall(new)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < _LIKE_MIN:
+        return (), ()
+    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    return (
+        tuple(_span(before, first, end) for _, first, end, _, _ in changed if end > first),
+        tuple(_span(after, first, end) for _, _, _, first, end in changed if end > first),
+    )
+
+
+def _span(words: Sequence[str], first: int, end: int) -> tuple[int, int]:
+    start = sum(map(len, words[:first]))
+    return start, start + sum(map(len, words[first:end]))

@@ -71,7 +71,8 @@ def write_rows(rows: Sequence[Row], writer: Lines) -> None:
     """Write *rows*, grouped by style; a row stays one line, whatever its characters."""
     pending: list[str] = []
     for at, row in enumerate(rows):
-        pending.append(row.text.replace("\n", "\\n"))
+        text = f"{row.text} · {row.beside}" if row.beside else row.text
+        pending.append(text.replace("\n", "\\n"))
         if at + 1 == len(rows) or rows[at + 1].style != row.style:
             writer.aside("\n".join(pending), row.style)
             pending.clear()

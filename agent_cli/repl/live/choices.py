@@ -87,7 +87,8 @@ class Choices:
         begin = last = 0
         for place, choice in enumerate(self._listed):
             head = len(rows)
-            rows += self._row(choice.label, columns, is_marked=place == self._place)
+            label = f"{choice.number} {choice.label}" if choice.number else choice.label
+            rows += self._row(label, columns, is_marked=place == self._place)
             begin, last = (head, len(rows) - 1) if place == self._place else (begin, last)
         if self._place is None and self._text:
             begin = len(rows)

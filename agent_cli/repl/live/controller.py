@@ -82,6 +82,7 @@ class LiveShell:
             lines=self.display,
             before_asking=self.display.show_now,
             editor=partial(edit_text, screen.painter),
+            draw=self.display.question,
         )
         app.agent.subscribe(self._track)
         self._bell = open_bell(app, screen, look)

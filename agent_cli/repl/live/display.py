@@ -2,14 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from agent_cli.contracts.events import Event, MessageUpdate
+from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.live.backlog import Backlog, Item, Rows
 from agent_cli.repl.live.display_mode import Sequence
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.painter import Painter
+from agent_cli.repl.live.question_rows import question_rows
 from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.thinking import Thinking
@@ -82,6 +84,10 @@ class Display:
     def drawn(self, rows: list[str]) -> None:
         """Print rows that are already rendered."""
         self._put(Rows(tuple(rows)))
+
+    def question(self, rows: Iterable[Row]) -> None:
+        """Print the rows of an approval question."""
+        self.drawn(question_rows(rows, self._paint, self._columns()))
 
     def leave_space(self) -> None:
         """Print a blank row, unless there is one, to end a group of rows."""

@@ -97,6 +97,7 @@ def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: B
             before_asking=display.show_now,
             editor=partial(edit_text, screen.painter),
             who=who,
+            draw=display.question,
         )
 
     servers = Dialogs(

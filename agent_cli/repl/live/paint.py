@@ -8,7 +8,11 @@ from agent_cli.contracts.options import THEME, ThemeName
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
-Role: TypeAlias = Style | Literal["said", "label", "path", "good", "bad", "added", "removed"]
+Role: TypeAlias = (
+    Style
+    | Literal["said", "path", "good", "bad", "rule"]
+    | Literal["added ground", "added word", "removed ground", "removed word"]
+)
 
 # SGR parameters by theme. High contrast has no faint text and no colour that is invisible on some
 # background; marks and words carry the meaning there. Other roles have no colour.
@@ -25,6 +29,12 @@ _PARAMETERS: Final[Mapping[ThemeName, Mapping[Role, str]]] = MappingProxyType(
             "bad": "31",
             "added": "32",
             "removed": "31",
+            "title": "1;94",
+            "rule": "34",
+            "added ground": "38;5;253;48;5;22",
+            "added word": "1;38;5;255;48;5;28",
+            "removed ground": "38;5;253;48;5;52",
+            "removed word": "1;38;5;255;48;5;88",
         },
         "light": {
             "dim": "2",
@@ -37,6 +47,12 @@ _PARAMETERS: Final[Mapping[ThemeName, Mapping[Role, str]]] = MappingProxyType(
             "bad": "31",
             "added": "32",
             "removed": "31",
+            "title": "1;34",
+            "rule": "34",
+            "added ground": "38;5;235;48;5;194",
+            "added word": "1;38;5;232;48;5;151",
+            "removed ground": "38;5;235;48;5;224",
+            "removed word": "1;38;5;232;48;5;217",
         },
         "high-contrast": {
             "warning": "1",
@@ -47,6 +63,10 @@ _PARAMETERS: Final[Mapping[ThemeName, Mapping[Role, str]]] = MappingProxyType(
             "good": "1",
             "bad": "1;7",
             "added": "1",
+            "title": "1",
+            "added ground": "1",
+            "added word": "1;4",
+            "removed word": "4",
         },
         "none": {},
     }

@@ -13,7 +13,7 @@ def ask(terminal: Terminal, prompt: str) -> None:
     """Send *prompt* and wait until the list of answers accepts Enter."""
     terminal.until_loaded()
     terminal.send(f"{prompt}\r")
-    terminal.until("❯ Yes")
+    terminal.until("❯ 1 Yes")
 
 
 def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
@@ -25,13 +25,15 @@ def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
         terminal.until("The tool said: exit code 0")
 
         assert (before, Path("made").exists()) == (False, True)
-        assert (
-            f"bash in {Path.cwd()} asks to run:\n"
-            "  $ touch made\n"
-            "  why it asks: commands can change anything\n"
-            "  sandbox: bubblewrap\n"
-            "allow? Yes\n"
-        ) in terminal.text
+        shown = (
+            "── Run touch made ──",
+            "   commands can change anything",
+            "sandbox: bubblewrap",
+            "allow? Yes",
+        )
+        at = [terminal.text.find(words) for words in shown]
+        assert -1 not in at
+        assert at == sorted(at)
 
 
 def test_command_edited_in_the_editor_runs_as_saved() -> None:
@@ -42,7 +44,7 @@ def test_command_edited_in_the_editor_runs_as_saved() -> None:
         terminal.until("exit code 0")
         terminal.until_prompt()
 
-        assert "bash runs as you edited it:\n  $ touch other\n" in terminal.text
+        assert "── Run touch other ──" in terminal.text
         assert "Used instead:" in terminal.text.replace("\n", "")
         assert not Path("made").exists()
         assert Path("other").exists()
@@ -101,7 +103,7 @@ def test_keys_typed_before_the_question_appears_do_not_answer_it() -> None:
     with Terminal() as terminal:
         terminal.until_loaded()
         terminal.send("bash touch made\ryyyy\r")
-        terminal.until("❯ Yes")
+        terminal.until("❯ 1 Yes")
         terminal.send("n\r")
         terminal.until("The tool said: ")
         assert not Path("made").exists()
@@ -136,7 +138,7 @@ def test_invisible_characters_in_a_command_are_shown_as_escapes() -> None:
     with Terminal() as terminal:
         ask(terminal, "bash true\u202e\u200b #")
 
-        assert "$ true\\u202e\\u200b #" in terminal.text
+        assert "Run true\\u202e\\u200b #" in terminal.text
 
 
 def test_approved_call_runs_even_if_a_message_was_queued_before() -> None:
@@ -153,7 +155,7 @@ def test_approved_call_runs_even_if_a_message_was_queued_before() -> None:
         terminal.until("your message goes out after this answer")
         terminal.send("\r")  # nothing is marked, so a second Enter answers nothing
         terminal.send("y")
-        terminal.until("❯ Yes")
+        terminal.until("❯ 1 Yes")
         assert not Path("made").exists()
         terminal.send("\r")
         terminal.until("You said 'use make from now on'")

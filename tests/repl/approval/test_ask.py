@@ -125,18 +125,15 @@ async def test_approval_question_shows_call_directory_reason_and_answers() -> No
 
     assert await it.decide(TOUCH) == [Approved()]
     assert it.screen.text == (
-        "bash in /ws asks to run:\n"
-        "  $ touch made\n"
-        "  why it asks: commands can change anything\n"
-        "  sandbox: none\\u202e\n"
+        "Run touch made\n   commands can change anything\n   in /ws\n   sandbox: none\\u202e\n"
     )
     assert it.person.asked == [
         (
             "allow? ",
             [
                 "y = Yes",
-                "y session = Yes, and don't ask again this session for bash(touch *)",
-                "y project = Yes, and don't ask again in this project for bash(touch *)"
+                "y session = Yes, and commands that begin with `touch` this session",
+                "y project = Yes, and commands that begin with `touch` in this project from now on"
                 " (kept in /home/me/permissions.toml)",
                 "n = No",
                 "decline and tell the model why",
@@ -224,12 +221,12 @@ async def test_batch_of_calls_is_one_list_with_one_question() -> None:
 
     assert await it.decide(TOUCH, NOTE) == [Approved(), Approved()]
     assert it.screen.text == (
-        "2 calls ask to run:\n"
-        "1. bash in /ws\n"
-        "  $ touch made\n"
-        "  why it asks: commands can change anything\n"
-        "  sandbox: none\\u202e\n"
-        "2. note\n"
+        "2 calls\n"
+        " 1 Run touch made\n"
+        "     commands can change anything\n"
+        "     in /ws\n"
+        "     sandbox: none\\u202e\n"
+        " 2 note\n"
         "  text: x\n"
     )
     assert it.person.asked == [
@@ -237,8 +234,8 @@ async def test_batch_of_calls_is_one_list_with_one_question() -> None:
             "allow all 2? ",
             [
                 "y = Yes, run all 2",
-                "each = Decide about each call alone (or type the number of one)",
-                "n = No, run none of them",
+                "each = One by one (or type the number of one)",
+                "n = No, none of them",
                 "decline all 2 and tell the model why",
             ],
         )
@@ -299,7 +296,10 @@ async def test_always_for_the_whole_batch_stores_each_rule_once() -> None:
 
     assert await it.decide(TOUCH, MOVE, TOUCH) == [Approved()] * 3
     [(_, listed)] = it.person.asked
-    assert listed[1].endswith("don't ask again this session for bash(touch *), bash(mv *)")
+    assert listed[1] == (
+        "y session = Yes, run all 3, and commands that begin with `touch`, commands that begin with"
+        " `mv` this session"
+    )
     assert permissions.kept == ["bash(touch *)", "bash(mv *)"]
 
 
@@ -321,8 +321,8 @@ async def test_long_call_is_folded_and_v_shows_it_in_full(
     it = Dialogue("v", "y")
 
     assert await it.decide(script) == [Approved()]
-    first, whole = it.screen.text.split("bash in /ws asks to run:\n")[1:]
-    assert "not shown here\n  > 47\n  > 48\n  > 49\n  why it asks: why not\n" in first
+    first, whole = it.screen.text.split("Run · 50 lines\n")[1:]
+    assert "not shown here\n  > 47\n  > 48\n  > 49\n   why not\n" in first
     assert "  > 30\n" not in first
     assert "v = Show all of it" in it.person.asked[0][1]
     assert all(f"  > {number}\n" in whole for number in range(1, 50))
@@ -351,8 +351,8 @@ async def test_edited_input_is_shown_before_it_runs() -> None:
 
     assert it.opened == ("touch made", ".sh")
     assert decision == Approved({"command": "touch other", "timeout": 5})
-    assert it.screen.text.endswith("bash runs as you edited it:\n  $ touch other\n  timeout: 5\n")
-    assert "e = Edit the command, then run it" in it.person.asked[0][1]
+    assert it.screen.text.endswith("Run touch other · as you edited it\n  timeout: 5\n")
+    assert "e = Change the command first" in it.person.asked[0][1]
 
 
 @pytest.mark.parametrize("saved", ["touch made\n", "touch made", "", " \n"])

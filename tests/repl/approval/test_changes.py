@@ -151,3 +151,19 @@ def test_large_file_with_no_common_lines_is_compared_quickly() -> None:
 
 def numbered(text: str) -> list[tuple[int, str]]:
     return list(enumerate(text.splitlines(), 1))
+
+
+def test_changed_words_of_a_changed_line_are_marked() -> None:
+    """Only where lines were changed one by one, and most of a line is the same."""
+    Path("a.txt").write_text("return a - b  # of two\nold\n")
+    edit: Json = {"old": "a - b  # of two\nold", "new": "a + b  # of all\nfresh things"}
+    rows = changes_of({"path": "a.txt", "edits": [edit]}, Path("a.txt"))
+
+    marked = {row.text[8:]: [row.text[start:end] for start, end in row.marks] for row in rows[1:]}
+
+    assert marked == {
+        "return a - b  # of two": ["-", "two"],
+        "old": [],
+        "return a + b  # of all": ["+", "all"],
+        "fresh things": [],
+    }

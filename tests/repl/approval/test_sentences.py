@@ -154,7 +154,7 @@ def test_sentences_typed_in_a_real_terminal_approve_no_call() -> None:
         terminal.until_loaded()
         for number, sentence in enumerate(SENTENCES[:: len(SENTENCES) // 3]):
             terminal.send(f"bash touch made{number}\r")
-            terminal.until("❯ Yes")
+            terminal.until("❯ 1 Yes")
             terminal.send(f"\x1b[200~{sentence}\x1b[201~\r" if number % 2 else f"{sentence}\r")
             read = f"does not want this call to run and says: {sentence}"
             terminal.until(lambda read=read: read in " ".join(terminal.text.split()))  # type: ignore[misc]
@@ -164,22 +164,22 @@ def test_sentences_typed_in_a_real_terminal_approve_no_call() -> None:
     assert not Path("permissions.toml").exists()
 
 
-@pytest.mark.parametrize("seen", ["you> bash touch made", "$ touch made"])
+@pytest.mark.parametrize("seen", ["you> bash touch made", "Run touch made"])
 def test_sentence_sent_around_a_question_reaches_the_model_in_a_real_terminal(seen: str) -> None:
     """Before, while and after the question opens; the Enter that follows runs nothing."""
     with Terminal() as terminal:
         terminal.until_loaded()
         for number, sentence in enumerate(SENTENCES[5 :: len(SENTENCES) // 8]):
-            terminal.send(f"bash touch made{number}\r{sentence[:1]}")
+            terminal.send(f"bash touch made{number}\r")
             terminal.until(f"{seen}{number}")
-            terminal.send(f"{sentence[1:]}\r")
+            terminal.send(f"{sentence}\r")
             read = re.compile(f"says: {re.escape(sentence)}|You said {re.escape(repr(sentence))}")
             asks = re.compile("your message goes out after this answer")
             terminal.until(partial(_shows, terminal, read, asks))
             terminal.send("\r")
             if not _shows(terminal, read):
                 terminal.send("n")
-                terminal.until("❯ No")
+                terminal.until("❯ 5 No")
                 terminal.send("\r")
             terminal.until(partial(_shows, terminal, read))
             terminal.until_prompt()

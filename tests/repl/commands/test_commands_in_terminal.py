@@ -16,13 +16,13 @@ def test_resume_picker_opens_a_session_and_asks_its_pending_question() -> None:
         terminal.send("tou")
         terminal.until("1 of 2")
         terminal.send("\r")
-        terminal.until("❯ Yes")
+        terminal.until("❯ 1 Yes")
         terminal.send("n\r")
         terminal.until("The tool said: The user does not want this call to run.")
 
         assert "which session?" not in terminal.text
         assert "resumed session bb2" in terminal.text
-        assert "$ touch m" in terminal.text
+        assert "Run touch m" in terminal.text
 
 
 def test_session_found_by_search_is_resumed_with_enter() -> None:

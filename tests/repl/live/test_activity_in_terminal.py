@@ -43,7 +43,7 @@ def test_screen_changes_every_second_of_a_run() -> None:
             moves(terminal, doing)
             Path(opens).touch()
         asked = len(terminal.read_at_s)
-        terminal.until("❯ Yes")
+        terminal.until("❯ 1 Yes")
         gap_s = longest_gap_s(terminal, before, terminal.read_at_s[asked])
         answered = len(terminal.read_at_s)
         terminal.send("y\r")
