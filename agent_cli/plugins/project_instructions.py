@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.system import paths
+from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.paths import real_path
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -106,8 +107,13 @@ class _Instructions:
         own = [
             path for path in self._user_files if real_path(path.parent) / path.name not in theirs
         ]
-        yield from ((path, _USER) for path in own)
-        yield from ((path, _REPOSITORY if self._trusted else _STRANGER) for path in theirs)
+        source = _REPOSITORY if self._trusted else _STRANGER
+        folders_of_session = SessionFolders.of(self._directory)
+        for path in own:
+            # The user may keep it in a repository of dotfiles, and this may be that one.
+            is_theirs = author_of(path, folders_of_session).author.is_stranger
+            yield path, source if is_theirs else _USER
+        yield from ((path, source) for path in theirs)
 
     def _read(self) -> str:
         left = self._bytes_max
