@@ -38,8 +38,13 @@ ROUNDS = 5
 _LINE = re.compile(r"lines? \d")
 
 
-def outcome(case: Case, distortion: Distortion) -> tuple[str, str]:
-    """Return right, literal, refused, wrong or "", with the reason; for the others, see above."""
+def outcome(
+    case: Case, distortion: Distortion, worth: Counter[tuple[str, str]] | None = None
+) -> tuple[str, str]:
+    """Return right, literal, refused, wrong or "", with the reason; for the others, see above.
+
+    Count in *worth*, for each repair made, what came of it.
+    """
     given = distortion.apply(case.edit.old, case.edit.new)
     exact = (case.edit.old, case.edit.new)
     same = given == exact if distortion.is_of_new else given and given[0] == exact[0]
@@ -58,6 +63,9 @@ def outcome(case: Case, distortion: Distortion) -> tuple[str, str]:
             return "wrong", f"a refusal without lines: {error}"
         return refused(case, given, distortion), str(error)
     result = edited.text
+    for repair in edited.repairs[0] if worth is not None else ():
+        is_right = result in {case.expected, literal}
+        worth[re.sub(r"[\d(].*", "", repair).strip(), "right" if is_right else "wrong"] += 1
     if result == case.expected and literal in {None, result}:
         return "right", ""
     if literal is not None:
@@ -107,12 +115,13 @@ def quality(cases: list[Case], only: str | None, *, verbose: bool) -> None:
         f"{len(cases):,} edits\n{'':42}", *COLUMNS, " right of one reading, and of one that parses"
     )
     total = Counter[str]()
+    worth = Counter[tuple[str, str]]()
     for distortion in DISTORTIONS:
         if only and only not in distortion.name:
             continue
         counts = Counter[str]()
         for case in cases:
-            result, why = outcome(case, distortion)
+            result, why = outcome(case, distortion, worth)
             counts[result] += 1
             if (result == "wrong" and (verbose or counts["wrong"] <= SHOWN_WRONG_MAX)) or (
                 verbose and result in {"one parses", "refused"} and not distortion.is_guess
@@ -123,7 +132,9 @@ def quality(cases: list[Case], only: str | None, *, verbose: bool) -> None:
             distortion.name, counts, has_bar=not (distortion.is_guess or distortion.has_readings)
         )
     _print_row("all", total, has_bar=False)
-    print(f"{sum(total[each] for each in COLUMNS):,} distorted edits")
+    print(f"{sum(total[each] for each in COLUMNS):,} distorted edits; repairs:")
+    for repair in sorted({name for name, _ in worth}):
+        print(f"  {repair:40} right {worth[repair, 'right']:6} wrong {worth[repair, 'wrong']:4}")
 
 
 def _print_row(name: str, counts: Counter[str], *, has_bar: bool) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from agent_cli.contracts.timeline import Json
-from agent_cli_tools.matching.alignment import Block, align
+from agent_cli_tools.alignment import Block, align
 
 _CONTEXT_LINES = 3
 _SHOWN_LINES_MAX = 400

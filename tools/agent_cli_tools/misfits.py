@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from agent_cli_tools.matching.alignment import align
+from agent_cli_tools.alignment import align
 from agent_cli_tools.matching.document import flatten
 from agent_cli_tools.matching.edits import Edit
 from agent_cli_tools.matching.frames import can_follow

@@ -52,7 +52,7 @@ class SeenFiles:
 
     def changed(self, path: Path, before: bytes, after: bytes) -> None:
         """Carry the seen lines of *path* over to *after*, the content written by the model."""
-        from agent_cli_tools.matching.alignment import common_start  # noqa: PLC0415 - with the first change
+        from agent_cli_tools.alignment import common_start  # noqa: PLC0415 - with the first change
 
         earlier = self._sights.get(path)
         if earlier is None or earlier.digest != _digest(before):

@@ -17,8 +17,8 @@ def test_text_with_one_wrong_word_is_refused_with_the_closest_line() -> None:
 @pytest.mark.parametrize(
     ("text", "old", "words"),
     [
-        (TEXT, "completely different words", "Nothing is like it; line 4 is the nearest"),
-        ("a\n\nb\n", "   ", "only blanks; there are 1 blank lines (lines 2)"),
+        (TEXT, "completely different words", "The closest is line 4"),
+        ("a\n\nb\n", "   ", "only blanks, as lines 2 do"),
         ("\n", "a", "the file has no text"),
         (TEXT, "", "old is empty"),
     ],

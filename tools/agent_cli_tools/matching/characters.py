@@ -71,16 +71,11 @@ def _inserted(character: str, known: dict[str, set[str]], file_text: str) -> str
     if character in PLAIN:
         if len(places) == 1 and places != {character}:
             return next(iter(places))
-        # Its kind was misquoted, and the file does not use it.
-        kinds = {_kind(other) for other in known if other in PLAIN and known[other] != {other}}
-        if character not in file_text and _kind(character) in kinds - {"-"}:
+        # Its kind was misquoted, and the file does not use it; quotes are of one kind.
+        misquoted = (PLAIN[other] for other in known if other in PLAIN and known[other] != {other})
+        kinds = {plain.replace("'", '"') for plain in misquoted} - {"-"}
+        if character not in file_text and PLAIN[character].replace("'", '"') in kinds:
             return PLAIN[character]
     elif places == {character}:
         return character
     raise Unclear(f"it is open whether new means {character} or another form of it")
-
-
-def _kind(character: str) -> str:
-    """Return one character for all quotes, and the plain form for the others."""
-    plain = PLAIN.get(character, character)
-    return '"' if plain == "'" else plain

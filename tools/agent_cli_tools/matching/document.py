@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
-from agent_cli_tools.matching.alignment import align
+from agent_cli_tools.alignment import align
 from agent_cli_tools.matching.frames import unit_of
 from agent_cli_tools.matching.lines import Line, LooseLines, split_line
 
@@ -52,9 +52,8 @@ class Document:
     @classmethod
     def of(cls, original: str) -> "Document":
         """Return the document of the text of a file."""
-        if "\r" not in original or "\r\n" not in original:
-            return cls(original, None, LooseLines())
-        return cls(flatten(original), _END.findall(original), LooseLines())
+        ends = _END.findall(original) if "\r\n" in original else None
+        return cls(flatten(original), ends, LooseLines())
 
     @cached_property
     def original(self) -> str:
@@ -74,33 +73,21 @@ class Document:
         """Return the number of the line at *offset* of the text, counted from 0."""
         return self.text.count("\n", 0, offset)
 
-    def line_start(self, number: int) -> int:
-        """Return the offset of line *number* in the text."""
-        return number + sum(map(len, self.lines[:number]))
-
-    def around(self, first: int, count: int) -> tuple[Line | None, Line | None]:
-        """Return the nearest lines before and behind *count* lines that are not blank."""
-        before = (self.lines[i] for i in range(first - 1, -1, -1) if self.lines[i].strip())
-        numbers = range(first + count, len(self.lines))
-        behind = (self.lines[i] for i in numbers if self.lines[i].strip())
-        one, other = next(before, None), next(behind, None)
-        return (
-            None if one is None else split_line(one),
-            None if other is None else split_line(other),
-        )
+    def around(self, first: int, count: int) -> tuple[Line, Line]:
+        """Return the nearest lines before and behind *count* lines that are not blank, if any."""
+        ranges = range(first - 1, -1, -1), range(first + count, len(self.lines))
+        before, behind = ((self.lines[i] for i in each if self.lines[i].strip()) for each in ranges)
+        return split_line(next(before, "")), split_line(next(behind, ""))
 
     def unit_near(self, first: int) -> str:
         """Return the step of indentation around line *first*; empty if unknown."""
-        return unit_of(
-            [split_line(x) for x in self.lines[max(0, first - _UNIT_LINES) : first + _UNIT_LINES]]
-        )
+        near = self.lines[max(0, first - _UNIT_LINES) : first + _UNIT_LINES]
+        return unit_of(list(map(split_line, near)))
 
     def has_only_lf(self, start: int, end: int) -> bool:
         """Return whether the file has no CRLF from *start* to *end* of the text."""
-        if self.ends is None:
-            return True
         first = self.line_number(start)
-        return "\r\n" not in self.ends[first : first + self.text.count("\n", start, end)]
+        return "\r\n" not in self._ends(first, first + self.text.count("\n", start, end))
 
     def offsets(self, start: int, end: int) -> tuple[int, int]:
         """Return the offsets in the text of two offsets in the text of the file."""
@@ -134,19 +121,18 @@ class Document:
 
         A line that stays keeps its end, and one that is added gets that of the line before it.
         """
-        count = span.new.count("\n")
         if span.is_verbatim or self.ends is None:
             return _END.findall(span.new)
         ends = self.ends[first:stop] or self.ends[first : first + 1] or self.ends[-1:]
         if len(set(ends)) == 1:
-            return ends[:1] * count
+            return ends[:1] * span.new.count("\n")
         result: list[str] = []
         old, new = self.text[span.start : span.end].split("\n"), span.new.split("\n")
         for _, a, a_end, b, b_end in align(old, new):
             there = ends[a:a_end][: b_end - b]
             before = there[-1:] or result[-1:] or ends[:1]
             result += [*there, *before * (b_end - b - len(there))]
-        return result[:count]
+        return result[: len(new) - 1]
 
     def find_loosely(self, old: Sequence[str], places_max: int) -> list[int]:
         """Return the first lines of the places that read like the lines *old*."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agent_cli_tools.matching.document import Document
-from agent_cli_tools.matching.mismatches import overlapping
 from agent_cli_tools.matching.places import Edit, EditPlaces, NoMatch, locate
 
 __all__ = ["Edit", "Edited", "NoMatch", "apply_edits"]
@@ -56,7 +55,8 @@ def _at_once(document: Document, edits: Sequence[Edit]) -> Edited:
     spans = sorted((span for one in found for span in one.spans), key=lambda span: span.start)
     for span, following in pairwise(spans):
         if following.start < span.end:
-            raise NoMatch(overlapping(document.line_number(following.start) + 1))
+            line = document.line_number(following.start) + 1
+            raise NoMatch(f"Two edits change the text at line {line}. Make one edit of them.")
     return Edited(document.replaced(spans).original, tuple(one.repairs for one in found))
 
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from agent_cli_tools.matching.alignment import common_start
+from agent_cli_tools.alignment import common_start
 from agent_cli_tools.matching.lines import Line
 
 _ALIKE_MIN = 0.6
 _ALIKE_START_MIN = 8
 _COMPARED_LINES_MAX = 10
-_STEPS_MIN = 2
 _WORD = re.compile(r"\w")
 _COMMENT = re.compile(r"\s+(?:#|//).*")
 _CLOSED = re.compile(r"[\w>})\]'\";]\Z")
@@ -30,16 +29,16 @@ class Quoted:
 
     Attributes:
         unit: One step of indentation in the file; empty if unknown.
-        before: The nearest line of the file before these that is not blank.
-        after: The nearest one behind them.
+        before: The nearest line of the file before these that is not blank; blank at its start.
+        after: The nearest one behind them; blank at the end of the file.
     """
 
     there: Sequence[Line]
     old: Sequence[Line]
     new: Sequence[Line]
     unit: str
-    before: Line | None
-    after: Line | None
+    before: Line
+    after: Line
 
     def is_one_frame(self, moved: Sequence[Line]) -> bool:
         """Return whether *new* is indented as *old* is; *moved* is *new* as the file has it then.
@@ -92,13 +91,11 @@ class Quoted:
         there, size = texts(self.there), len(self.unit)
         if size and len(lines[0].indent) % size and not len(there[0].indent) % size:
             return False
-        sides = [
-            ((self.before, there[0]), (self.before, lines[0])),
-            ((there[-1], self.after), (lines[-1], self.after)),
-        ]
-        return all(
-            can_follow(*new, self.unit) or not can_follow(*old, self.unit) for old, new in sides
+        fits, fitted = (
+            (can_follow(self.before, x[0], self.unit), can_follow(x[-1], self.after, self.unit))
+            for x in (lines, there)
         )
+        return all(new or not old for new, old in zip(fits, fitted, strict=True))
 
 
 def texts(lines: Sequence[Line]) -> list[Line]:
@@ -106,18 +103,13 @@ def texts(lines: Sequence[Line]) -> list[Line]:
     return [line for line in lines if not line.is_blank]
 
 
-def can_follow(line: Line | None, following: Line | None, unit: str) -> bool:
+def can_follow(line: Line, following: Line, unit: str) -> bool:
     """Return whether *following* can follow *line*, by their indentation.
 
-    Args:
-        line: None for the start of the file.
-        following: None for its end.
-        unit: One step of indentation; empty if unknown.
+    A blank line stands for the start of the file, or for its end.
     """
-    if following is None:
-        return True
-    if line is None:
-        return not following.indent
+    if line.is_blank or following.is_blank:
+        return following.is_blank or not following.indent
     step = len(following.indent) - len(line.indent)
     code = _COMMENT.sub("", line.body)
     if code.endswith(":"):
@@ -135,7 +127,7 @@ def unit_of(lines: Sequence[Line]) -> str:
         if len(following.indent) > len(line.indent) and following.indent.startswith(line.indent)
     )
     ((step, count),) = steps.most_common(1) or [("", 0)]
-    return step if count >= _STEPS_MIN else ""
+    return step if count > 1 else ""
 
 
 def _indents(pairs: Iterable[tuple[Line, Line]]) -> dict[str, set[str]]:

@@ -6,7 +6,7 @@ quotation give the same result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -18,16 +18,11 @@ from agent_cli_tools.matching.lines import Line, Unclear, split_line
 _TAB_WIDTHS = range(1, 9)
 _TABBED = "spaces written as tabs"
 
+_Shift: TypeAlias = tuple[str, Callable[[str], str | None]]
+"""A name, and a function from quoted indentation to that of the file, if there is one."""
+
 _Pairs: TypeAlias = Sequence[tuple[str, str]]
 """Indentations: (in the file, quoted)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """A function from quoted indentation to that of the file; None where it is undefined."""
-
-    name: str
-    apply: Callable[[str], str | None]
 
 
 def reindented(
@@ -53,42 +48,43 @@ def reindented(
     found = list(_shifts(pairs))
     if not found:
         raise Unclear(_difference(pairs), fits=False)
-    results = {tuple(map(shift.apply, given)): shift for shift in found}
+    results = {tuple(map(apply, given)): (name, apply) for name, apply in found}
     if len(results) > 1 or any(None in result for result in results):
         raise Unclear(_difference(pairs) + ", which leaves the indentation of new open")
-    ((result, shift),) = results.items()
+    ((result, (name, apply)),) = results.items()
     indents = [indent for indent in result if indent is not None]
     if indents == given:
-        return given, shift.name
+        return given, name
     quotation = Quoted(there, old, new, file.unit_near(first), *file.around(first, len(old)))
-    moved = [replace(line, indent=shift.apply(line.indent) or "") for line in new]
+    moved = [replace(line, indent=apply(line.indent) or "") for line in new]
     if not quotation.is_one_frame(moved):
         raise Unclear("new is not indented as old is, and old not as the lines there are")
-    if (scaled := _scaled(pairs, new)) and quotation.is_as_plausible(scaled, moved):
+    scaled = _scaled(pairs, new, len(quotation.unit))
+    if scaled and quotation.is_as_plausible(scaled, moved):
         raise Unclear(_difference(pairs) + ", by a shift or by a factor")
-    if shift.name == _TABBED and any(line.indent in given for line in _raw_lines(new)):
+    if name == _TABBED and any(line.body.count("`") % 2 for line in new):
         raise Unclear("spaces in a string of several lines may be meant as spaces")
-    return indents, shift.name
+    return indents, name
 
 
-def _shifts(pairs: _Pairs) -> Iterator[Shift]:
+def _shifts(pairs: _Pairs) -> Iterator[_Shift]:
     """Yield the shifts that turn each quoted indentation into that of the file."""
     there, quoted = pairs[0]
     if there.endswith(quoted):
         missing = there.removesuffix(quoted)
         if all(a == missing + b for a, b in pairs):
-            yield Shift(f"{_counted(missing)} added to every line", lambda indent: missing + indent)
+            yield f"{_counted(missing)} added to every line", missing.__add__
     elif quoted.endswith(there):
         extra = quoted.removesuffix(there)
         if all(b == extra + a for a, b in pairs):
             name = f"{_counted(extra)} removed from every line"
-            yield Shift(name, partial(_removed, extra=extra))
+            yield name, partial(_removed, extra=extra)
     for width in _TAB_WIDTHS:
         if all(a == _spaced(b, width) for a, b in pairs):
-            yield Shift("tabs written as spaces", partial(_spaced, width=width))
+            yield "tabs written as spaces", partial(_spaced, width=width)
         if all("\t" not in b and _spaced(a, width) == b for a, b in pairs):
             known = {b: a for a, b in pairs}
-            yield Shift(_TABBED, partial(_tabbed, width=width, known=known))
+            yield _TABBED, partial(_tabbed, width=width, known=known)
 
 
 def _removed(indent: str, extra: str) -> str | None:
@@ -106,25 +102,15 @@ def _tabbed(indent: str, width: int, known: dict[str, str]) -> str | None:
     return known.get(indent, "\t" * (len(indent) // width) + " " * (len(indent) % width))
 
 
-def _scaled(pairs: _Pairs, new: Sequence[Line]) -> list[Line] | None:
+def _scaled(pairs: _Pairs, new: Sequence[Line], unit: int) -> list[Line] | None:
     """Return *new* with its indentation multiplied, if a factor explains the quotation as well."""
     there, quoted = map(len, pairs[0])
     if not (there and quoted) or any(len(a) * quoted != len(b) * there for a, b in pairs):
         return None
-    if any("\t" in indent for pair in pairs for indent in pair):
-        return None
-    if any(len(line.indent) * there % quoted for line in new):
+    is_whole = not (unit * quoted % there or any(len(x.indent) * there % quoted for x in new))
+    if "\t" in "".join(map("".join, pairs)) or not is_whole:
         return None
     return [replace(line, indent=" " * (len(line.indent) * there // quoted)) for line in new]
-
-
-def _raw_lines(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the indented lines that start inside backticks."""
-    is_open = False
-    for line in lines:
-        if is_open and line.indent:
-            yield line
-        is_open ^= line.body.count("`") % 2 == 1
 
 
 def _difference(pairs: _Pairs) -> str:

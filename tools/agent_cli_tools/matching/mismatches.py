@@ -14,33 +14,22 @@ _COMPARED_LINES_MAX = 200_000
 _COMPARED_CHARS_MAX = 200
 _COMPARED_CLOSELY_MAX = 30
 _VOTES_MAX = 1_000
-_RATIO_MIN = 0.6
 _WORD = re.compile(r"\w+")
 
 
 def ambiguous(numbers: Sequence[int], *, nearly: bool = False) -> str:
     """Return the error for a text found at all lines *numbers*, or nearly found."""
     more = len(numbers) > LISTED_MAX
-    count = f"{f'more than {LISTED_MAX}' if more else len(numbers)} times"
+    count = f"more than {LISTED_MAX}" if more else len(numbers)
+    times = f"{count} times (lines {_listed(numbers)})"
     if nearly:
-        return (
-            f"old does not match exactly, but nearly {count} (lines {_listed(numbers)})."
-            " With all, copy old as it stands there."
-        )
-    return (
-        f"old occurs {count} (lines {_listed(numbers)})."
-        " Add lines around it so that it occurs once, or set all to true."
-    )
+        return f"old stands there nearly {times}. With all, copy old as it stands there."
+    return f"old occurs {times}. Add lines around it so that it occurs once, or set all to true."
 
 
 def _listed(numbers: Sequence[int]) -> str:
     more = ", …" if len(numbers) > LISTED_MAX else ""
     return ", ".join(map(str, numbers[:LISTED_MAX])) + more
-
-
-def overlapping(number: int) -> str:
-    """Return the error for two edits of the text at line *number*."""
-    return f"Two edits change the same text at line {number}. Make one edit of them."
 
 
 def unclear(lines: Sequence[str], first: int, count: int, why: str) -> str:
@@ -59,26 +48,21 @@ def not_found(lines: Sequence[str], old: str) -> str:
         return "old was not found: the file has no text. Use write for all of it."
     if not any(quoted):
         blank = [number for number, line in enumerate(there[:-1], 1) if not line]
-        return (
-            f"old was not found: it holds only blanks; there are {len(blank)} blank lines"
-            f" (lines {_listed(blank) if blank else 'none'}). Give the lines around them too."
-        )
+        listed = f"lines {_listed(blank)} do" if blank else "no line does"
+        return f"old was not found: it holds only blanks, as {listed}. Give the lines around too."
     first = _voted(there, quoted)
     if first is not None:
         numbers = [first + i for i, line in enumerate(quoted) if line]
         differing = (n for n in numbers if 0 <= n < len(there) and there[n] != quoted[n - first])
-        first = max(0, first)
-        number, is_alike = next(differing, first), True
+        number = next(differing, max(0, first))
     else:
         wanted = max(quoted, key=len)
-        number, is_alike = _most_alike(there, wanted)
-        first = max(0, number - quoted.index(wanted))
-    nearest = (
-        f"The closest is line {number + 1}; copy from what is there"
-        if is_alike
-        else f"Nothing is like it; line {number + 1} is the nearest. Read the file again"
+        number = _most_alike(there, wanted)
+        first = number - quoted.index(wanted)
+    return (
+        f"old was not found. The closest is line {number + 1}; copy from what is there:\n"
+        f"{_excerpt(lines, max(0, first), len(quoted))}"
     )
-    return f"old was not found. {nearest}:\n{_excerpt(lines, first, len(quoted))}"
 
 
 def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
@@ -96,19 +80,19 @@ def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
     return votes.most_common(1)[0][0] if votes else None
 
 
-def _most_alike(lines: Sequence[str], wanted: str) -> tuple[int, bool]:
-    """Return the line with the most words of *wanted*, and whether it reads like it."""
+def _most_alike(lines: Sequence[str], wanted: str) -> int:
+    """Return the line most like *wanted* of those with the most words of it."""
     words = set(_WORD.findall(wanted))
     shared = sorted(
         (-len(words.intersection(_WORD.findall(line))), i) for i, line in enumerate(lines) if line
     )
-    best, best_ratio = shared[0][1], 0.0
     matcher = SequenceMatcher(None, b=wanted[:_COMPARED_CHARS_MAX])
-    for _, number in shared[:_COMPARED_CLOSELY_MAX]:
+
+    def likeness(number: int) -> float:
         matcher.set_seq1(lines[number][:_COMPARED_CHARS_MAX])
-        if matcher.quick_ratio() > best_ratio and (ratio := matcher.ratio()) > best_ratio:
-            best, best_ratio = number, ratio
-    return best, best_ratio > _RATIO_MIN
+        return matcher.ratio()
+
+    return max((number for _, number in shared[:_COMPARED_CLOSELY_MAX]), key=likeness)
 
 
 def _excerpt(lines: Sequence[str], first: int, count: int) -> str:

@@ -72,16 +72,25 @@ def locate(document: Document, edit: Edit) -> EditPlaces:
         return EditPlaces(spans)
     readings: list[EditPlaces] = []
     why: NoMatch | None = None
+    exact: list[tuple[str, ...]] = []
     for quotation in quotations(flatten(edit.old), flatten(edit.new)):
+        # What stands there exactly is not interpreted further.
+        if any(quotation.without[: len(each)] == each != quotation.without for each in exact):
+            continue
         try:
             found = _read(document, quotation, everywhere=edit.all)
         except NoMatch as error:
             why = why or error
         else:
             readings += [found] if found else []
+            exact += [quotation.without] if found and found.repairs == quotation.without else []
     if not readings:
         raise why or NoMatch(not_found(document.lines, flatten(edit.old)))
-    return _only_reading(document, readings)
+    fewest = min(readings, key=lambda found: len(found.repairs))
+    if len(readings) > 1 and len({document.replaced(each.spans).text for each in readings}) > 1:
+        first = document.line_number(fewest.spans[0].start)
+        raise NoMatch(unclear(document.lines, first, 1, "old can be read in two ways"))
+    return fewest
 
 
 def _with_its_ends(document: Document, edit: Edit) -> tuple[Span, ...]:
@@ -96,8 +105,8 @@ def _with_its_ends(document: Document, edit: Edit) -> tuple[Span, ...]:
             start, new = start - 1, f"\r{new}"
         if text[end - 1 : end + 1] == "\r\n":
             end, new = end + 1, f"{new}\n"
-        new = new if is_verbatim else flatten(new)
-        spans.append(Span(*document.offsets(start, end), new, is_verbatim))
+        offsets = document.offsets(start, end)
+        spans.append(Span(*offsets, new if is_verbatim else flatten(new), is_verbatim))
     return tuple(spans)
 
 
@@ -161,25 +170,13 @@ def _may_lack_line(lines: Sequence[str], first: int, old: list[str], new: list[s
     behind = lines[stop:-1][: 1 + _LACKING_MAX]
     was, becomes = ([line.strip() for line in text if line.strip()] for text in (old, new))
     return any(
-        _starts_blank(near)
-        and not _starts_blank(far)
-        and not all(map(str.strip, far))
+        near[:1]
+        and not near[0].strip()
+        and "" in map(str.strip, far)
+        and far[0].strip()
         and (not becomes or was[end] != becomes[end])
         for near, far, end in ((before, behind, -1), (behind, before, 0))
     )
-
-
-def _starts_blank(lines: Sequence[str]) -> bool:
-    return bool(lines) and not lines[0].strip()
-
-
-def _only_reading(document: Document, readings: Sequence[EditPlaces]) -> EditPlaces:
-    """Return the reading with the fewest repairs, unless another has a different result."""
-    fewest = min(readings, key=lambda found: len(found.repairs))
-    if len(readings) > 1 and len({document.replaced(each.spans).text for each in readings}) > 1:
-        first = document.line_number(fewest.spans[0].start)
-        raise NoMatch(unclear(document.lines, first, 1, "old can be read in two ways"))
-    return fewest
 
 
 def _by_lines(document: Document, edit: Edit) -> EditPlaces | None:
@@ -197,7 +194,7 @@ def _by_lines(document: Document, edit: Edit) -> EditPlaces | None:
         return None
     first, lines, repairs = place
     stop = first + len(old_lines)
-    start = document.line_start(first)
+    start = first + sum(map(len, document.lines[:first]))
     end = start + sum(len(line) + 1 for line in document.lines[first:stop])
     if joins and end < len(document.text):
         raise NoMatch(unclear(document.lines, first, len(old_lines), _JOINS))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 AROUND = "blank lines around it"
 
@@ -64,41 +64,24 @@ def _fenced(old: str, new: str) -> _Texts:
             yield inside[0], inside[1]
 
 
-class _Numbered(NamedTuple):
-    """The lines of a text that all start with a number and the same mark."""
-
-    numbers: list[int]
-    mark: str
-    lines: list[str]
-
-    @classmethod
-    def of(cls, text: str) -> "_Numbered | None":
-        lines = _lines(text)
-        matches = [match for match in map(_NUMBER.match, lines) if match]
-        if len(matches) < len(lines) or len({match[2] for match in matches}) > 1:
-            return None
-        rest = [match.string[match.end() :] for match in matches]
-        return cls([int(match[1]) for match in matches], matches[0][2], rest)
-
-
 def _numbered(old: str, new: str) -> _Texts:
     """Remove the numbers, if they follow each other on all lines of old."""
-    was, becomes = _Numbered.of(old), _Numbered.of(new)
-    if was is None or any(b - a != 1 for a, b in pairwise(was.numbers)):
+    texts = [_lines(old), _lines(new)]
+    was, becomes = ([match for match in map(_NUMBER.match, lines) if match] for lines in texts)
+    if len(was) < len(texts[0]) or len({match[2] for match in was}) > 1:
         return
-    lines = _lines(new)
-    if becomes and becomes.mark == was.mark:
-        lines = becomes.lines
-    elif any(match and match[2] == was.mark for match in map(_NUMBER.match, lines)):
-        # If only some lines are numbered, or in different ways, numbers cannot be told from text.
+    if any(int(b[1]) - int(a[1]) != 1 for a, b in pairwise(was)):
         return
+    of_new = [match for match in becomes if match[2] == was[0][2]]
+    if of_new and len(of_new) < len(texts[1]):
+        # If only some lines are numbered, numbers cannot be told from text.
+        return
+    rest = [[match.string[match.end() :] for match in found] for found in (was, of_new)]
     ends = "\n" * old.endswith("\n"), "\n" * new.endswith("\n")
-    yield "\n".join(was.lines) + ends[0], "\n".join(lines) + ends[1]
-    numbered = [*was.lines, *(lines if becomes else [])]
-    if was.mark != "\t" and all(line[:1] in {" ", ""} for line in numbered):
-        unspaced = [line.removeprefix(" ") for line in lines] if becomes else lines
-        texts = "\n".join(line.removeprefix(" ") for line in was.lines), "\n".join(unspaced)
-        yield texts[0] + ends[0], texts[1] + ends[1]
+    for blank in ("", " ")[: 1 if was[0][2] == "\t" else 2]:
+        if all(line.startswith(blank) or not line for lines in rest for line in lines):
+            cut = ["\n".join(line.removeprefix(blank) for line in lines) for lines in rest]
+            yield cut[0] + ends[0], cut[1] + ends[1] if of_new else new
 
 
 def _lines(text: str) -> list[str]:
@@ -109,18 +92,17 @@ def _trailing(old: str, new: str) -> _Texts:
     """Remove the blanks in which all lines of old end, and all lines of new or none."""
     texts = [line for line in _lines(old) if line.strip()]
     blanks = min((line[len(line.rstrip(" \t")) :] for line in texts), key=len, default="")
-    has_new = any(line.strip() and line.endswith(blanks) for line in _lines(new))
+    has_new = any(line.endswith(blanks) for line in _lines(new))
     quoted = [*_lines(old), *(_lines(new) if has_new else [])]
     if not blanks or not all(line.endswith(blanks) for line in quoted if line.strip()):
         return
     alone = {line for line in quoted if not line.strip()}
     if alone == {blanks} or not any(line.endswith(blanks) for line in alone):
         # Here, a blank line ends in them only if all do.
-        yield _without_trail(old, blanks), _without_trail(new, blanks) if has_new else new
-
-
-def _without_trail(text: str, blanks: str) -> str:
-    return "\n".join(line.removesuffix(blanks) for line in text.split("\n"))
+        was, becomes = (
+            "\n".join(line.removesuffix(blanks) for line in text.split("\n")) for text in (old, new)
+        )
+        yield was, becomes if has_new else new
 
 
 def _filled(old: str, new: str) -> _Texts:
@@ -168,16 +150,12 @@ def _surrounded(old: str, new: str) -> _Texts:
     if all(len(text) > 1 and text[0] == text[-1] == "\n" for text in (old, new)):
         inside = old[1:-1], new[1:-1]
         if new.strip():
-            is_certain = _line_ends_around(old) == _line_ends_around(new)
+            ends = [(x.find(x.strip("\n")), x[::-1].find(x.strip("\n")[::-1])) for x in (old, new)]
+            is_certain = ends[0] == ends[1]
         else:
             is_certain = not inside[1] and old[1] != "\n" and not old.endswith("\n\n\n")
         if is_certain:
             yield inside
-
-
-def _line_ends_around(text: str) -> tuple[int, int]:
-    """Return the numbers of newlines at the start and at the end of *text*."""
-    return len(text) - len(text.lstrip("\n")), len(text) - len(text.rstrip("\n"))
 
 
 _WAYS: Sequence[tuple[str, Callable[[str, str], _Texts], bool]] = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent_cli_tools.matching.alignment import align
+from agent_cli_tools.alignment import align
 from agent_cli_tools.matching.characters import rewritten
 from agent_cli_tools.matching.document import Document
 from agent_cli_tools.matching.indentation import reindented

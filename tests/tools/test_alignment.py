@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli_tools.matching.alignment import align
+from agent_cli_tools.alignment import align
 
 lines = st.lists(st.sampled_from("abcd"), max_size=8)
 
