@@ -189,6 +189,11 @@ def _straight(text: str) -> str:
     return text.translate(str.maketrans("“”„‘’", '"""\'\''))
 
 
+def _straightened(old: str, new: str) -> tuple[str, str] | None:
+    """Change quotes only if all are curly, so that nothing is lost."""
+    return None if re.search("[\"']", old + new) else (_straight(old), _straight(new))
+
+
 def _fenced(opening: str) -> Both:
     def fence(text: str) -> str:
         return f"{opening}\n{text}{'' if text.endswith(chr(10)) else chr(10)}```"
@@ -274,7 +279,8 @@ DISTORTIONS = (
     Distortion("CRLF, old alone", _old(lambda text: text.replace("\n", "\r\n"))),
     Distortion("curly quotes", _curled(_both(_curly))),
     Distortion("curly quotes, old alone", _curled(_old(_curly))),
-    Distortion("straight quotes for curly", _both(_straight)),
+    Distortion("straight quotes for curly", _straightened),
+    Distortion("straight quotes for some", _both(_straight), has_readings=True),
     Distortion("dashes for hyphens", _both(lambda text: text.replace(" - ", " – "))),
     Distortion("hyphens for dashes", _both(lambda text: re.sub("[–—]", "-", text))),
     Distortion("ellipsis for dots", _both(lambda text: re.sub(r"(?<=\S)\.\.\.", "…", text))),

@@ -24,25 +24,17 @@ def flatten(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`text[start:end]` of a document becomes *new*.
-
-    Attributes:
-        is_verbatim: Whether the line ends of *new* are written as they are, not as the file's.
-    """
+    """`text[start:end]` of a document becomes *new*."""
 
     start: int
     end: int
     new: str
     is_verbatim: bool = False
+    """Whether the line ends of *new* are written as they are, not as the file's."""
 
 
 class Document:
-    """A text with LF only, its line ends in the file, and its lines.
-
-    Attributes:
-        text: The text with LF only.
-        ends: For each LF, the end that the file has there; None if it has no CRLF.
-    """
+    """A text with LF only, and for each LF the end that the file has there, if any is CRLF."""
 
     def __init__(self, text: str, ends: list[str] | None, loose: LooseLines) -> None:
         self.text = text
@@ -111,7 +103,14 @@ class Document:
         text = "".join([*pieces, self.text[position:]])
         if has_ends:
             ends += self._ends(line, self.text.count("\n"))
-        return Document(text, ends if has_ends else None, self._loose)
+        following = Document(text, ends if has_ends else None, self._loose)
+        if len(spans) == 1 and "_loose_lines" in self.__dict__:
+            first = self.line_number(spans[0].start)
+            rest = self._loose_lines[self.line_number(spans[0].end) + 1 :]
+            new = following.lines[first : len(following.lines) - len(rest)]
+            loose = map(self._loose.__getitem__, new)
+            following._loose_lines = [*self._loose_lines[:first], *loose, *rest]
+        return following
 
     def _ends(self, first: int, stop: int) -> Sequence[str]:
         return ["\n"] * (stop - first) if self.ends is None else self.ends[first:stop]

@@ -68,23 +68,22 @@ class Quoted:
             if new[0].indent == old[0].indent
         )
 
-    def is_as_plausible(self, one: Sequence[Line], other: Sequence[Line]) -> bool:
-        """Return whether *one* is indented in whole steps, or *other* neither."""
-        is_one, is_other = (self._has_whole_steps(texts(lines)) for lines in (one, other))
-        differs = [line.indent for line in one] != [line.indent for line in other]
-        return differs and (is_one or not is_other)
+    def may_be_scaled(self, scaled: Sequence[Line], moved: Sequence[Line]) -> bool:
+        """Return whether *new* in whole steps is *scaled*, or *moved* is not."""
+        there, quoted = (len(texts(lines)[0].indent) for lines in (self.there, self.old))
+        is_whole, is_other = (self._has_whole_steps(texts(lines)) for lines in (scaled, moved))
+        is_whole = is_whole and len(self.unit) * quoted % there == 0
+        differs = [line.indent for line in scaled] != [line.indent for line in moved]
+        return differs and (is_whole or not is_other)
 
     def _has_whole_steps(self, lines: Sequence[Line]) -> bool:
-        steps = [
+        steps = (
             b.indent.removeprefix(a.indent)
             for a, b in pairwise(lines)
             if a.body.endswith(_OPENERS) and len(b.indent) > len(a.indent)
-        ]
-        size = len(self.unit)
-        return not size or (
-            all(len(line.indent) % size == 0 for line in lines)
-            and all(step == self.unit for step in steps)
         )
+        is_odd = self.unit and any(len(line.indent) % len(self.unit) for line in lines)
+        return not is_odd and all(step == self.unit for step in steps if self.unit)
 
     def _fits(self, lines: Sequence[Line]) -> bool:
         """Return whether *lines* fits between those around, unless the lines there do not."""

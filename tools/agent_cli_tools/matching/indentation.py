@@ -59,8 +59,7 @@ def reindented(
     moved = [replace(line, indent=apply(line.indent) or "") for line in new]
     if not quotation.is_one_frame(moved):
         raise Unclear("new is not indented as old is, and old not as the lines there are")
-    scaled = _scaled(pairs, new, len(quotation.unit))
-    if scaled and quotation.is_as_plausible(scaled, moved):
+    if (scaled := _scaled(pairs, new)) and quotation.may_be_scaled(scaled, moved):
         raise Unclear(_difference(pairs) + ", by a shift or by a factor")
     if name == _TABBED and any(line.body.count("`") % 2 for line in new):
         raise Unclear("spaces in a string of several lines may be meant as spaces")
@@ -102,12 +101,12 @@ def _tabbed(indent: str, width: int, known: dict[str, str]) -> str | None:
     return known.get(indent, "\t" * (len(indent) // width) + " " * (len(indent) % width))
 
 
-def _scaled(pairs: _Pairs, new: Sequence[Line], unit: int) -> list[Line] | None:
+def _scaled(pairs: _Pairs, new: Sequence[Line]) -> list[Line] | None:
     """Return *new* with its indentation multiplied, if a factor explains the quotation as well."""
     there, quoted = map(len, pairs[0])
     if not (there and quoted) or any(len(a) * quoted != len(b) * there for a, b in pairs):
         return None
-    is_whole = not (unit * quoted % there or any(len(x.indent) * there % quoted for x in new))
+    is_whole = not any(len(line.indent) * there % quoted for line in new)
     if "\t" in "".join(map("".join, pairs)) or not is_whole:
         return None
     return [replace(line, indent=" " * (len(line.indent) * there // quoted)) for line in new]

@@ -24,17 +24,14 @@ _NO_QUOTES = re.compile(r"\"{3}|'{3}|(?<=\w)'(?=\w)")
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """A text to find and its replacement, with LF endings.
-
-    Attributes:
-        without: The additions removed or undone; empty for the text as given.
-        in_lines: Whether it can only be whole lines, not a part of one.
-    """
+    """A text to find and its replacement, with LF endings."""
 
     old: str
     new: str
     without: tuple[str, ...] = ()
+    """The additions removed or undone; empty for the text as given."""
     in_lines: bool = False
+    """Whether it can only be whole lines, not a part of one."""
 
 
 _Texts: TypeAlias = Iterator[tuple[str, str]]
