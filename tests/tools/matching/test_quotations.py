@@ -30,6 +30,22 @@ def test_decoration_around_old_and_new_is_removed(form: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [
+        ("a\nb\nc\n", "```\nb\n\n```", "```\nd\n\n```", "a\nd\nc\n"),
+        ("a\nb\n\nc\n", "```\nb\n\n```", "```\nd\n\n```", "a\nd\n\nc\n"),
+        ("a\nb\nc\n", "```\nb\n```", "```\n\n```", "a\nc\n"),
+        # With the blank line, or without?
+        ("a\nb\n\nc\n", "```\nb\n\n```", "```\n\n```", None),
+    ],
+)
+def test_fence_with_two_readings_is_refused(
+    text: str, old: str, new: str, expected: str | None
+) -> None:
+    check(text, old, new, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
         ("200: x\n", "200: x\n", "201: x\n", "201: x\n"),
         ("x\ny\n", "1: x\n2: y", "1: z", "z\n"),
         ("x\ny\n", "1: x\n2: y", "1: z\nw", None),
@@ -74,6 +90,13 @@ def test_extra_blank_line_around_both_texts_is_removed_next_to_a_real_one() -> N
         (r"x = '\d'", r"'\\d'", r"'\w'", None),
         ('say("a", "b")\n', r"say(\"a\", \"b\")", r"say(\"c\")", 'say("c")\n'),
         ("a\nb\n", r"a\nb", r"a\nc", "a\nc\n"),
+        ("a\n\tb\n", r"a\n\tb\n", r"a\n\tc\n", "a\n\tc\n"),
+        ('a("b")\nc\n', r'a("b")\nc', r'a("b")\nd', 'a("b")\nd\n'),
+        ('say("a")\nb\n', 'say(\\"a\\")\nb', 'say(\\"c\\")\nb', 'say("c")\nb\n'),
+        # Of a string, or of all?
+        ("a\nb\n", r"a\nb", r"a\nc('\n')", None),
+        ("a\nb\n", r"a\nb", r"a\nc('\\d')", None),
+        ('say("a")\n', r"say(\"a\")", r"say(\"b\n\")", None),
     ],
 )
 def test_escapes_are_undone_in_both_texts_or_not_at_all(

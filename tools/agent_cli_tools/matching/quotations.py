@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -19,6 +20,7 @@ _FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(?:(.*)\n)?[ \t]*\1[ \t]*\n?", re
 _BLANKS = re.compile(r"^[ \t]+$", re.MULTILINE)
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 _ODD_BACKSLASHES = re.compile(r"(?<!\\)(?:\\\\)*\\(?!\\)")
+_TABS = re.compile(r"^(?:\\t|[ \t])+", re.MULTILINE)
 _NO_QUOTES = re.compile(r"\"{3}|'{3}|(?<=\w)'(?=\w)")
 
 
@@ -120,17 +122,16 @@ def _doubled_backslashes(old: str, new: str) -> _Texts:
 
 def _escaped(old: str, new: str) -> _Texts:
     """Undo the escapes of a JSON string: all of them, those of quotes, or those of line ends."""
-    if "\\" not in old:
-        return
     with suppress(ValueError):
         whole, instead = (json.loads(f'"{text}"') for text in (old, new))
         # Unless a quote shows that all of it was escaped, a line end may be one of a string.
         if '\\"' in new or not _breaks_string(instead):
             yield whole, instead
     yield old.replace('\\"', '"'), new.replace('\\"', '"')
-    lines = new.replace("\\n", "\n")
-    if '\\"' not in old + new and not _breaks_string(lines):
-        yield old.replace("\\n", "\n"), lines
+    tabs = partial(_TABS.sub, lambda match: match[0].replace("\\t", "\t"))
+    was, becomes = (tabs(text.replace("\\n", "\n")) for text in (old, new))
+    if '\\"' not in old + new and not _breaks_string(becomes):
+        yield was, becomes
 
 
 def _breaks_string(text: str) -> bool:
