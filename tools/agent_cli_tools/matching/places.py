@@ -151,12 +151,14 @@ def _read(document: Document, quotation: Quotation, *, everywhere: bool) -> Edit
     edit = Edit(quotation.old, quotation.new, everywhere)
     spans = () if quotation.in_lines else _exact(document, edit)
     found = EditPlaces(spans) if spans else _by_lines(document, edit)
-    if found and AROUND in quotation.without:
+    if not found or set(quotation.without) & set(found.repairs):
+        return None  # for instance, blanks that stand there are none that were added
+    if AROUND in quotation.without:
         first = document.line_number(found.spans[0].start)
         old, new = (text.removesuffix("\n").split("\n") for text in (quotation.old, quotation.new))
         if _may_lack_line(document.lines, first, old, new):
             raise NoMatch(unclear(document.lines, first, len(old), _MISSING_AT_END))
-    return found and replace(found, repairs=(*quotation.without, *found.repairs))
+    return replace(found, repairs=(*quotation.without, *found.repairs))
 
 
 def _may_lack_line(lines: Sequence[str], first: int, old: list[str], new: list[str]) -> bool:
@@ -198,8 +200,7 @@ def _by_lines(document: Document, edit: Edit) -> EditPlaces | None:
     end = start + sum(len(line) + 1 for line in document.lines[first:stop])
     if joins and end < len(document.text):
         raise NoMatch(unclear(document.lines, first, len(old_lines), _JOINS))
-    if not (joins or deletes):
-        end -= 1
+    end -= not (joins or deletes)
     span = Span(start, min(end, len(document.text)), "\n".join(lines))
     return EditPlaces((span,), tuple(repairs))
 
