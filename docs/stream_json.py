@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 
 import agent_cli.session_store.codec  # noqa: F401 # pyright: ignore[reportUnusedImport] - entries of a kind nobody registered
+from agent_cli.contracts.errors import Trouble
 from agent_cli.contracts.events import Event, MessageUpdate
 from agent_cli.contracts.provider import StreamEvent
 from agent_cli.contracts.timeline import Json, Usage
@@ -131,6 +132,8 @@ def _result() -> dict[str, Json]:
     required = list[Json](properties)
     properties["output"] = {}  # Any JSON: the answer that --json-schema asks for.
     properties["held_usd"] = {"type": "number"}
+    properties["error"] = {"type": "string"}
+    properties["trouble"] = {"enum": [*typing.get_args(Trouble)]}
     return {
         "type": "object",
         "description": "The last line, whatever happened; --output-format json prints it alone.",

@@ -39,6 +39,8 @@ class Arguments(NamedTuple):
         time_limit_s, tokens_max, output_dir, json_schema: Options of one run of `-p`; in a batch
             they hold for each run, and the output directory for all of them.
         jobs, budget_usd: Options of a batch: parallel runs, and the limit of cost of all tasks.
+        retries, outage_wait_s, retry_failed: Options of a batch: how often a task is run again, how
+            long an outage is waited for, whether tasks that failed earlier are run again.
         engine, ray_address: Options of a batch: one of `ENGINES`, and the address of the cluster.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
@@ -59,6 +61,9 @@ class Arguments(NamedTuple):
     json_schema: Path | None = None
     jobs: int | None = None
     budget_usd: float | None = None
+    retries: int | None = None
+    outage_wait_s: float | None = None
+    retry_failed: bool | None = None
     engine: str | None = None
     ray_address: str | None = None
     settings_file: Path | None = None

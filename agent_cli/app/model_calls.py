@@ -44,7 +44,9 @@ class ModelCalls:
         """
         self._settings = startup.loaded.settings
         connection = parts.connection(startup, on_sent, on_refused_tool)
-        self._provider = AnthropicMessages(connection, parts.retry_policy(startup))
+        self._provider = AnthropicMessages(
+            connection, parts.retry_policy(startup), shared=parts.shared_pause(startup)
+        )
         self.ledger = Ledger(
             recorded(self._provider.stream),
             conversation,

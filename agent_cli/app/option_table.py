@@ -22,6 +22,7 @@ SESSIONS: Final = "@sessions"
 MODELS: Final = "@models"
 ENGINES: Final = ("local", "ray")
 _JOBS_MAX: Final = 1_000
+_RETRIES_MAX = 100
 
 
 class Takes(Enum):
@@ -55,6 +56,22 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise UsageError(f"--time-limit must be a number of seconds above 0, not {text!r}")
     return seconds
+
+
+def _wait(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise UsageError(f"--wait must be a number of seconds from 0, not {text!r}")
+    return seconds
+
+
+def _retries(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:9]) <= _RETRIES_MAX):
+        raise UsageError(f"--retries must be a whole number from 0 to {_RETRIES_MAX}, not {text!r}")
+    return int(text)
 
 
 def _jobs(text: str) -> int:
@@ -95,6 +112,9 @@ OPTIONS = {
     "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
     "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path, values=FILES),
     "--jobs": OptionEntry(Takes.VALUE, "jobs", convert=_jobs),
+    "--retries": OptionEntry(Takes.VALUE, "retries", convert=_retries),
+    "--wait": OptionEntry(Takes.VALUE, "outage_wait_s", convert=_wait),
+    "--retry-failed": OptionEntry(Takes.NOTHING, "retry_failed"),
     "--engine": OptionEntry(Takes.VALUE, "engine", convert=_engine, values=" ".join(ENGINES)),
     "--ray-address": OptionEntry(Takes.VALUE, "ray_address"),
     "--budget": OptionEntry(Takes.VALUE, "budget_usd", convert=_dollars),
@@ -160,6 +180,7 @@ ONE_RUN = (
 # Options of a batch, and the fields they fill.
 BATCH = (
     *(("--jobs", "jobs"), ("--budget", "budget_usd")),
+    *(("--retries", "retries"), ("--wait", "outage_wait_s"), ("--retry-failed", "retry_failed")),
     *(("--engine", "engine"), ("--ray-address", "ray_address")),
 )
 

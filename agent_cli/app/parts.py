@@ -29,6 +29,7 @@ from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import model_by_id, price_list
 from agent_cli.providers.platforms import PLATFORMS
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.platform import chosen_platform
 from agent_cli.system import paths
@@ -91,6 +92,12 @@ def retry_policy(startup: StartupContext) -> RetryPolicy:
         respect_retry_after=retry.respect_retry_after,
         max_server_delay_s=retry.max_server_delay_s,
     )
+
+
+def shared_pause(startup: StartupContext) -> SharedPause | None:
+    """Return the pauses that this program shares with others, if the settings name a file."""
+    file = startup.loaded.settings.retry.shared_file
+    return SharedPause(paths.expanded(file)) if file else None
 
 
 def compaction(

@@ -8,6 +8,7 @@ The state lies in the user's state folder, because a repository may bring such a
 `state` here says under which word:
 
     batches/WORD/attempts.jsonl     a line for each run, written before it starts
+    batches/WORD/retried.jsonl      a line for each result taken back, to run its task again
 
 A run is finished once its result.json exists and does not say "aborted". A batch that is killed
 between that file and the line in RESULTS.jsonl therefore finds the result when it is restarted.
@@ -36,6 +37,8 @@ from agent_cli.system.shapes import is_object
 
 RESULTS: Final = "RESULTS.jsonl"
 _ATTEMPTS: Final = "attempts.jsonl"
+_RETRIED: Final = "retried.jsonl"
+_FAILED: Final = ("failed", "lost")
 _PROMPT: Final = "prompt.md"
 _NAME: Final = "state"
 _NAME_CHARS: Final = 32
@@ -107,7 +110,12 @@ class BatchFolder:
             self._take_lock()
             write_private(self.path / ".gitignore", b"*\n")
             self._state = state_folder(self.path) or self._new_state()
-            self.results = {str(each["id"]): each for each in self._lines(RESULTS)}
+            # The last run of a task whose result was taken back.
+            self._retried = {str(e["id"]): int(e.get("attempt", 0)) for e in self._lines(_RETRIED)}
+            results = {str(each["id"]): each for each in self._lines(RESULTS)}
+            self.results = {id: each for id, each in results.items() if not self._is_back(each)}
+            if len(self.results) < len(results):  # killed before it was rewritten
+                self._rewrite_results()
             self.attempts = [_attempt(each) for each in self._lines(_ATTEMPTS)]
         except (TypeError, ValueError) as error:
             os.close(self._lock)
@@ -142,6 +150,25 @@ class BatchFolder:
                     f"task {attempt.id!r} was changed since it was started: give it a new id, or"
                     " choose another --output-dir"
                 )
+
+    def take_back_failures(self) -> None:
+        """Remove the results of tasks that failed or were lost, so that they start anew.
+
+        Raises:
+            AgentCliError: The folder cannot be written.
+        """
+        for id, result in [*self.results.items()]:
+            if result.get("status") in _FAILED:
+                last = sum(attempt.id == id for attempt in self.attempts)
+                # First: without it, a restart would find the result in the files of the run.
+                self._append(_RETRIED, {"id": id, "attempt": last})
+                self._retried[id] = last
+                del self.results[id]
+        self._rewrite_results()
+
+    def is_taken_back(self, attempt: Attempt) -> bool:
+        """Return whether the result of *attempt*, if it has one, counts no longer."""
+        return attempt.number <= self._retried.get(attempt.id, 0)
 
     def begin(self, attempt: Attempt, prompt: str) -> Path:
         """Record that *attempt* starts; return the file of its prompt, beside its other files.
@@ -215,7 +242,19 @@ class BatchFolder:
         return state
 
     def _file(self, name: str) -> Path:
-        return (self._state if name == _ATTEMPTS else self.path) / name
+        return (self._state if name in (_ATTEMPTS, _RETRIED) else self.path) / name
+
+    def _is_back(self, result: dict[str, Json]) -> bool:
+        number = result.get("attempts")
+        return isinstance(number, int) and number <= self._retried.get(str(result["id"]), 0)
+
+    def _rewrite_results(self) -> None:
+        lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in self.results.values())
+        path = self.path / RESULTS
+        try:
+            write_private(path, "".join(lines).encode(errors="replace"))
+        except OSError as error:
+            raise AgentCliError(f"{path} cannot be written: {error.strerror}") from error
 
     def _take_lock(self) -> None:
         try:

@@ -36,10 +36,18 @@ class _Changes:
 
 
 def is_final(outcome: dict[str, Any] | None) -> bool:
-    """Return whether a run has finished; one that was lost or interrupted is repeated."""
-    if outcome is None or outcome.get("stop_reason") == "aborted":
+    """Return whether a run has finished; one that was lost or interrupted is repeated.
+
+    So is one that the world ended: no key, no network, a server or a disk that fails.
+    """
+    if outcome is None or outcome.get("stop_reason") == "aborted" or trouble_in(outcome):
         return False
     return outcome.get("exit_code") not in _SIGNALLED  # stopped by a signal at a question
+
+
+def trouble_in(outcome: dict[str, Any] | None) -> str:
+    """Return the part of the world that ended a run, or ""."""
+    return str((outcome or {}).get("trouble") or "")
 
 
 def cost_of(attempt: Attempt, outcome: dict[str, Any] | None) -> int:

@@ -76,6 +76,7 @@ class RayEngine:
         log: Path,
         *,
         cpus: int | None = None,
+        variables: Mapping[str, str] | None = None,
         command: tuple[str, ...] = DRIVER,
         limit_s: float = _CONNECT_LIMIT_S,
     ) -> None:
@@ -85,6 +86,7 @@ class RayEngine:
             address: HOST:PORT, "auto", or `LOCAL` to start a cluster that ends with the batch.
             log: The file for messages of Ray.
             cpus: Processors of a local cluster; None for those of this machine.
+            variables: Variables of the runs, besides those that all nodes get.
             command: The command line of the driver.
             limit_s: Limit of the time until the driver is connected.
         """
@@ -97,7 +99,7 @@ class RayEngine:
         self._process: asyncio.subprocess.Process | None = None
         self._runs: dict[int, asyncio.Future[_Message]] = {}
         self._numbers = itertools.count(1)
-        self._variables = sent_variables(os.environ)
+        self._variables = {**sent_variables(os.environ), **(variables or {})}
         self._connected: asyncio.Future[_Message] | None = None
         self._is_connected = self._is_stopping = False
         self._fault = ""

@@ -2,18 +2,22 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import Attempt, BatchFolder
+from agent_cli.batch.outage import ALIKE, Outage
 from agent_cli.batch.outcome import (
     cost_of,
     drop_worktree,
     is_final,
     make_worktree,
     result_of,
+    trouble_in,
 )
 from agent_cli.batch.ports import Engine, NotStarted, TaskRun
 from agent_cli.batch.tasks import Task
@@ -32,7 +36,10 @@ class BatchOptions:
         options: Command-line options of each run.
         jobs: The number of parallel runs; 0 for the engine's own.
         cap: Cost limit in micro-dollars of a task that sets none itself; 0 is no limit.
-        attempts_max: The number of lost runs after which a task is given up.
+        attempts_max: The number of lost runs after which a task is given up. After as many that the
+            world ended, it is left for the next batch.
+        outage_wait_s: How long an outage is waited for; 0 ends the batch, to be continued later.
+        probe_after_s: The wait before a run tries whether an outage is over; then twice as long.
         shares_folders: Whether several runs may work in one folder, as they change nothing.
     """
 
@@ -40,6 +47,8 @@ class BatchOptions:
     jobs: int = 0
     cap: int = 0
     attempts_max: int = 3
+    outage_wait_s: float = 0
+    probe_after_s: float = 5
     shares_folders: bool = False
 
 
@@ -49,11 +58,17 @@ class BatchState:
 
     Attributes:
         pending: Tasks without a result that are not running.
+        left: Those of them that the world kept from ending too often; they need another batch.
         stopped: The signal that stopped it.
+        outage: What all runs failed for when it ended, or "".
+        told: What the last run that the world ended said about it.
     """
 
     pending: list[Task]
     running: dict[str, Task] = field(default_factory=dict[str, Task])
+    left: list[Task] = field(default_factory=list[Task])
+    outage: str = ""
+    told: str = ""
     stopped: signal.Signals | None = None
 
 
@@ -68,6 +83,8 @@ class Batch:
         budget: Budget,
         options: BatchOptions,
         on_result: Callable[[dict[str, Json]], None],
+        on_notice: Callable[[str], None] = lambda _text: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start nothing yet; *on_result* is called with each new line of RESULTS.jsonl."""
         self.state = BatchState([task for task in tasks if task.id not in folder.results])
@@ -76,6 +93,9 @@ class Batch:
         self._budget = budget
         self._options = options
         self._on_result = on_result
+        self._on_notice = on_notice
+        self._outage = Outage(options.outage_wait_s, options.probe_after_s, clock)
+        self._troubled: dict[str, int] = {}
         self._lost: dict[str, int] = {}
         self._failure: AgentCliError | OSError | None = None
         self._changed = asyncio.Event()
@@ -93,13 +113,22 @@ class Batch:
             async with self._engine, asyncio.TaskGroup() as group:
                 while True:
                     self._changed.clear()
-                    while started := self._next():
+                    probe_in_s = self._probe_in_s()
+                    while not probe_in_s and (started := self._next()):
                         group.create_task(self._attempt(*started))
-                    if not state.running:
+                    if not (state.running or probe_in_s):
                         break
-                    await self._changed.wait()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(probe_in_s or None):
+                            await self._changed.wait()
         if self._failure:
             raise self._failure
+
+    def _probe_in_s(self) -> float:
+        """Return the seconds until a run may try whether an outage is over; 0 if there is none."""
+        outage = self._outage
+        self.state.outage = outage.trouble if outage.is_hopeless else ""
+        return 0 if self._is_ending or outage.is_hopeless else outage.probe_in_s()
 
     async def _recover(self) -> None:
         """Book the cost of earlier runs, and add results that a killed batch did not write down."""
@@ -109,16 +138,19 @@ class Batch:
             self._budget.spent += cost_of(attempt, outcome)
             if (task := tasks.get(attempt.id)) is None:
                 continue
-            if is_final(outcome):
+            if is_final(outcome) and not self._folder.is_taken_back(attempt):
                 await self._finish(task, attempt, outcome)
                 self.state.pending.remove(tasks.pop(attempt.id))
-            else:
+            elif not is_final(outcome):
                 await asyncio.to_thread(drop_worktree, self._folder, attempt)
 
     def _next(self) -> tuple[Task, int] | None:
         """Take the next task that may start, and reserve its share of the budget."""
         state = self.state
         if self._is_ending or len(state.running) >= (self._options.jobs or self._engine.jobs):
+            return None
+        outage = self._outage
+        if outage.is_on and (outage.is_hopeless or state.running):
             return None
         for at, task in enumerate(state.pending):
             if not self._is_free(task):
@@ -161,6 +193,11 @@ class Batch:
         error = await self._start(task, attempt, prompt)
         outcome = self._folder.outcome_of(attempt)
         self._budget.settle(reserved, cost_of(attempt, outcome))
+        if trouble := trouble_in(outcome):
+            self.state.told = str((outcome or {}).get("error", ""))
+            await self._put_off(task, attempt, trouble)
+            return
+        self._outage.note("")
         lost = self._lost[task.id] = self._lost.get(task.id, 0) + 1
         is_given_up = lost >= self._options.attempts_max and not self._is_ending
         if is_final(outcome) or is_given_up:
@@ -168,6 +205,21 @@ class Batch:
         else:
             await asyncio.to_thread(drop_worktree, self._folder, attempt)
             self.state.pending.append(task)
+
+    async def _put_off(self, task: Task, attempt: Attempt, trouble: str) -> None:
+        """Queue *task* again, whose run the world ended; during an outage that is not its fault."""
+        await asyncio.to_thread(drop_worktree, self._folder, attempt)
+        was_on = self._outage.is_on
+        self._outage.note(trouble)
+        if self._outage.is_on:
+            self.state.pending.insert(0, task)
+            if not was_on and self._options.outage_wait_s and not self._is_ending:
+                told = f"the last {ALIKE} runs all failed ({trouble})"
+                self._on_notice(f"{told}: waiting, and asking again with one run at a time")
+            return
+        self._troubled[task.id] = self._troubled.get(task.id, 0) + 1
+        is_left = self._troubled[task.id] >= self._options.attempts_max
+        (self.state.left if is_left else self.state.pending).append(task)
 
     async def _start(self, task: Task, attempt: Attempt, prompt: Path) -> str:
         """Run *attempt* to its end; return the reason if its folder cannot be made, else ""."""

@@ -1,5 +1,6 @@
 """`agent-cli batch TASKS.jsonl`: collect the options, run the tasks, print the progress."""
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import RESULTS, BatchFolder
 from agent_cli.batch.local import LocalEngine
+from agent_cli.batch.outage import ALIKE
 from agent_cli.batch.ray_engine import RayEngine, ray_address
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import read_tasks
@@ -27,6 +29,7 @@ from agent_cli.settings.sources import Override
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.paths import expanded, shown
+from agent_cli.system.programs import users_path
 from agent_cli.system.shapes import is_sequence
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled
@@ -41,6 +44,10 @@ _NOT_HERE: Final = (
     *(("--record", "record"), ("--replay", "replay")),
 )
 _FAILED, _LIMIT = 1, 4
+_TRY_AGAIN: Final = 75  # as sendmail's EX_TEMPFAIL: the world failed, not the tasks
+_RETRIES: Final = 2
+_PAUSE: Final = "pause.json"
+_PAUSE_VARIABLE: Final = "AGENT_CLI_RETRY__SHARED_FILE"
 _RAY_LOG: Final = "ray.log"
 
 
@@ -64,23 +71,29 @@ def run_batch(arguments: Arguments) -> int:
         options=tuple(worker_options(arguments)),
         jobs=arguments.jobs or 0,
         cap=in_microdollars(settings.max_cost_usd),
+        attempts_max=1 + (_RETRIES if arguments.retries is None else arguments.retries),
+        outage_wait_s=arguments.outage_wait_s or 0,
         shares_folders=settings.permissions.mode == "plan",
     )
     _tell_notices(startup)
     with BatchFolder(arguments.output_dir or file.with_suffix(".batch")) as folder:
         folder.check(tasks)
+        if arguments.retry_failed:
+            folder.take_back_failures()
         budget = Budget(in_microdollars(arguments.budget_usd or 0))
         tally = _Tally(len(tasks), budget)
         for task in tasks:
             if result := folder.results.get(task.id):
                 tally.count(result)
         with _telling(tally) as tell:
+            shared = settings.retry.shared_file or folder.path / _PAUSE
+            variables = {_PAUSE_VARIABLE: str(shared)}
             engine = (
-                RayEngine(address, folder.path / _RAY_LOG, cpus=arguments.jobs)
+                RayEngine(address, folder.path / _RAY_LOG, cpus=arguments.jobs, variables=variables)
                 if address
-                else LocalEngine()
+                else LocalEngine({**os.environ, "PATH": users_path(), **variables})
             )
-            batch = Batch(tasks, folder, engine, budget, options, tell)
+            batch = Batch(tasks, folder, engine, budget, options, tell, print_complaint)
             run_loop(batch.run())
         return _end(batch, tally, folder)
 
@@ -176,10 +189,21 @@ def _line(result: dict[str, Json]) -> str:
 def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
     """Print a summary, and how to continue if tasks are left; return the exit code."""
     pending, code, advice = len(batch.state.pending), _FAILED if tally.failed else 0, ""
+    pending += len(batch.state.left)
     left, number = counted(pending, "task"), batch.state.stopped
     if pending and number:
         code = stop_signals.exit_code_of(number)
         advice = f"stopped with {left} left: run the same command to continue"
+    elif outage := batch.state.outage:
+        code = _TRY_AGAIN
+        advice = (
+            f"the last {ALIKE} runs all failed ({outage}: {batch.state.told}); {left} left: run the"
+            " same command to continue, or give --wait SECONDS"
+        )
+    elif batch.state.left and not batch.state.pending:
+        code = _TRY_AGAIN
+        told = batch.state.told
+        advice = f"{left} could not be done for now ({told}): run the same command to continue"
     elif pending:
         code = _LIMIT
         advice = (

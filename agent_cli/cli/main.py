@@ -34,7 +34,7 @@ def run(argv: Sequence[str]) -> int:
         exit_code = _run(parse_arguments(argv))
         sys.stdout.flush()
     except AgentCliError as error:
-        return _ended(argv, _complain(error))
+        return _ended(argv, _complain(error), error=error)
     except (KeyboardInterrupt, Stopped) as stop:
         exit_code = stop.code if isinstance(stop, Stopped) else exit_code_of(signal.SIGINT)
         return _ended(argv, exit_code, "aborted")
@@ -76,15 +76,21 @@ def _bug(argv: Sequence[str], error: Exception) -> int:
     return exit_code
 
 
-def _ended(argv: Sequence[str], exit_code: int, stop_reason: str = "error") -> int:
+def _ended(
+    argv: Sequence[str],
+    exit_code: int,
+    stop_reason: str = "error",
+    *,
+    error: AgentCliError | None = None,
+) -> int:
     """Return *exit_code*; the JSON formats print a result first, because readers wait for it."""
     if asks_for_json(argv):
         from agent_cli.headless.report import RunReport  # noqa: PLC0415 - rare
         from agent_cli.headless.stream_json import to_line  # noqa: PLC0415
 
-        print(
-            to_line(RunReport(stop_reason=stop_reason, exit_code=exit_code).to_json()), flush=True
-        )
+        report = RunReport.of_failure(error) if error else RunReport()
+        report.stop_reason, report.exit_code = stop_reason, exit_code
+        print(to_line(report.to_json()), flush=True)
     return exit_code
 
 

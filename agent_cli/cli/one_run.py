@@ -58,5 +58,5 @@ def failure_kept(directory: "OutputDir | None") -> Generator[None]:
         yield
     except AgentCliError as error:
         if directory:
-            directory.write_result(RunReport(exit_code=error.exit_code).to_json())
+            directory.write_result(RunReport.of_failure(error).to_json())
         raise

@@ -23,6 +23,15 @@
 Messages say what happened, to what, and what to do now; they carry no "Error:" and no full stop.
 """
 
+import errno
+from typing import Final, Literal, TypeAlias
+
+Trouble: TypeAlias = Literal[
+    "auth", "billing", "rate_limit", "overloaded", "server", "network", "disk", "guards"
+]
+"""A part of the world that failed, not the task: the same run may succeed later."""
+_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
+
 
 class AgentCliError(Exception):
     """Base of everything raised on purpose; `str(error)` is one line for a person.
@@ -30,10 +39,12 @@ class AgentCliError(Exception):
     Attributes:
         stop_reason: The stop reason of a run that this error ends.
         exit_code: The exit code of a command that this error ends before or without a run.
+        trouble: The part of the world that failed, or None.
     """
 
     stop_reason = "error"
     exit_code = 1
+    trouble: Trouble | None = None
 
 
 class UsageError(AgentCliError):
@@ -51,11 +62,14 @@ class SettingsError(AgentCliError):
 class NoCredentials(SettingsError):
     """There is no key, token or profile; the message says where to get a key and how to set it."""
 
+    trouble: Trouble | None = "auth"
+
 
 class GuardsChanged(SettingsError):
     """Guards of a trusted workspace changed, and a run without a person must not do without."""
 
     exit_code = 5
+    trouble: Trouble | None = "guards"
 
 
 class ConversationError(AgentCliError):
@@ -96,12 +110,14 @@ class ModelError(AgentCliError):
         request_id: str | None = None,
         kind: str | None = None,
         may_have_cost: bool = False,
+        trouble: Trouble | None = None,
     ) -> None:
         super().__init__(f"{message} (request {request_id})" if request_id else message)
         self.status = status
         self.request_id = request_id
         self.kind = kind
         self.may_have_cost = may_have_cost
+        self.trouble = trouble
 
 
 class ContextOverflow(ModelError):
@@ -144,3 +160,14 @@ class Aborted(AgentCliError):
     """The run was stopped on request."""
 
     stop_reason = "aborted"
+
+
+def trouble_of(error: BaseException | None) -> Trouble | None:
+    """Return the part of the world that *error*, or one of its causes, was raised for."""
+    while error is not None:
+        if isinstance(error, AgentCliError) and error.trouble:
+            return error.trouble
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return "disk"
+        error = error.__cause__
+    return None

@@ -50,7 +50,7 @@ class Run:
             async with self._cancel.scope():
                 stop_reason = await self._turns(prompts)
         except AgentCliError as ending:
-            stop_reason, error = ending.stop_reason, str(ending) or None
+            stop_reason, error = self._tally.ended_by(ending)
             give_up(self._new_turn(self._config()), prompts, self._tally.turns, ending)
         except BaseException as bug:
             stopped = isinstance(bug, CancelledError | GeneratorExit)

@@ -2,19 +2,24 @@
 
 from dataclasses import dataclass, field
 
+from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
 from agent_cli.contracts.events import Event, EventSink, MessageEnd, TurnStart
 from agent_cli.contracts.messages import AssistantMessage, Message
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a run; see `AgentEnd` for `stop_reason`. `iterations` counts model calls."""
+    """The result of a run; see `AgentEnd` for `stop_reason`. `iterations` counts model calls.
+
+    `trouble` is the part of the world that ended it, or None.
+    """
 
     messages: tuple[Message, ...]
     final_message: AssistantMessage | None
     iterations: int
     stop_reason: str
     error: str | None = None
+    trouble: Trouble | None = None
 
 
 @dataclass(slots=True)
@@ -30,6 +35,7 @@ class Tally:
     message: AssistantMessage | None = None
     iterations: int = 0
     turns: int = 0
+    trouble: Trouble | None = None
 
     def __call__(self, event: Event) -> None:
         """Update from *event* and pass it on."""
@@ -45,8 +51,15 @@ class Tally:
                 pass
         self.sink(event)
 
+    def ended_by(self, error: AgentCliError) -> tuple[str, str | None]:
+        """Note that *error* ends the run; return the stop reason and the sentence."""
+        self.trouble = trouble_of(error)
+        return error.stop_reason, str(error) or None
+
     def result(self, stop_reason: str, error: str | None) -> RunResult:
         """Return the result of a run that ended for *stop_reason*."""
         replies = [message for message in self.messages if isinstance(message, AssistantMessage)]
         final = replies[-1] if replies else None
-        return RunResult(tuple(self.messages), final, self.iterations, stop_reason, error)
+        return RunResult(
+            tuple(self.messages), final, self.iterations, stop_reason, error, self.trouble
+        )

@@ -4,6 +4,7 @@ import signal
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
+from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.system.stop_signals import exit_code_of
@@ -22,6 +23,7 @@ EXIT_CODES: Final = {
 class RunReport:
     """The state of the run so far: the fields of `app.result`.
 
+    `error` is one sentence, and `trouble` the part of the world that failed, as in `AgentCliError`.
     `output` holds the value of an answer that fits `--json-schema`, as a 1-tuple.
     """
 
@@ -33,6 +35,13 @@ class RunReport:
     exit_code: int = 1
     output: tuple[Json] | None = None
     held_microdollars: int = 0
+    error: str = ""
+    trouble: Trouble | None = None
+
+    @classmethod
+    def of_failure(cls, error: AgentCliError) -> "RunReport":
+        """Return the report of a run that could not begin."""
+        return cls(exit_code=error.exit_code, error=str(error), trouble=trouble_of(error))
 
     def to_json(self) -> dict[str, Json]:
         """Return the `app.result` object."""
@@ -48,6 +57,8 @@ class RunReport:
             "cost_usd": None if cost is None else in_usd(cost),
             "session_id": self.session_id,
             "exit_code": self.exit_code,
+            **({"error": self.error} if self.error else {}),
+            **({"trouble": self.trouble} if self.trouble else {}),
             **({"output": self.output[0]} if self.output else {}),
             **({"held_usd": in_usd(self.held_microdollars)} if self.held_microdollars else {}),
         }

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.agent_events import AgentEvent, innermost
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import Aborted, AgentCliError
+from agent_cli.contracts.errors import Aborted, AgentCliError, trouble_of
 from agent_cli.contracts.events import (
     ApprovalRequested,
     ErrorShown,
@@ -102,8 +102,11 @@ class _HeadlessRun:
             except AgentCliError as error:
                 self._tell(ErrorShown(str(error)))
                 outcome.exit_code = error.exit_code
+                outcome.error, outcome.trouble = str(error), trouble_of(error)
             except Exception as error:
-                self._tell(ErrorShown(f"{type(error).__name__}: {error}"))
+                outcome.error = f"{type(error).__name__}: {error}"
+                outcome.trouble = trouble_of(error)
+                self._tell(ErrorShown(outcome.error))
             self._write_result()
             self._print_result()
             exit_code = STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
@@ -206,6 +209,7 @@ class _HeadlessRun:
         self._outcome.text = final.text if final and final.error is None else ""
         self._outcome.stop_reason = at_limit or result.stop_reason
         self._outcome.rounds += result.iterations
+        self._outcome.error, self._outcome.trouble = result.error or "", result.trouble
 
     def _exit_code(self) -> int:
         if self._signal is not None and self._outcome.stop_reason in _INTERRUPTED:

@@ -27,6 +27,7 @@ from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.refused_parts import RefusedParts
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ class AnthropicMessages:
         retry: RetryPolicy | None = None,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        shared: SharedPause | None = None,
     ) -> None:
         self._connection = connection or Connection()
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
+        self._shared = shared
         self._clients = LoopClients(self._connection)
         self._refused = RefusedParts(self._connection)
 
@@ -76,7 +79,9 @@ class AnthropicMessages:
         retry = self._retry
         if request.max_retry_delay_ms is not None:
             retry = replace(retry, max_server_delay_s=request.max_retry_delay_ms / 1000)
-        async with aclosing(with_retries(attempt, retry, sleep=self._sleep)) as events:
+        async with aclosing(
+            with_retries(attempt, retry, sleep=self._sleep, shared=self._shared)
+        ) as events:
             async for event in events:
                 yield event
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent_cli.contracts.errors import ContextOverflow, ModelError
+from agent_cli.contracts.errors import ContextOverflow, ModelError, Trouble
 from agent_cli.contracts.options import FailureKind
 from agent_cli.providers.platforms import ANTHROPIC, Remedies
 
@@ -88,6 +88,7 @@ def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFail
         request_id=refusal.request_id,
         kind=refusal.kind,
         may_have_cost=refusal.status == 200,
+        trouble=_trouble(refusal),
     )
     return CallFailed(
         error,
@@ -104,7 +105,10 @@ def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True
     *is_sent* is False if the server cannot have received the request.
     """
     error = ModelError(
-        f"{what}; check the network and ask again", request_id=request_id, may_have_cost=is_sent
+        f"{what}; check the network and ask again",
+        request_id=request_id,
+        may_have_cost=is_sent,
+        trouble="network",
     )
     return CallFailed(error, reason=what, retryable=True, kind="connection")
 
@@ -118,7 +122,7 @@ def not_the_api(base_url: str, found: str, variable: str = _ADDRESS) -> CallFail
         f"{base_url} answered with {found} instead of a stream of the Messages API; "
         f"the base URL is probably wrong, check {variable}"
     )
-    return CallFailed(ModelError(sentence, status=200), retryable=False)
+    return CallFailed(ModelError(sentence, status=200, trouble="network"), retryable=False)
 
 
 def quoted(text: str) -> str:
@@ -163,6 +167,23 @@ def _kind(refusal: Refusal) -> FailureKind:
         return "529"
     # 408: the server did not receive the request in time.
     return "connection" if refusal.status == 408 else "5xx"
+
+
+def _trouble(refusal: Refusal) -> Trouble | None:
+    """Return the part of the world that failed; None if the request was at fault."""
+    if _too_long(refusal):
+        return None
+    if _spent(refusal) or NO_CREDIT in refusal.message or refusal.status == 402:
+        return "billing"
+    is_cloud = refusal.remedies is not ANTHROPIC.remedies
+    if refusal.status in (401, 403) or (is_cloud and _EXPIRED.search(refusal.message)):
+        return "auth"
+    if 300 <= refusal.status < 400 or refusal.status == 408:
+        return "network"
+    if refusal.status != 200 and refusal.status < 429:
+        return None
+    by_kind: Mapping[FailureKind, Trouble] = {"429": "rate_limit", "529": "overloaded"}
+    return by_kind.get(_kind(refusal), "server")
 
 
 def _spent(refusal: Refusal) -> bool:

@@ -10,6 +10,7 @@ from agent_cli.contracts.errors import ServerDelayTooLong
 from agent_cli.contracts.provider import Retrying, StreamEvent
 from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.shared_pause import SharedPause
 
 PARTS_OF_A_REPLY = ("text_delta", "thinking_delta", "toolcall_start", "toolcall_delta", "block_end")
 
@@ -19,10 +20,12 @@ async def with_retries(
     policy: RetryPolicy,
     *,
     sleep: Callable[[float], Awaitable[None]],
+    shared: SharedPause | None = None,
 ) -> AsyncGenerator[StreamEvent, None]:
     """Yield the events of *attempt*, restarted after each transient failure.
 
-    A `Retrying` precedes each wait, so that a front end can show it meanwhile.
+    A `Retrying` precedes each wait, so that a front end can show it meanwhile. With *shared*, each
+    attempt waits for its turn among other processes.
 
     Raises:
         ModelError: A retry cannot help, or `policy.max` retries failed.
@@ -53,8 +56,10 @@ async def with_retries(
                 )
                 await sleep(wait_s)
             failure, begun = None, False
+            if shared:
+                await shared.turn()
             try:
-                async with aclosing(attempt()) as events:
+                async with aclosing(_told(attempt(), policy, shared)) as events:
                     async for event in events:
                         begun = begun or event.type in PARTS_OF_A_REPLY
                         yield event
@@ -68,6 +73,30 @@ async def with_retries(
                     raise failure
     except CallFailed as failed:
         raise failed.error from failed
+
+
+async def _told(
+    events: AsyncGenerator[StreamEvent, None], policy: RetryPolicy, shared: SharedPause | None
+) -> AsyncGenerator[StreamEvent, None]:
+    """Yield *events*, and tell *shared* whether the server answered."""
+    async with aclosing(events):
+        if shared is None:
+            async for event in events:
+                yield event
+            return
+        is_told = False
+        try:
+            async for event in events:
+                if not is_told:
+                    is_told = True
+                    await shared.answered()
+                yield event
+        except CallFailed as failed:
+            if _may_pass(failed, policy):
+                await shared.failed(failed.asked_delay_s)
+            else:
+                await shared.answered()
+            raise
 
 
 class _Wait:
@@ -106,4 +135,5 @@ def _check_delay(failure: CallFailed, policy: RetryPolicy) -> None:
             status=error.status,
             request_id=error.request_id,
             kind=error.kind,
+            trouble=error.trouble,
         )

@@ -135,10 +135,10 @@ def connection_failure(
         return CallFailed(error, retryable=False)
     if fault := _fault_of_address(error):
         sentence = f"the base URL {base_url!r} {fault}; check {variable}"
-        return CallFailed(ModelError(sentence), retryable=False)
+        return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
     if isinstance(error, httpx2.LocalProtocolError):  # its text may quote a key
         sentence = "the request has a header that is not valid; check the keys and their variables"
-        return CallFailed(ModelError(sentence), retryable=False)
+        return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
     is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     if isinstance(error, httpx2.TimeoutException):
         return broken_off(f"no answer from {base_url} in time", is_sent=is_sent)
@@ -148,7 +148,7 @@ def connection_failure(
             f"the certificate of {base_url} is not trusted ({why.verify_message}); check"
             " SSL_CERT_FILE, a proxy that inspects TLS, and the clock"
         )
-        return CallFailed(ModelError(sentence), retryable=False)
+        return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
     if isinstance(why, ssl.SSLError):
         fault = (why.reason or str(why)).replace("_", " ").lower()
         return broken_off(f"no TLS connection to {base_url} ({fault})", is_sent=is_sent)

@@ -95,6 +95,7 @@ class RetrySettings(NamedTuple):
     )
     respect_retry_after: Annotated[bool, flag()] = True
     max_server_delay_s: Annotated[float, number(0, 86_400, "seconds")] = options.MAX_SERVER_DELAY_S
+    shared_file: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = None
 
 
 class PermissionSettings(NamedTuple):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import Attempt, BatchFolder, state_folder
+from agent_cli.batch.outage import Outage
 from agent_cli.batch.ports import NotStarted, TaskRun
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import Task
@@ -439,3 +440,112 @@ def test_output_folder_with_foreign_files_is_refused(
     for _ in range(2):
         with pytest.raises(UsageError, match=sentence):
             BatchFolder(tmp_path)
+
+
+def failed(trouble: str = "", **more: Any) -> dict[str, Any]:
+    """Return the outcome of a failed run; with *trouble*, the world failed."""
+    outcome = {**DONE, "exit_code": 1, "stop_reason": "error", "error": "it failed", **more}
+    return {**outcome, "trouble": trouble} if trouble else outcome
+
+
+async def test_task_that_the_world_ended_is_repeated_and_then_left_for_another_batch(
+    tmp_path: Path,
+) -> None:
+    """It never gets a final result for a fault that is not its own."""
+    left = {
+        "t0": [failed("network"), failed("network"), failed("network"), DONE],
+        "t1": [failed("overloaded"), DONE],
+        "t2": [failed()],
+    }
+    tasks = tasks_in(*(tmp_path / name for name in "abc"))
+    one = BatchOptions(jobs=1)
+
+    first, _ = await run(tmp_path / "out", tasks, lambda id, _: left[id].pop(0), options=one)
+    between = results(tmp_path / "out")
+    again, _ = await run(tmp_path / "out", tasks, lambda id, _: left[id].pop(0), options=one)
+
+    assert {id: each["status"] for id, each in between.items()} == {"t1": "done", "t2": "failed"}
+    assert ([task.id for task in first.state.left], first.state.outage) == (["t0"], "")
+    assert results(tmp_path / "out")["t0"]["status"] == "done"
+    assert again.state.left == again.state.pending == []
+
+
+@pytest.mark.parametrize("jobs", [1, 8])
+async def test_outage_ends_the_batch_before_every_task_has_failed(
+    tmp_path: Path, jobs: int
+) -> None:
+    """A wrong key must not be tried by 200 tasks; all of them can still be done."""
+    tasks = tasks_in(*(tmp_path / str(number) for number in range(200)))
+    options = BatchOptions(jobs=jobs)
+
+    batch, engine = await run(
+        tmp_path / "out", tasks, lambda _id, _work: failed("auth"), options=options
+    )
+    _, later = await run(tmp_path / "out", tasks, lambda _id, _work: DONE, options=options)
+
+    assert batch.state.outage == "auth"
+    assert len(batch.state.pending) + len(batch.state.left) == 200
+    assert len(engine.started) <= 3 + jobs
+    assert len(results(tmp_path / "out")) == len(later.started) == 200
+
+
+async def test_outage_is_waited_for_with_one_run_at_a_time(tmp_path: Path) -> None:
+    """The runs under way fail, then single probes; every task ends well, and none costs a retry."""
+    tasks = tasks_in(*(tmp_path / str(number) for number in range(200)))
+    failures = 12
+    told: list[str] = []
+
+    def leave(_id: str, _work: TaskRun) -> dict[str, Any]:
+        nonlocal failures
+        failures -= 1
+        return failed("overloaded") if failures >= 0 else DONE
+
+    options = BatchOptions(jobs=8, outage_wait_s=60, probe_after_s=0.01, attempts_max=2)
+    engine = ScriptedEngine(leave)
+    with BatchFolder(tmp_path / "out") as folder:
+        batch = Batch(tasks, folder, engine, Budget(0), options, lambda _result: None, told.append)
+        await batch.run()
+
+    assert len(engine.started) == 212
+    assert {each["status"] for each in results(tmp_path / "out").values()} == {"done"}
+    assert told == [
+        "the last 3 runs all failed (overloaded): waiting, and asking again with one run at a time"
+    ]
+
+
+def test_probes_of_an_outage_become_rarer_and_end_with_its_limit() -> None:
+    now = 0.0
+    outage = Outage(100, 5, lambda: now)
+    probes: list[float] = []
+    for _ in range(3):
+        outage.note("network")
+
+    while not outage.is_hopeless:
+        now += outage.probe_in_s()
+        probes.append(now)
+        outage.note("network")
+
+    assert probes == [5, 15, 35, 75, 135]
+    outage.note("")
+    assert not outage.is_on
+
+
+async def test_failed_tasks_run_again_on_request(tmp_path: Path) -> None:
+    """Each still has one result, also if the batch is killed between the two files."""
+    tasks = tasks_in(*(tmp_path / name for name in "abc"))
+    outcomes = {"t0": [failed(), DONE], "t1": [DONE], "t2": [failed(), failed()]}
+    await run(tmp_path / "out", tasks, lambda id, _work: outcomes[id].pop(0))
+    before = (tmp_path / "out" / "RESULTS.jsonl").read_bytes()
+    with BatchFolder(tmp_path / "out") as folder:
+        folder.take_back_failures()
+    (tmp_path / "out" / "RESULTS.jsonl").write_bytes(before)
+
+    _, engine = await run(tmp_path / "out", tasks, lambda id, _work: outcomes[id].pop(0))
+
+    found = results(tmp_path / "out")
+    assert {id: (each["status"], each["attempts"]) for id, each in found.items()} == {
+        "t0": ("done", 2),
+        "t1": ("done", 1),
+        "t2": ("failed", 2),
+    }
+    assert len(engine.started) == 2

@@ -163,7 +163,9 @@ def test_fish_completes_commands_options_and_their_values() -> None:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_offers_a_commands_own_switches_only_after_the_command(script: str) -> None:
     """`--revoke` means something for `trust` only."""
-    assert completed(script, "trust", "--re") == ["--revoke", "--resume", "--record", "--replay"]
+    assert completed(script, "trust", "--re") == [
+        *("--revoke", "--retries", "--retry-failed", "--resume", "--record", "--replay")
+    ]
     assert completed(script, "--rev") == []
     assert completed(script, "sessions", "list", "--js") == ["--json", "--json-schema"]
 

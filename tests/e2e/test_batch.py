@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,14 @@ import pytest
 from agent_cli.batch.folder import state_folder
 from tests.e2e.program import agent_cli, finished, processes_with, started_for
 from tests.hooks.test_scripts import command, hooks
-from tests.messages_api import FakeMessagesApi, Gate, ReceivedRequest, reply, serve_in_thread
+from tests.messages_api import (
+    FakeMessagesApi,
+    Gate,
+    ReceivedRequest,
+    error,
+    reply,
+    serve_in_thread,
+)
 from tests.messages_api import tool_use as use
 from tests.messages_api.script import Answer
 from tests.waiting import wait_until
@@ -78,6 +86,50 @@ def test_invalid_batch_is_refused_before_any_run_starts() -> None:
     assert (continued.code, continued.stdout) == (2, "")
     assert "--continue cannot be used with batch" in continued.stderr
     assert not Path("tasks.batch").exists()
+
+
+@pytest.mark.slow
+def test_batch_with_a_rejected_key_goes_on_once_the_key_is_right() -> None:
+    """No task gets a final result, and not every task tries the key."""
+    write_tasks(*({"id": f"t{number}", "prompt": "go"} for number in range(6)))
+    options = ("batch", "tasks.jsonl", "--permission-mode", "plan")
+
+    with serve_in_thread(*[error(401, "authentication_error", "invalid x-api-key")] * 6) as api:
+        rejected = agent_cli(*options, api=api)
+    between = Path("tasks.batch/RESULTS.jsonl").exists()
+    with serve_in_thread(*[reply("Done.")] * 6) as api:
+        run = agent_cli(*options, "--jobs", "3", api=api)
+
+    assert (rejected.code, between) == (75, False)
+    assert "the last 3 runs all failed (auth: " in rejected.stderr
+    assert "6 tasks left" in rejected.stderr
+    assert run.code == 0
+    assert {each["status"] for each in results().values()} == {"done"}
+
+
+@pytest.mark.slow
+def test_agents_of_a_batch_wait_for_an_outage_together() -> None:
+    """Twelve seconds in which the API is overloaded cost a few requests, and no task."""
+    write_tasks(*({"id": f"t{number}", "prompt": "go"} for number in range(8)))
+    begun = 0.0
+    refused = 0
+
+    def answer(_request: ReceivedRequest) -> Answer:
+        nonlocal begun, refused
+        begun = begun or time.monotonic()
+        if time.monotonic() - begun > 12:
+            return reply("Done.")
+        refused += 1
+        return error(529, "overloaded_error", "busy")
+
+    with serve_in_thread(answer=answer) as api:
+        run = agent_cli(
+            *("batch", "tasks.jsonl", "--permission-mode", "plan", "--jobs", "4"), api=api
+        )
+
+    assert run.code == 0
+    assert {each["status"] for each in results().values()} == {"done"}
+    assert refused <= 12
 
 
 def test_killed_batch_run_is_repeated_in_a_clean_worktree(repository: Path) -> None:

@@ -642,6 +642,13 @@ ROWS = (
         "claude-haiku-5-5",
         base="compaction.threshold_tokens = 10000\ncompaction.protected_tail_messages = 2\n",
     ),
+    Row(
+        "retry.shared_file",
+        'retry.shared_file = "pause.json"',
+        lambda: (requests(BUSY, BUSY), Path("pause.json").exists()),
+        (3, True),
+        base=WAITS,
+    ),
     Row("retry.max", "retry.max = 1", lambda: requests(*[BUSY] * 6), 2, base=WAITS),
     Row(
         "retry.base_s",

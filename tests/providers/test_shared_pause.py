@@ -1,0 +1,122 @@
+"""Calls of several processes share the pauses of a struggling server."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent_cli.providers.shared_pause import SharedPause
+
+
+class _World:
+    """A clock that only waiting moves, and a server that is down until a moment."""
+
+    def __init__(self, path: Path, *, down_until_s: float) -> None:
+        self.now = 1_000.0
+        self.down_until_s = self.now + down_until_s
+        self.requests: list[tuple[float, bool]] = []
+        self._path = path
+        self._sleepers: list[tuple[float, asyncio.Event]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        event = asyncio.Event()
+        self._sleepers.append((self.now + seconds, event))
+        await event.wait()
+
+    async def agent(self, calls: int) -> None:
+        """Make *calls* as one process does: wait for a turn, ask, say how it went."""
+        pause = SharedPause(self._path, clock=lambda: self.now, sleep=self.sleep)
+        while calls:
+            await pause.turn()
+            is_up = self.now >= self.down_until_s
+            self.requests.append((self.now, is_up))
+            if is_up:
+                await pause.answered()
+                calls -= 1
+                await self.sleep(2.0)
+            else:
+                await pause.failed(None)
+
+    async def run(self, agents: int, *, calls: int) -> None:
+        running = [asyncio.ensure_future(self.agent(calls)) for _ in range(agents)]
+        while not all(task.done() for task in running):
+            # All others wait in threads or for the clock.
+            busy = len([task for task in running if not task.done()])
+            if len(self._sleepers) < busy:
+                await asyncio.sleep(0.001)
+                continue
+            self._sleepers.sort(key=lambda each: each[0])
+            until, event = self._sleepers.pop(0)
+            self.now = max(self.now, until)
+            event.set()
+            await asyncio.sleep(0)
+        await asyncio.gather(*running)
+
+
+async def test_outage_of_a_minute_costs_a_few_probes_however_many_agents_wait(
+    tmp_path: Path,
+) -> None:
+    """At most one request a second, after those that were under way when it began."""
+    world = _World(tmp_path / "pause.json", down_until_s=60)
+
+    async with asyncio.timeout(60):
+        await world.run(16, calls=2)
+
+    failed = [at for at, is_up in world.requests if not is_up]
+    assert len(failed) <= 16 + 10
+    assert len([at for at in failed if at > 1_000]) <= 10
+    answered = sorted(at for at, is_up in world.requests if is_up)
+    assert len(answered) == 32
+    assert answered[0] - world.down_until_s <= 17
+    assert answered[15] - answered[0] >= 3  # paced, not all at once
+
+
+async def test_wait_that_the_server_asks_for_holds_for_every_process(tmp_path: Path) -> None:
+    now = 50.0
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        waits.append(seconds)
+        now += seconds
+
+    one, other = (
+        SharedPause(tmp_path / "pause.json", clock=lambda: now, sleep=sleep) for _ in range(2)
+    )
+    await one.failed(20.0)
+
+    await other.turn()
+
+    assert now >= 70
+    assert max(waits) <= 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"pause_s": "x"}', "\0" * 9])
+async def test_damaged_file_pauses_nothing(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "pause.json"
+    path.write_text(content)
+
+    async def sleep(seconds: float) -> None:
+        pytest.fail(f"it waits {seconds} s")
+
+    await SharedPause(path, sleep=sleep).turn()
+    await SharedPause(tmp_path / "missing" / "pause.json", sleep=sleep).failed(1.0)
+
+
+async def test_probe_whose_process_died_is_repeated_by_another(tmp_path: Path) -> None:
+    now = 50.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    one, other = (
+        SharedPause(tmp_path / "pause.json", clock=lambda: now, sleep=sleep) for _ in range(2)
+    )
+    await one.failed(None)
+    await one.turn()
+    began = now
+
+    await other.turn()
+
+    assert 30 <= now - began <= 32
