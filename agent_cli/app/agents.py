@@ -12,6 +12,7 @@ from agent_cli.agents.definition import AgentDefinition
 from agent_cli.agents.tool import agent_tool, updated_description
 from agent_cli.app import parts
 from agent_cli.app.agent_catalogue import catalogue
+from agent_cli.app.agent_config import AgentParts, config_of
 from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.agent_list import AgentList
 from agent_cli.app.plugins import agent_plugins, skill_texts
@@ -25,8 +26,6 @@ from agent_cli.core.waits import PLACE_LIMIT_S, CapacityLimiter, InOrder
 from agent_cli.mcp_client.names import is_of_server
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.trimming import Trimming
-from agent_cli.policies.truncation import Truncation
 from agent_cli.prompt_files import front_matter
 
 if TYPE_CHECKING:
@@ -199,39 +198,42 @@ class AgentTree:
         place = rank.where()
         workspace, definition = place.workspace, assignment.definition
         startup, bench = self._startup, self._bench
-        settings = startup.loaded.settings
         own = (*parts.tools(startup, workspace, place.sandbox), *self._tools_of(rank))
         options = parts.run_options(startup)
         model = front_matter.model_name(assignment.model)
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), place.note)
-        instructions = [agent_plugins(startup, bench.announce.warn)]
+        instructions = agent_plugins(startup, bench.announce.warn)
         around = bench.hooks.around_compaction(lambda: place.working(rank.agent(), definition.name))
 
-        return replace(
-            options,
-            system_prompt="\n\n".join(filter(None, prompt)),
-            model=bench.calls.named(model) if model else parent.agent().state.model,
-            thinking_level=definition.effort or options.thinking_level,
-            max_rounds=definition.max_rounds or self._settings.max_rounds,
-            tools=[tool for tool in own if rank.allows(tool.name)],
-            stream_fn=rank.ledger.stream,
-            services={"workspace": workspace.root, "sandbox": place.sandbox},
-            path_order=self.path_order,
-            prepare=(
-                directories,
-                *(instructions if definition.has_instructions else ()),
-                servers,
-                jobs,
-                rank.ledger,
-                parts.compaction(startup, rank.ledger.stream, around),
-                Trimming(max_messages=settings.history.max_conversation_messages),
-            ),
-            authorize_tool=place.authorize,
-            get_follow_up_messages=jobs.follow_ups,
-            finish_result=Truncation(
-                lambda event: rank.agent().publish(event),
-                limit_chars=settings.history.max_tool_result_chars,
-            ),
+        return config_of(
+            AgentParts(
+                role="subagent",
+                startup=place.startup,
+                options=replace(
+                    options,
+                    system_prompt="\n\n".join(filter(None, prompt)),
+                    model=bench.calls.named(model) if model else parent.agent().state.model,
+                    thinking_level=definition.effort or options.thinking_level,
+                    max_rounds=definition.max_rounds or self._settings.max_rounds,
+                ),
+                tools=[tool for tool in own if rank.allows(tool.name)],
+                workspace=workspace,
+                sandbox=place.sandbox,
+                path_order=self.path_order,
+                directories=directories,
+                plugins=instructions if definition.has_instructions else None,
+                servers=servers,
+                # One that always plans has that in its prompt.
+                is_planning=lambda: place.mode == "plan" and definition.mode != "plan",
+                undone=bench.place.file_changes.teller(),
+                jobs=jobs,
+                ledger=rank.ledger,
+                compaction=parts.compaction(startup, rank.ledger.stream, around),
+                prefix_watch=bench.new_prefix_watch(),
+                authorize=place.authorize,
+                follow_ups=jobs.follow_ups,
+                publish=lambda event: rank.agent().publish(event),
+            )
         )
 
 

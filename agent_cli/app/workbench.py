@@ -4,8 +4,7 @@ Start (arguments, settings, environment)
   → place: workspace, sandbox, permissions, tools                  working_place.py
   → calls: provider, budget                                        model_calls.py
   → MCP servers, plugins, subagents, hooks
-  → prepare: facts, plugins, MCP servers, plan mode,               before every model call
-             undone changes, jobs, budget, compaction, trimming, prefix watch
+  → prepare: facts, plugins, plan mode, ...; also for subagents    agent_config.py
   → authorize_tool: permissions    finish_result: truncation       around every tool call
   → lifecycle hooks around both, before prompts and at the end      if any are defined
   → Agent; front ends subscribe to it
@@ -18,8 +17,10 @@ from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
+from weakref import WeakSet
 
 from agent_cli.app import parts
+from agent_cli.app.agent_config import AgentParts, config_of
 from agent_cli.app.agents import AgentTree
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.context_window import ContextWindow
@@ -42,12 +43,8 @@ from agent_cli.contracts.timeline import Prompt
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.plugins.session_facts import SessionFacts
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
-from agent_cli.policies.trimming import Trimming
-from agent_cli.policies.truncation import Truncation
 
 # Most plugins are ready at once; the rest delay the first model call, not the first prompt.
 _PLUGINS_LIMIT_S = 1.0
@@ -79,7 +76,7 @@ class Workbench:
             person=self.person,
         )
         self._preparations = Preparations(self.place, one_shot=one_shot)
-        self._prefix_watch = PrefixWatch(parts.price(startup))
+        self._prefix_watches: WeakSet[PrefixWatch] = WeakSet()
         self.calls = ModelCalls(
             startup,
             recorded=self.telemetry.stream,
@@ -122,38 +119,43 @@ class Workbench:
 
     def _leave_out(self, tool: str, reason: str) -> None:
         self.servers.leave_out(tool, reason)
-        self._prefix_watch.forget_tool(tool)
+        for watch in self._prefix_watches:
+            watch.forget_tool(tool)
 
     def _config(self, compaction: Compaction) -> LoopConfig:
         startup, place = self._startup, self.place
-        history = startup.loaded.settings.history
-        return replace(
-            parts.run_options(startup),
-            model=self.calls.named(),
-            tools=(*place.tools, *self.agents.tools()),
-            stream_fn=self.calls.stream,
-            services={"workspace": place.workspace.root, "sandbox": place.sandbox},
-            path_order=self.agents.path_order,
-            prepare=(
-                place.directories,
-                SessionFacts(place.workspace.root, trusted=startup.trusted),
-                self.output_styles,
-                self._plugins,
-                self.agents,
-                self.servers,
-                plan_mode(lambda: place.permissions.mode == "plan"),
-                place.file_changes.tell_model,
-                self.jobs.told,
-                self.calls.ledger,
-                compaction,
-                Trimming(max_messages=history.max_conversation_messages),
-                self._prefix_watch,
-            ),
-            authorize_tool=place.permissions,
-            explain_missing=self.servers.why_missing,
-            get_follow_up_messages=self.jobs.told.follow_ups,
-            finish_result=Truncation(self.announce, limit_chars=history.max_tool_result_chars),
+        config = config_of(
+            AgentParts(
+                role="session",
+                startup=startup,
+                options=replace(parts.run_options(startup), model=self.calls.named()),
+                tools=(*place.tools, *self.agents.tools()),
+                workspace=place.workspace,
+                sandbox=place.sandbox,
+                path_order=self.agents.path_order,
+                directories=place.directories,
+                style=self.output_styles,
+                plugins=self._plugins,
+                agents=self.agents,
+                servers=self.servers,
+                is_planning=lambda: place.permissions.mode == "plan",
+                undone=place.file_changes.tell_model,
+                jobs=self.jobs.told,
+                ledger=self.calls.ledger,
+                compaction=compaction,
+                prefix_watch=self.new_prefix_watch(),
+                authorize=place.permissions,
+                follow_ups=self.jobs.told.follow_ups,
+                publish=self.announce,
+            )
         )
+        return replace(config, explain_missing=self.servers.why_missing)
+
+    def new_prefix_watch(self) -> PrefixWatch:
+        """Return a watch for one agent; it is told of tools that the API refuses."""
+        watch = PrefixWatch(parts.price(self._startup))
+        self._prefix_watches.add(watch)
+        return watch
 
     def _new_servers(self, *, one_shot: bool) -> Servers:
         host = ServerHost(

@@ -63,7 +63,7 @@ def denied_by_plan(commands: tuple[str, ...] = ()) -> Decision:
     """Return the decision that plan mode forbids the call."""
     told = (
         "Plan mode: only reading is allowed. Look around with the tools and the commands that only"
-        " read, then show the user what you would change with `present_plan`."
+        " read, then tell what you would change instead of changing it."
     )
     return denied("plan mode allows only reading", told, commands=commands)
 

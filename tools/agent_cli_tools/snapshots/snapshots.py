@@ -196,6 +196,29 @@ class Snapshots:
                 turn.tell_model(told(run))
                 journal.mark_told(run.id)
 
+    def teller(self) -> "Callable[[Turn], None]":
+        """Return a function that tells a subagent's model what was undone while it works.
+
+        The changes are those of the session's run, so the session's own model is told as well.
+        """
+        known: set[str] | None = None
+
+        def tell(turn: Turn) -> None:
+            nonlocal known
+            with self._lock, noted("model not told", self._run_id):
+                has_journal = self._journal is not None or self._is_recorded()
+                runs = self._open().runs if has_journal else ()
+                undone = {run.id: run for run in runs if run.taken_back}
+                new = [] if known is None else [undone[id] for id in undone if id not in known]
+                known = {*undone}
+                if new:
+                    from agent_cli_tools.snapshots.taking_back import told  # noqa: PLC0415 - rare
+
+                    for run in new:
+                        turn.tell_model(told(run))
+
+        return tell
+
     def _add(self, change: "Change") -> None:
         for watch in self._watches:
             watch.seen[change.path] = Seen(change.after, change.mode)

@@ -1,0 +1,125 @@
+"""The configuration of an agent: one builder for the session's agent and for its subagents.
+
+Each contributor to `prepare` declares for whom it is. Whoever adds one decides that here, and the
+test of this table lists who gets what.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.events import EventSink, ToolCall
+from agent_cli.contracts.tooling import Tool, Verdict
+from agent_cli.core.hook_values import Maybe, TakeMessages
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.turn import Turn
+from agent_cli.core.waits import InOrder
+from agent_cli.plugins.session_facts import SessionFacts
+from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.plan_mode import plan_mode
+from agent_cli.policies.prefix_watch import PrefixWatch
+from agent_cli.policies.trimming import Trimming
+from agent_cli.policies.truncation import Truncation
+from agent_cli.sandbox import Sandbox
+from agent_cli_tools.workspace import Workspace
+
+Role: TypeAlias = Literal["session", "subagent"]
+Contributor: TypeAlias = Callable[[Turn], Maybe[None]]
+_BOTH: Final[tuple[Role, ...]] = ("session", "subagent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """The parts of one agent.
+
+    Attributes:
+        role: Whose agent it is.
+        startup: The settings, with the agent's workspace.
+        options: Its model, system prompt and limits.
+        undone: Tells the model which of its changes the user undid.
+        is_planning: Whether plan mode holds for it now.
+        style, agents: Only the session's agent has an output style, and agents of plugins.
+        plugins: Its plugins; a subagent has the project's instructions only, or none.
+        publish: Receives the events of its results.
+    """
+
+    role: Role
+    startup: StartupContext
+    options: LoopConfig
+    tools: Sequence[Tool]
+    workspace: Workspace
+    sandbox: Sandbox
+    path_order: InOrder
+    directories: Contributor
+    servers: Contributor
+    undone: Contributor
+    jobs: Contributor
+    ledger: Ledger
+    compaction: Compaction
+    prefix_watch: PrefixWatch
+    is_planning: Callable[[], bool]
+    authorize: Callable[[ToolCall, Tool, object], Maybe[Verdict]]
+    follow_ups: TakeMessages
+    publish: EventSink
+    style: Contributor | None = None
+    plugins: Contributor | None = None
+    agents: Contributor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """A contributor to `prepare`, and the agents that get it."""
+
+    name: str
+    roles: tuple[Role, ...]
+    of: Callable[[AgentParts], Contributor | None]
+
+
+CONTRIBUTIONS: Final = (
+    Contribution("directories", _BOTH, lambda agent: agent.directories),
+    Contribution("facts", _BOTH, lambda agent: _facts(agent)),
+    Contribution("output style", ("session",), lambda agent: agent.style),
+    Contribution("plugins", _BOTH, lambda agent: agent.plugins),
+    Contribution("agents of plugins", ("session",), lambda agent: agent.agents),
+    Contribution("servers", _BOTH, lambda agent: agent.servers),
+    Contribution("plan mode", _BOTH, lambda agent: _plan_mode(agent)),
+    Contribution("undone changes", _BOTH, lambda agent: agent.undone),
+    Contribution("jobs", _BOTH, lambda agent: agent.jobs),
+    Contribution("budget", _BOTH, lambda agent: agent.ledger),
+    Contribution("compaction", _BOTH, lambda agent: agent.compaction),
+    Contribution("trimming", _BOTH, lambda agent: _trimming(agent)),
+    Contribution("prefix watch", _BOTH, lambda agent: agent.prefix_watch),
+)
+"""In the order in which they are called; the prefix watch sees the changes of all others."""
+
+
+def config_of(agent: AgentParts) -> LoopConfig:
+    """Return the configuration of *agent*, without the hooks around it."""
+    made = (each.of(agent) for each in CONTRIBUTIONS if agent.role in each.roles)
+    history = agent.startup.loaded.settings.history
+    return replace(
+        agent.options,
+        tools=agent.tools,
+        stream_fn=agent.ledger.stream,
+        services={"workspace": agent.workspace.root, "sandbox": agent.sandbox},
+        path_order=agent.path_order,
+        prepare=tuple(each for each in made if each is not None),
+        authorize_tool=agent.authorize,
+        get_follow_up_messages=agent.follow_ups,
+        finish_result=Truncation(agent.publish, limit_chars=history.max_tool_result_chars),
+    )
+
+
+def _facts(agent: AgentParts) -> SessionFacts:
+    return SessionFacts(agent.workspace.root, trusted=agent.startup.trusted)
+
+
+def _plan_mode(agent: AgentParts) -> Contributor:
+    return plan_mode(agent.is_planning, has_user=agent.role == "session")
+
+
+def _trimming(agent: AgentParts) -> Trimming:
+    history = agent.startup.loaded.settings.history
+    return Trimming(max_messages=history.max_conversation_messages)
