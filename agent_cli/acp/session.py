@@ -10,7 +10,13 @@ from agent_cli.acp.client import EditorClient
 from agent_cli.acp.commands import available_commands, run_command
 from agent_cli.acp.dialogs import EditorModelDialogs, EditorServerDialogs
 from agent_cli.acp.documents import EditorDocuments
-from agent_cli.acp.faults import INTERNAL_ERROR, INVALID_REQUEST, ConnectionLost, RpcFault
+from agent_cli.acp.faults import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    ConnectionLost,
+    RpcFault,
+)
 from agent_cli.acp.options import config_options, mode_state
 from agent_cli.acp.ports import Application
 from agent_cli.acp.prompt_content import user_message
@@ -202,7 +208,8 @@ class OpenSession:
         if cancel.cancelled:
             return "cancelled"
         if result.stop_reason in ("error", "context_window"):
-            raise RpcFault(INTERNAL_ERROR, result.error or "the run ended in an error")
+            code = AUTH_REQUIRED if result.trouble == "auth" else INTERNAL_ERROR
+            raise RpcFault(code, result.error or "the run ended in an error")
         stop_reason = _STOP_REASONS.get(result.stop_reason, "end_turn")
         if stop_reason != "cancelled" and (sentence := narrate_end(result)):
             self._updates.say(sentence.text)

@@ -112,8 +112,9 @@ class EditorProgram:
         for folder in (opening.workspace, *opening.directories):
             if not paths.is_dir(folder):
                 raise UsageError(f"{folder} is not a directory")
-        for id in filter(None, (opening.resume, opening.fork)):
-            _require_session(id)
+        for id in (opening.resume, opening.fork):
+            if id is not None:  # "" is no session, and must not stand for the latest one
+                _require_session(id)
         workspace = opening.workspace.resolve()
         shield_path(workspace)
         arguments = self._arguments._replace(

@@ -19,6 +19,8 @@ from agent_cli.terminal.background import in_background
 from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.sanitize import reveal
 
+_LIMITS = frozenset({"max_rounds", "max_cost"})
+
 
 class Outcome(BaseModel):
     """The result of a call."""
@@ -90,6 +92,13 @@ class ServedRun:
         result = await self._told(prompt)
         if result.stop_reason in ("error", "context_window"):
             raise AgentCliError(result.error or "the run ended in an error")
+        if result.stop_reason in _LIMITS:
+            text = result.final_message.text if result.final_message else ""
+            so_far = f"; its last words: {text}" if text else ""
+            raise AgentCliError(
+                f"{result.error or result.stop_reason}; session {agent.conversation.id} can be"
+                f" continued with reply{so_far}"
+            )
         spent = agent.conversation.usage.cost_microdollars
         changed = await in_background(lambda: self._app.file_changes.differences(last_run=True))
         known = spent is not None and spent_before is not None

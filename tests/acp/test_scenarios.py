@@ -101,6 +101,27 @@ async def test_new_session_without_an_api_key_requires_authentication() -> None:
         assert (refused.value.code, unsigned.value.code) == (-32000, -32000)
 
 
+async def test_key_that_the_api_rejects_requires_authentication() -> None:
+    """The key may expire in the middle of a session."""
+    rejected = error(401, "authentication_error", "invalid x-api-key")
+    async with FakeMessagesApi(rejected) as api, editor(api) as (client, _):
+        id = await client.open()
+        with pytest.raises(acp.RequestError, match="invalid x-api-key") as refused:
+            await client.say(id, "Hi")
+
+        assert refused.value.code == -32000
+
+
+async def test_empty_session_id_does_not_load_the_latest_conversation() -> None:
+    async with FakeMessagesApi(reply("Hello.")) as api, editor(api) as (client, _):
+        id = await client.open()
+        await client.say(id, "Hi")
+        with pytest.raises(acp.RequestError, match="no session ''") as refused:
+            await client.agent.load_session(cwd=str(Path.cwd()), session_id="")
+
+        assert refused.value.code == -32002
+
+
 async def test_authenticate_with_an_api_key_accepts_only_the_offered_method() -> None:
     async with editor(None) as (client, _):
         await client.agent.initialize(protocol_version=1)

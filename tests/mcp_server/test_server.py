@@ -217,6 +217,20 @@ async def test_failed_run_returns_the_error_text() -> None:
         assert "no such thing" in await failed(client, "ask", prompt="go")
 
 
+async def test_run_that_ends_at_a_limit_is_an_error_that_names_the_session() -> None:
+    """Its text is half an answer: the client's model must not take it for the whole."""
+    write = tool_use("bash", {"command": "true"})
+    async with (
+        FakeMessagesApi(reply("Looking.", write), reply("Done.")) as api,
+        serving(api, "--max-rounds", "1", "--permission-mode", "yolo") as client,
+    ):
+        said = await failed(client, "ask", prompt="go")
+
+        assert "the limit max_rounds" in said
+        assert "can be continued with reply" in said
+        assert "Looking." in said
+
+
 async def test_saved_sessions_can_be_read_as_resources() -> None:
     async with FakeMessagesApi(reply("The answer.")) as api, serving(api) as client:
         outcome = await called(client, "ask", prompt="the question")
