@@ -16,7 +16,7 @@ from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.written_servers import FIELD, written_servers
 
 DESCRIPTION_CHARS_MAX: Final = 300
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 _ITEM: Final = re.compile(r"(?:^|\s)-\s")
 _ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
@@ -88,7 +88,7 @@ def parse_definition(text: str, source: str) -> AgentDefinition:
     fields = {name.strip().lower(): value.strip() for name, value in written.items()}
     name, description = fields.pop("name", ""), fields.pop("description", "")
     if not _NAME.fullmatch(name):
-        raise ValueError(f"its name {name!r} must be of lowercase letters, digits and -")
+        raise ValueError(f"its name {name!r} must be of lowercase letters, digits, - and .")
     if not description:
         raise ValueError("it has no description")
     if not body.strip():
@@ -130,7 +130,8 @@ def _tool_names(text: str) -> tuple[str, ...]:
 
 def _tools(text: str) -> _Values:
     names = _tool_names(text)
-    return {"tools": None if "*" in names or not names else names}
+    is_empty_list = text.startswith("[")  # a field without a value says nothing
+    return {"tools": None if "*" in names or not (names or is_empty_list) else names}
 
 
 def _denied(text: str) -> _Values:

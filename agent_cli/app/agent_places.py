@@ -1,6 +1,7 @@
 """The workspace of a subagent: its parent's, or a git worktree of its own."""
 
 import asyncio
+import os
 import secrets
 import shlex
 import threading
@@ -44,6 +45,7 @@ _IN_WORKTREE: Final = (
     "You work in a git worktree of your own, at {root}: the repository as it was last committed."
     " Others see nothing of your changes before they are merged. Leave them uncommitted."
 )
+_PATCH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_WORKTREE: Final = (
     "No git worktree could be made for this agent: {}. Call it without isolation, or tell the user."
 )
@@ -186,12 +188,14 @@ class AgentPlace:
             remove_worktree(worktree)
             return "[agent-cli: its git worktree was removed, because nothing was changed there]"
         path = worktree.path
-        remove = f"`git worktree remove --force {shlex.quote(str(path))}` removes it"
+        quoted = shlex.quote(str(path))
+        remove = f"`git worktree remove --force {quoted} && rm -f {quoted}.patch` removes it"
         try:
             patch = changes_in(worktree)
-            file, log = self.workspace.open_spill()
-            with log:
-                log.write(patch)
+            # Beside the worktree, which stays when the program ends: the command works later too.
+            file = path.with_name(f"{path.name}.patch")
+            with os.fdopen(os.open(file, _PATCH, 0o600), "wb") as stream:
+                stream.write(patch)
         except (GitError, OSError) as error:
             return f"[agent-cli: its changes are in the git worktree {path} ({error}); {remove}]"
         merge = f"`git apply --3way {shlex.quote(str(file))}`, run in {worktree.repository},"

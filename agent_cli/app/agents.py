@@ -205,6 +205,8 @@ class AgentTree:
         instructions = agent_plugins(startup, bench.announce.warn)
         around = bench.hooks.around_compaction(lambda: place.working(rank.agent(), definition.name))
 
+        tools = [tool for tool in own if rank.allows(tool.name)]
+        self._check_tools(definition, tools)
         return config_of(
             AgentParts(
                 role="subagent",
@@ -216,7 +218,7 @@ class AgentTree:
                     thinking_level=definition.effort or options.thinking_level,
                     max_rounds=definition.max_rounds or self._settings.max_rounds,
                 ),
-                tools=[tool for tool in own if rank.allows(tool.name)],
+                tools=tools,
                 workspace=workspace,
                 sandbox=place.sandbox,
                 path_order=self.path_order,
@@ -235,6 +237,14 @@ class AgentTree:
                 publish=lambda event: rank.agent().publish(event),
             )
         )
+
+    def _check_tools(self, definition: AgentDefinition, tools: Sequence[Tool]) -> None:
+        """Warn if none of the tools that *definition* names is there; its servers' come later."""
+        named = definition.tools or ()
+        if named and not tools and not any(name.startswith("mcp__") for name in named):
+            self._bench.announce.warn(
+                f"agent {definition.name} has no tools: there are none named {', '.join(named)}"
+            )
 
 
 def _allows(definition: AgentDefinition, name: str) -> bool:

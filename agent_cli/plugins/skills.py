@@ -61,7 +61,8 @@ class _Shelf:
         """Add the names, the tool, and the active skills that the conversation no longer shows."""
         if ctx.conversation.id != self._conversation_id:
             self._conversation_id = ctx.conversation.id
-            self._skills, problems = find_skills(self._folders)
+            found, problems = find_skills(self._folders)
+            self._skills = {name: each for name, each in found.items() if not each.is_users}
             for problem in problems:
                 self._warn(problem)
         if not self._skills:

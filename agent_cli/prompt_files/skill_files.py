@@ -26,12 +26,14 @@ class Skill:
 
     Attributes:
         model: The model for a prompt that names the skill: an alias or an id, "" for the usual one.
+        is_users: Whether only the user may ask for it, as `disable-model-invocation` says.
     """
 
     name: str
     description: str
     folder: Path
     model: str = ""
+    is_users: bool = False
 
     def read(self, file: str = FILE) -> str:
         """Return a file of the skill; SKILL.md without its front matter.
@@ -118,4 +120,5 @@ def read_skill(path: Path) -> Skill:
     if not description:
         raise ValueError("it has no description")
     model = front_matter.model_name(fields.get("model", ""))
-    return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder, model)
+    is_users = fields.get("disable-model-invocation", "").lower() in ("true", "yes", "on", "1")
+    return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder, model, is_users)

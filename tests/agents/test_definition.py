@@ -75,6 +75,19 @@ def test_list_in_an_agent_definition_may_have_any_yaml_form(written: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("written", "tools"),
+    [("[]", ()), ("[ ]", ()), ("", None), ("'*'", None), ("[Nope]", ("Nope",))],
+)
+def test_empty_list_of_tools_gives_none(written: str, tools: tuple[str, ...] | None) -> None:
+    """Only a missing list gives all."""
+    assert parsed(tools=written).tools == tools
+
+
+def test_name_of_an_agent_may_have_a_dot() -> None:
+    assert parsed(name="review.v2").name == "review.v2"
+
+
+@pytest.mark.parametrize(
     ("written", "model"), [("inherit", ""), ("Opus", "Opus"), ("my-id", "my-id")]
 )
 def test_agent_model_is_an_alias_an_id_or_inherited(written: str, model: str) -> None:
@@ -84,7 +97,7 @@ def test_agent_model_is_an_alias_an_id_or_inherited(written: str, model: str) ->
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"name": "My Agent"}, "its name 'My Agent' must be of lowercase letters, digits and -"),
+        ({"name": "My Agent"}, "its name 'My Agent' must be of lowercase letters, digits, - and ."),
         ({"description": ""}, "it has no description"),
         ({"maxTurns": "many"}, "its maxTurns must be a whole number, not 'many'"),
         ({"maxCost": "-1"}, "its maxCost must be a number of US dollars up to 1,000,000, not '-1'"),

@@ -47,6 +47,19 @@ async def test_skill_text_is_shown_only_once_the_model_calls_the_skill(
     assert run.notices() == []
 
 
+async def test_skill_for_the_user_alone_is_not_offered_to_the_model(shelf: Path) -> None:
+    """`disable-model-invocation`: it deploys, or costs something."""
+    text = "---\nname: ship\ndescription: Ship it\ndisable-model-invocation: true\n---\nShip."
+    skill(shelf, "ship", text)
+    run = Contributing(
+        [skills([shelf], warn=print)], calls(tool_use("skill", {"name": "ship"})), says("done")
+    )
+    await run.prompt()
+
+    assert "ship" not in str(run.contexts())
+    assert tool_results(run) == ["There is no skill 'ship'; there are: mail, pdf."]
+
+
 async def test_skill_tool_reads_files_of_the_skill_folder_only(shelf: Path) -> None:
     """This is the third step of disclosure; files outside the folder are refused."""
     (shelf.parent / "secret").write_text("private")
