@@ -112,7 +112,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
         ("/with high", "/with needs a model and a prompt, such as /with high Find the race"),
         ("/with nope hello", "there is no model nope; there are: normal, high"),
         ("/with nope /review it", "there is no model nope; there are: normal, high"),
-        ("/with high /nothing", "unknown command /nothing; did you mean /thinking?"),
+        ("/with high /thikning", "unknown command /thikning; did you mean /thinking?"),
         (
             "/with high /mode plan",
             "/with takes a prompt or a command that sends one, such as a skill; /mode is neither",

@@ -30,8 +30,8 @@ def test_warnings_also_go_to_stderr_redirected_to_a_file() -> None:
     command = f"{sys.executable} {SCRIPTED} repl 2>err.txt"
     with NewTerminal("sh", "-c", command) as terminal:
         terminal.until_loaded()
-        terminal.send("/nothing\r")
-        terminal.until("unknown command /nothing")
+        terminal.send("/thikning\r")
+        terminal.until("unknown command /thikning")
         terminal.until_prompt()
         terminal.send("fail\r")
         terminal.until("the API is overloaded")
@@ -40,7 +40,7 @@ def test_warnings_also_go_to_stderr_redirected_to_a_file() -> None:
         told = Path("err.txt").read_text().splitlines()
 
     assert len(told) == 2
-    assert "/nothing" in told[0]
+    assert "/thikning" in told[0]
     assert "the API is overloaded" in told[1]
 
 
