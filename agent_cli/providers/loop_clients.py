@@ -62,15 +62,18 @@ class LoopClients:
         Raises:
             ModelError: It could not be loaded; the message says what to do.
         """
-        entry = self._of_loop(asyncio.get_running_loop())
-        try:
-            async with asyncio.timeout(_LOAD_LIMIT_S):
-                client = await asyncio.wrap_future(entry.loaded)
-        except TimeoutError as error:
-            raise ModelError(
-                f"the model's client was not loaded within {_LOAD_LIMIT_S} s; check the disk it is"
-                " installed on, then ask again"
-            ) from error
+        loop = asyncio.get_running_loop()
+        # Not awaited once it is loaded: another task could close it meanwhile.
+        while not (entry := self._of_loop(loop)).loaded.done():
+            try:
+                async with asyncio.timeout(_LOAD_LIMIT_S):
+                    await asyncio.wrap_future(entry.loaded)
+            except TimeoutError as error:
+                raise ModelError(
+                    f"the model's client was not loaded within {_LOAD_LIMIT_S} s; check the disk it"
+                    " is installed on, then ask again"
+                ) from error
+        client = entry.loaded.result()
         if entry.closing is None and self._connection.replay is None:
             # The loop closes its asynchronous generators when `asyncio.run` ends.
             entry.closing = _open_until_closed(client)

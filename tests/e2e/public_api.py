@@ -258,7 +258,10 @@ class World:
             self.findings.violations.append(f"{name}: {bug!r}")
 
     async def work(self, count: int) -> None:
-        """Do *count* operations, several at a time."""
+        """Do *count* operations, several at a time; nothing may fail behind their backs."""
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, found: self.findings.violations.append(f"unseen: {found!r}")
+        )
         while count > 0:
             batch = min(count, self.dice.randint(1, 4))
             count -= batch

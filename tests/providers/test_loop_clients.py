@@ -79,6 +79,25 @@ async def test_a_provider_closed_during_a_reply_asks_again_over_new_connections(
     assert answer == "yes"
 
 
+async def test_a_request_that_begins_while_the_provider_closes_uses_another_client() -> None:
+    """It was given the client that closed, and failed with a RuntimeError of the HTTP library."""
+    async with FakeMessagesApi(answer=lambda _request: reply("yes")) as api:
+        provider = AnthropicMessages(
+            Connection(base_url=api.base_url, api_key="k"), RetryPolicy(max=1, other_base_s=0)
+        )
+        outcomes: list[object] = []
+        for ticks in range(12):
+            await answer_of(agent_of(provider))
+            asking = asyncio.ensure_future(answer_of(agent_of(provider)))
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            await provider.aclose()
+            outcomes += await asyncio.gather(asking, return_exceptions=True)
+        await provider.aclose()
+
+    assert outcomes == ["yes"] * 12
+
+
 def test_threads_share_a_provider() -> None:
     """Each has its own event loop; they ask at the same time, several times each."""
     answers: list[str] = []
