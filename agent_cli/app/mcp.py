@@ -259,6 +259,10 @@ class Servers:
             names = self.all.names_of(state.name)
             for text in dead_server_rules(self._startup, state.name, names):
                 self._warn(text)
+            if self._one_shot:  # with a person, /mcp shows them; changed tools are told below
+                for note in (note for note in state.notes if "is withheld" not in note):
+                    shown = one_line(reveal(note), _REASON_CHARS_MAX)
+                    self._tell(f"MCP server '{one_line(reveal(state.name))}': {shown}")
         if state.changed and state.changed != self._told.get(state.name):
             self._told[state.name] = state.changed
             command = "agent-cli mcp" if self._one_shot else "/mcp"

@@ -26,6 +26,7 @@ from agent_cli.mcp_client.reasons import (
     NOT_ASKED,
     REQUEST_TIMEOUT,
     SIGN_IN_FAILED,
+    TOO_LONG,
     error_line,
     first_fault,
     is_session_loss,
@@ -224,6 +225,11 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         return f"MCP server '{name}' ended during the call. {unknown_effect}"
     if error.code == HTTP_FAILED:
         return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
+    if error.code == TOO_LONG:
+        return (
+            f"MCP server '{name}' answered with {message}, which is not read. The call has probably"
+            " taken effect: ask for less, in parts."
+        )
     if error.code == NOT_ASKED:
         return f"MCP server '{name}' was not asked: {message}"
     if error.code == SIGN_IN_FAILED:

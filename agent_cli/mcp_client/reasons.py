@@ -32,6 +32,9 @@ SESSION_LOST = -32095
 NOT_ASKED = -32094
 """Ours: a request was not sent because the sign-in cannot be renewed now."""
 
+TOO_LONG = -32093
+"""Ours: the answer was longer than is read; the request was executed."""
+
 NO_SIGN_IN = (401, 403)
 """HTTP: not signed in, or without permission."""
 

@@ -23,6 +23,7 @@ from agent_cli.mcp_client.reasons import (
     NOT_ASKED,
     SESSION_LOST,
     SIGN_IN_FAILED,
+    TOO_LONG,
     SignInUnavailable,
 )
 from agent_cli.mcp_client.stderr_tail import printable
@@ -44,6 +45,10 @@ _ABOUT_SESSIONS = re.compile(r"session|not initialized", re.IGNORECASE)
 _JSON = {"content-type": "application/json"}
 # With these, a JSON-RPC error in the body is the server's answer; with others, a refusal.
 _STATUSES_OF_ERRORS = (400, 404)
+
+
+class AnswerTooLong(httpx2.ReadError):
+    """An answer is longer than is read."""
 
 
 class SafeAsyncClient(httpx2.AsyncClient):
@@ -94,6 +99,8 @@ class SafeAsyncClient(httpx2.AsyncClient):
             if not self.is_connected:
                 raise
             self.on_failure()
+            if isinstance(error, AnswerTooLong):
+                return _answer(request, 502, TOO_LONG, str(error))
             if isinstance(error, SignInUnavailable):
                 return _answer(request, 503, NOT_ASKED, str(error))
             code = SIGN_IN_FAILED if isinstance(error, OAuthFlowError) else HTTP_FAILED
@@ -163,7 +170,7 @@ async def _body(response: httpx2.Response) -> bytes:
     """Return the body, lone surrogates replaced.
 
     Raises:
-        ReadError: It is longer than 32 MB.
+        AnswerTooLong: It is longer than 32 MB.
     """
     body = bytearray()
     try:
@@ -171,7 +178,7 @@ async def _body(response: httpx2.Response) -> bytes:
             body += chunk
             if len(body) > BODY_BYTES_MAX:
                 limit = BODY_BYTES_MAX // 1024 // 1024
-                raise httpx2.ReadError(f"its answer is longer than {limit} MB")
+                raise AnswerTooLong(f"more than {limit} MB")
     finally:
         await response.aclose()
     return mend_surrogates(bytes(body))

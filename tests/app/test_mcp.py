@@ -606,3 +606,18 @@ async def test_tools_for_resources_are_offered_with_a_server_that_has_some() -> 
         await run.agent.prompt("go")
 
     assert run.offered() == [["mcp__raw__raw", "mcp__raw__reply"]]
+
+
+async def test_single_run_names_the_tools_that_are_left_out() -> None:
+    """Nobody sees /mcp there, and the answer may depend on one of them."""
+    refused: Json = {"name": "odd", "inputSchema": {"$ref": "#/nowhere"}}
+    fine: Json = {"name": "reply", "inputSchema": {"type": "object"}}
+    servers: dict[str, Json] = {"raw": raw({"tools": [refused, fine]})}
+    async with program(says("done"), servers=servers) as run:
+        await run.agent.prompt("go")
+    async with program(says("done"), servers=servers, person=Person()) as watched:
+        await watched.agent.prompt("go")
+
+    [notice] = run.notices()
+    assert notice.startswith("MCP server 'raw': tool odd is left out: ")
+    assert watched.notices() == []

@@ -161,7 +161,7 @@ def a_body_in_gzip(handler: Handler, good: bytes) -> None:
     handler.reply(200, gzip.compress(good), {"Content-Encoding": "gzip"})
 
 
-@answer("longer than 32 MB")
+@answer("answered with more than 32 MB, which is not read. The call has probably taken effect")
 def a_body_without_an_end(handler: Handler, good: bytes) -> None:
     try:
         handler.reply(200, good + b" " * 40_000_000)

@@ -72,7 +72,8 @@ class Dialogs:
                     f"{named(form.server)} asks you:",
                     *said(form.message),
                     *([f"it wants: {fields}{more}"] if fields else []),
-                    f"y = {'fill it in' if fields else 'yes'} · n = decline · Ctrl-C = cancel",
+                    f"y = {'fill it in' if fields else 'yes'} · n = decline, then Enter"
+                    " · Ctrl-C = cancel",
                 ]
             )
             action = await self._action(form.server, "answer?")
@@ -95,7 +96,7 @@ class Dialogs:
                     f"{named(server)} wants you to visit a page:",
                     *said(message),
                     *page_rows(url),
-                    "y = open it in the browser · n = decline · Ctrl-C = cancel",
+                    "y = open it in the browser · n = decline, then Enter · Ctrl-C = cancel",
                 ]
             )
             action = await self._action(server, "open it?")
@@ -116,7 +117,7 @@ class Dialogs:
                     f"{named(request.server)} wants to ask {model}, at your expense and for at most"
                     f" {request.max_tokens:,} tokens:",
                     *(row for role, text in conversation for row in said(text, role)),
-                    "y = allow it · n = refuse",
+                    "y = allow it · n = refuse, then Enter",
                 ]
             )
             return await self._action(request.server, "allow?") == "accept"

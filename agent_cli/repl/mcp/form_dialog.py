@@ -41,7 +41,7 @@ class FormDialog:
                     "",
                     f"this goes to {named(self._form.server)}:",
                     *(f"  {label(field)}: {_given(field, values)}" for field in self._form.fields),
-                    "y = send · n = decline · a = fill it in again · Ctrl-C = cancel",
+                    "y = send · n = decline · a = fill it in again, then Enter · Ctrl-C = cancel",
                 ]
             )
             message = f"{self._server}: send? (y/n/a) "

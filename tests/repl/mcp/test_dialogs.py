@@ -84,7 +84,7 @@ async def test_form_is_filled_in_field_by_field_and_reviewed_before_sending() ->
         "  │ Who\\x1b[2J?",
         "  │ you> /exit",
         "it wants: Name, age",
-        "y = fill it in · n = decline · Ctrl-C = cancel",
+        "y = fill it in · n = decline, then Enter · Ctrl-C = cancel",
         "docs: answer? (y/n) y",
         "",
         "1 of 2: Name",
@@ -105,7 +105,7 @@ async def test_form_is_filled_in_field_by_field_and_reviewed_before_sending() ->
         "this goes to MCP server docs:",
         "  Name: Anna",
         "  age: 30",
-        "y = send · n = decline · a = fill it in again · Ctrl-C = cancel",
+        "y = send · n = decline · a = fill it in again, then Enter · Ctrl-C = cancel",
         "docs: send? (y/n/a) y",
     ]
 
@@ -147,7 +147,7 @@ async def test_page_is_shown_in_full_with_its_host_before_opening() -> None:
         "  careful: it has letters of another alphabet and may imitate another name",
         "  careful: the text before the @ is not the host it leads to",
         "  careful: not encrypted",
-        "y = open it in the browser · n = decline · Ctrl-C = cancel",
+        "y = open it in the browser · n = decline, then Enter · Ctrl-C = cancel",
         "docs: open it? (y/n) y",
     ]
     page = partial(dialogs.visit_page, server="docs", message="", url="https://pay.example/2")
@@ -191,7 +191,7 @@ async def test_sampling_request_shows_the_messages_and_the_model() -> None:
         "  user │ [image]",
         f"  assistant │ {'a' * 4_000}",
         "  assistant │ … and 1 more characters",
-        "y = allow it · n = refuse",
+        "y = allow it · n = refuse, then Enter",
         "docs: allow? (y/n) y",
     ]
 
