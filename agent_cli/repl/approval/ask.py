@@ -20,7 +20,7 @@ from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
 from agent_cli.repl.approval.preview import folded, write_rows
 from agent_cli.repl.approval.titles import titled
 from agent_cli.repl.dialogue import Choice, Questions
-from agent_cli.system.paths import shown
+from agent_cli.system.paths import exists, shown
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
@@ -137,7 +137,7 @@ class Approvals:
                 text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",
             )
             if isinstance(answer, str):
-                if _COMMAND.match(answer):
+                if _is_command(answer):
                     self._writer.notice(f"{reveal(answer)}: answer this question first", "warning")
                     continue
                 return dict.fromkeys(calls, Rejected(unwanted_because(answer.strip())))
@@ -253,6 +253,11 @@ class Approvals:
             own = [fact for fact in call.facts if fact not in shared]
             rows += _indented((*call.what, *_about(call.reason, own)))
         self._draw(rows)
+
+
+def _is_command(answer: str) -> bool:
+    """Return whether *answer* looks like a command, and not like a sentence about a path."""
+    return bool(_COMMAND.match(answer)) and not exists(Path(answer.split(maxsplit=1)[0]))
 
 
 def _about(reason: str, facts: Sequence[str]) -> list[Row]:

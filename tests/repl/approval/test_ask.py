@@ -147,6 +147,10 @@ async def test_approval_question_shows_call_directory_reason_and_answers() -> No
     [
         ("y", Approved()),
         ("YES", Approved()),
+        (
+            "/tmp is full, so no",
+            Rejected("The user does not want this call to run and says: /tmp is full, so no"),
+        ),
         ("n", REFUSED),
         ("no", REFUSED),
         (
