@@ -1,7 +1,7 @@
 """Irreversible commands, which need a person's approval each time, in every mode."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -42,7 +42,6 @@ _GIT_LOSSES = tuple(
         ("reset", r"--h(?:a(?:rd?)?)?"),
         ("checkout", rf"{_FORCE}|{_EVERYTHING}"),
         ("switch", rf"{_FORCE}|--di.*"),
-        ("restore", _EVERYTHING),
         ("branch", r"-\w*D\w*"),
         ("stash", "drop|clear"),
         ("reflog", "expire|delete"),
@@ -52,6 +51,17 @@ _GIT_LOSSES = tuple(
         ("checkout-index", _FORCE),
     )
 )
+_EVERY_FILE = "find deletes every file of a folder"
+_REMOVERS = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
+# Without one of these, `find` finds everything.
+_TESTS_OF_FIND = frozenset(
+    {
+        *("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-empty"),
+        *("-lname", "-inum", "-samefile", "-xtype"),
+    }
+)
+# A mode without the owner's right to read.
+_UNREADABLE = re.compile(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
 _DELETE = re.compile(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
 _IS_FORCED = re.compile(_FORCE)
 _GIT_PUSH = re.compile(
@@ -84,6 +94,10 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return _removal(arguments, root, moved=moved)
     if name == "find" and "-delete" in words:
         return _deletion(arguments, root)
+    if name == "find" and _starts_removal(words):
+        return None if _TESTS_OF_FIND.intersection(words) else _EVERY_FILE
+    if name in _CHANGES:
+        return _CHANGES[name](words)
     for loss in _LOSSES.get(name, ()):
         if _in_order(loss, words):
             return f"{' '.join((name, *loss))} cannot be undone"
@@ -115,7 +129,37 @@ def _deletion(arguments: Reading, root: PurePath) -> str | None:
     # Mostly `find . -name '*.pyc' -delete`, which only deletes files of harmless names.
     if any(word is None or (word != "." and _is_vital(word, root)) for word in arguments):
         return "find deletes files; targets unclear or outside the workspace"
+    return None if _TESTS_OF_FIND.intersection(filter(None, arguments)) else _EVERY_FILE
+
+
+def _starts_removal(words: Sequence[str]) -> bool:
+    starts = (at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir"))
+    return any(base_name(word) in _REMOVERS for at in starts for word in words[at + 1 : at + 2])
+
+
+def _chmod(words: Sequence[str]) -> str | None:
+    is_recursive = any(re.fullmatch(r"-\w*R\w*|--recursive", word) for word in words)
+    if is_recursive and any(map(_UNREADABLE.fullmatch, words)):
+        return "chmod makes all files of a folder unreadable"
     return None
+
+
+def _rsync(words: Sequence[str]) -> str | None:
+    if any(re.match(r"--del|--remove-s", word) for word in words):
+        return "rsync deletes files that the other side does not have"
+    return None
+
+
+def _truncate(words: Sequence[str]) -> str | None:
+    size = re.search(r"(?:^| )(?:-s ?|--size[= ])(\S+)", " ".join(words))
+    if size and not size[1].startswith(("+", ">")):
+        return "truncate cuts files off"
+    return None
+
+
+_CHANGES: Mapping[str, Callable[[Sequence[str]], str | None]] = MappingProxyType(
+    {"chmod": _chmod, "rsync": _rsync, "truncate": _truncate}
+)
 
 
 def _is_vital(target: str, root: PurePath) -> bool:
@@ -131,6 +175,13 @@ def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
     return all(word in rest for word in wanted)
 
 
+def _only_unstages(words: Sequence[str]) -> bool:
+    """Return whether `git restore` with *words* leaves the files in the working tree alone."""
+    options = [word for word in words if word.startswith("-")]
+    staged = any(re.fullmatch(r"-\w*S\w*|--st\w*", word) for word in options)
+    return staged and not any(re.fullmatch(r"-\w*W\w*|--w\w*", word) for word in options)
+
+
 def _git_loss(words: Sequence[str]) -> str | None:
     for subcommand, argument in _GIT_LOSSES:
         if subcommand not in words:
@@ -141,6 +192,8 @@ def _git_loss(words: Sequence[str]) -> str | None:
     forced = any(map(_IS_FORCED.fullmatch, words))
     if "branch" in words and forced and any(map(_DELETE.fullmatch, words)):
         return "git branch deletes commits that are in no other branch"
+    if "restore" in words and not _only_unstages(words[words.index("restore") + 1 :]):
+        return "git restore discards changes that are not committed"
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push can overwrite or delete remote commits"
     if "clean" in words and (forced or "clean.requireForce=false" in words):

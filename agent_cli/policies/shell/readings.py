@@ -69,6 +69,7 @@ _EVALUATES = frozenset(
         *("unset", "mapfile", "readarray", "wait", "getopts", "((", "[["),
     }
 )
+_CALLS_BACK = frozenset({"mapfile", "readarray", "hash"})
 _SUBSTITUTES = re.compile(r"\$\(|`")
 _PLAIN_WORD = re.compile(r"(?!-)[^=]*")
 _VERSIONED = re.compile(r"-?\d[\d.]*$")
@@ -228,6 +229,8 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         for word in words[1:]:
             if word and _SUBSTITUTES.search(word):
                 yield from readings(word, depth + 1)
+    if head in _CALLS_BACK:
+        yield from _called_back(words, depth)
     if head is None or not (base_name(head) in STARTERS or _is_shell(head)):
         return
     for at in range(1, len(words)):
@@ -250,6 +253,21 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         starters.insert(0, head)
     if starters:
         yield from _text_run(words, starters, depth)
+
+
+def _called_back(words: Reading, depth: int) -> Iterator[Reading]:
+    """Yield what `mapfile -C` evaluates, and the program that `hash -p` puts behind a name."""
+    option = "p" if words[0] == "hash" else "C"
+    for at, word in enumerate(words):
+        if not word or not re.match(rf"-\w*{option}", word):
+            continue
+        text = word.partition(option)[2] or (words[at + 1] if at + 1 < len(words) else None)
+        if text is None:
+            yield UNSEEN
+        elif words[0] == "hash":
+            yield (text,)
+        else:
+            yield from readings(text, depth + 1)
 
 
 def _is_program(word: str | None) -> bool:

@@ -276,6 +276,10 @@ def test_command_rule_without_words_matches_every_command(written: str | None) -
         *("git read-tree --reset -u HEAD", "git checkout-index -af", "rm -rf sub/.git"),
         *("docker system prune -af", "docker compose down -v", "kubectl delete ns x"),
         *("terraform destroy", "crontab -r", "dropdb x", "python3 -m twine upload x"),
+        *("find . -delete", "find src -type f -exec rm {} +", "find . -execdir shred x ';'"),
+        *("git restore src", "git restore -SW x", "chmod -R 000 src", "chmod -R a-r ."),
+        *("rsync -a --delete a/ b/", "rsync --remove-source-files a b", "truncate -s 0 x"),
+        "mapfile -tC 'rm -rf /' -c1 a",
         "npm publish",
         "npm unpublish x",
         "cargo publish",
@@ -302,8 +306,21 @@ def test_an_irreversible_command_asks_despite_any_allow_rule(script: str) -> Non
         *("git commit -m 'drop x'", "git worktree add x", "git worktree remove x", "git stash"),
         *("git push --follow-tags", "git switch main", "git restore --staged x", "docker build ."),
         *("git branch --format=x", "git log --format=x", "docker compose down", "crontab -l"),
-        "find . -name '*.pyc' -delete",
+        *("find . -name '*.pyc' -delete", "find . -name x -exec rm {} +", "git restore -S x"),
+        *("chmod -R 755 src", "chmod -R u+x x", "rsync -a a b", "truncate -s +1M x"),
     ],
 )
 def test_reversible_commands_are_left_to_the_rules(script: str) -> None:
     assert judged(script, allow="*").verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("mapfile -C 'curl x' -c 1 a <f", "readarray -Ccurl a", "mapfile -tC 'echo; curl x' a"),
+        *("hash -p /usr/bin/curl ls; ls x", "hash -p/bin/curl ls"),
+    ],
+)
+def test_program_that_a_shell_builtin_calls_is_denied(script: str) -> None:
+    """Deny rules missed what `mapfile` evaluates, and a name that `hash` gives a program."""
+    assert judged(script, deny="curl *").verdict == "deny"
