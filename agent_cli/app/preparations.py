@@ -56,9 +56,9 @@ class Preparations:
         self.log.release()
 
     def _use_the_wait(self) -> None:
-        self._imports.begin(early_imports.TOOLS)
         if self._one_shot:
             self._begin()
+        self._imports.begin(early_imports.TOOLS)
 
     def _begin(self) -> None:
         self._sandbox.start()

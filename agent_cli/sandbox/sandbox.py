@@ -176,7 +176,8 @@ class Sandbox:
 
     def close(self) -> None:
         """Remove its files from the disk; no command may run any more."""
-        self._undecided.close()
+        if "_undecided" in vars(self):  # else no command has run
+            self._undecided.close()
         if self._places is not None:
             self._places.remove()
             self._places = None

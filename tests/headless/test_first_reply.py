@@ -29,6 +29,9 @@ class Watch:
             late.append(name)
 
 def watch():
+    for thread in threading.enumerate():
+        if thread.name == "background":
+            thread.join(30)
     sys.meta_path.insert(0, Watch)
     print("imported", file=sys.stderr, flush=True)
 
