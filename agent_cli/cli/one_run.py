@@ -1,7 +1,9 @@
 """The inputs of `-p` from the command line: prompt, limits, form of the answer."""
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.app.arguments import Arguments
@@ -13,6 +15,7 @@ from agent_cli.prompt_files.prompt_text import read_prompt
 
 if TYPE_CHECKING:
     from agent_cli.headless.output_dir import OutputDir
+    from agent_cli.system.redaction import Redactor
 
 
 def run_options(arguments: Arguments) -> RunOptions:
@@ -25,7 +28,7 @@ def run_options(arguments: Arguments) -> RunOptions:
     if arguments.output_dir:
         from agent_cli.headless.output_dir import OutputDir  # noqa: PLC0415 - rare
 
-        directory = OutputDir.prepare(arguments.output_dir)
+        directory = OutputDir.prepare(arguments.output_dir, _redactor().text)
     with failure_kept(directory):
         if arguments.json_schema:
             from agent_cli.headless.structured import OutputSchema  # noqa: PLC0415 - rare
@@ -33,6 +36,14 @@ def run_options(arguments: Arguments) -> RunOptions:
             schema = OutputSchema.read(arguments.json_schema)
     limits = RunLimits(arguments.time_limit_s, arguments.tokens_max)
     return RunOptions(limits, schema, directory)
+
+
+def _redactor() -> "Redactor":
+    """Return a redactor of the user's secrets: those of the process, and of the user's `.env`."""
+    from agent_cli.settings.environment import load_environment  # noqa: PLC0415 - rare
+    from agent_cli.system.redaction import Redactor  # noqa: PLC0415 - rare
+
+    return Redactor.of(load_environment(os.environ, workspace=Path(), trusted=False))
 
 
 def prompt_of(arguments: Arguments) -> str:

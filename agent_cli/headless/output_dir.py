@@ -1,14 +1,15 @@
 """The output directory of a run: result.json, session.jsonl and changes.diff."""
 
 import json
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.authorship import refuse_strangers_link
+from agent_cli.system.private_files import write_private
 
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference
@@ -20,12 +21,17 @@ _CHANGES: Final = "changes.diff"
 
 @dataclass(frozen=True, slots=True)
 class OutputDir:
-    """A directory with the files of this run and none of an earlier one."""
+    """A directory with the files of this run and none of an earlier one; they are its user's alone.
+
+    Attributes:
+        redact: Masks the secrets in a text.
+    """
 
     path: Path
+    redact: Callable[[str], str] = str
 
     @classmethod
-    def prepare(cls, path: Path) -> "OutputDir":
+    def prepare(cls, path: Path, redact: Callable[[str], str] = str) -> "OutputDir":
         """Create the directory if needed, and remove an earlier run's files from it.
 
         Raises:
@@ -33,12 +39,13 @@ class OutputDir:
         """
         try:
             path = path.absolute()
+            refuse_strangers_link(path)
             path.mkdir(parents=True, exist_ok=True)
             for name in (_RESULT, _JOURNAL, _CHANGES):
                 (path / name).unlink(missing_ok=True)
         except OSError as error:
             raise UsageError(f"--output-dir: {path} cannot be used: {error.strerror}") from error
-        return cls(path)
+        return cls(path, redact)
 
     def write_result(self, result: dict[str, Json]) -> None:
         """Write the `app.result` object atomically.
@@ -46,12 +53,7 @@ class OutputDir:
         Raises:
             AgentCliError: It cannot be written.
         """
-        partial = self.path / f".{_RESULT}.partial"
-        self._write(partial, json.dumps(result, indent=2) + "\n")
-        try:
-            partial.replace(self.path / _RESULT)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        self._write(_RESULT, json.dumps(self._redacted(result), indent=2) + "\n")
 
     def write_changes(self, changes: Sequence["Difference"], root: Path) -> None:
         """Write the changes made by the agent's tools below *root* as a unified diff.
@@ -61,26 +63,45 @@ class OutputDir:
         Raises:
             AgentCliError: It cannot be written.
         """
-        self._write(self.path / _CHANGES, "".join(_patch(changes, root.resolve())))
+        self._write(_CHANGES, self.redact("".join(_patch(changes, root.resolve()))))
 
     def copy_journal(self, session: Path) -> None:
-        """Copy the file of the session.
+        """Copy the file of the session, with its secrets redacted.
 
         Raises:
             AgentCliError: It cannot be copied.
         """
         try:
-            shutil.copyfile(session, self.path / _JOURNAL)
+            lines = session.read_bytes().decode(errors="surrogateescape").split("\n")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._write(_JOURNAL, "\n".join(map(self._redacted_line, lines)))
+
+    def _write(self, name: str, text: str) -> None:
+        try:
+            # Keep line endings, and the bytes of names that are not UTF-8.
+            write_private(self.path / name, text.encode(errors="surrogateescape"))
         except OSError as error:
             raise self._unwritable(error) from error
 
-    def _write(self, path: Path, text: str) -> None:
+    def _redacted_line(self, line: str) -> str:
         try:
-            # Keep line endings, and the bytes of names that are not UTF-8.
-            with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-                file.write(text)
-        except OSError as error:
-            raise self._unwritable(error) from error
+            found: Json = json.loads(line)
+        except ValueError:  # cut off by a kill
+            return self.redact(line)
+        redacted = self._redacted(found)
+        return line if redacted == found else json.dumps(redacted, ensure_ascii=False)
+
+    def _redacted(self, value: Json) -> Json:
+        match value:
+            case str():
+                return self.redact(value)
+            case list():
+                return [self._redacted(each) for each in value]
+            case dict():
+                return {name: self._redacted(each) for name, each in value.items()}
+            case _:
+                return value
 
     def _unwritable(self, error: OSError) -> AgentCliError:
         return AgentCliError(f"--output-dir: {self.path} cannot be written: {error.strerror}")

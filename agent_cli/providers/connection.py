@@ -75,8 +75,10 @@ def chosen_base_url(connection: Connection) -> str | None:
 
 
 def without_password(address: str) -> str:
-    """Return *address* for display, with the user and password before its host masked."""
-    return re.sub(r"(?<=//)[^/]*@", "***@", address)
+    """Return *address* for display; user and password before its host, and its query, masked."""
+    address, mark, query = address.partition("?")
+    shown = re.sub(r"(?<=//)[^/]*@", "***@", address)
+    return f"{shown}{mark}{re.sub(r'(?<==)[^&#]*', '***', query)}"
 
 
 def known_credential(connection: Connection) -> str | None:

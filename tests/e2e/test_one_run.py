@@ -144,6 +144,34 @@ def test_the_output_directory_has_the_result_the_session_and_a_patch(
     ]
 
 
+def test_output_directory_is_the_users_alone_and_holds_no_secret(tmp_path: Path) -> None:
+    """Threat 9: reports are kept and passed on."""
+    out, secret = tmp_path / "out", "canary-0123456789"
+    with serve_in_thread(
+        reply(written("kept.txt", f"it is {secret}\n")), reply(f"It is {secret}.")
+    ) as api:
+        run = agent_cli("-p", "go", *YOLO, "--output-dir", str(out), api=api, MY_TOKEN=secret)
+
+    files = {file.name: file for file in out.iterdir()}
+    assert run.code == 0
+    assert kept(out)["text"] == "It is ***."
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files.values())
+    assert not any(secret in file.read_text() for file in files.values())
+
+
+def test_output_directory_behind_a_strangers_link_is_refused(tmp_path: Path) -> None:
+    """Threat 24: earlier results there would be deleted."""
+    victim = tmp_path.with_name(f"{tmp_path.name}-victim")
+    victim.mkdir()
+    (victim / "result.json").write_text("mine")
+    Path("out").symlink_to(victim)
+    with serve_in_thread() as api:
+        run = agent_cli("-p", "go", "--output-dir", "out", api=api)
+
+    assert (run.code, (victim / "result.json").read_text()) == (2, "mine")
+    assert "link" in run.stderr
+
+
 def test_sigterm_leaves_the_output_directory_complete(tmp_path: Path) -> None:
     """The directory holds the results up to the signal."""
     out, gate = tmp_path / "out", Gate()

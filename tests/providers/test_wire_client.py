@@ -242,7 +242,8 @@ async def test_a_password_in_the_address_is_not_shown(
 ) -> None:
     """Threat 9: the password would be in logs and screenshots; both clients name the address."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    async with asker(base_url="http://me:CANARY-pw@127.0.0.1:1", api_key=credential) as it:
+    address = "http://me:CANARY-pw@127.0.0.1:1/?api_key=CANARY-key&x=CANARY"
+    async with asker(base_url=address, api_key=credential) as it:
         asked = await it.ask()
 
     assert "CANARY" not in str(asked.error)
