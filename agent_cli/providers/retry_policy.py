@@ -44,7 +44,8 @@ class RetryPolicy:
 def server_delay_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
     """Return the wait a response asks for, or None.
 
-    `retry-after-ms` is more exact and wins over `retry-after` (seconds or an HTTP date).
+    `retry-after-ms` is more exact and wins over `retry-after` (seconds or an HTTP date). A date is
+    held against the server's own `date`, because our clock may differ, or else against *now_s*.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -53,8 +54,15 @@ def server_delay_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
     seconds = _number(after)
     if seconds is not None or after is None:
         return seconds
+    until_s, server_now_s = _date_s(after), _date_s(headers.get("date", ""))
+    if until_s is None:
+        return None
+    return max(0.0, until_s - (now_s if server_now_s is None else server_now_s))
+
+
+def _date_s(text: str) -> float | None:
     try:
-        return max(0.0, parsedate_to_datetime(after).timestamp() - now_s)
+        return parsedate_to_datetime(text).timestamp()
     except ValueError:
         return None
 

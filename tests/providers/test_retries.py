@@ -103,6 +103,16 @@ async def test_retry_after_header_overrides_the_wait_table(
     assert it.waits_s == [wait_s]
 
 
+@pytest.mark.parametrize("our_error_s", [0, -7200, 7200])
+def test_retry_after_date_is_held_against_the_date_of_the_server(our_error_s: int) -> None:
+    """A clock that is an hour slow would wait an hour, or refuse to; a fast one would not wait."""
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    later = format_datetime(now + timedelta(seconds=42), usegmt=True)
+    headers = {"retry-after": later, "date": format_datetime(now, usegmt=True)}
+
+    assert server_delay_s(headers, now_s=now.timestamp() + our_error_s) == 42
+
+
 def test_retry_after_header_may_be_a_date() -> None:
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
     later = format_datetime(now + timedelta(seconds=42), usegmt=True)
