@@ -153,7 +153,7 @@ def test_repl_asks_for_the_pending_approval_once_a_session_is_chosen() -> None:
         with Terminal(AGENT_CLI, "--resume", **environment(api, {})) as terminal:
             terminal.until(f"make a file · just now · 1 prompt · waits for a decision · {id}")
             terminal.send("\r")
-            terminal.until("❯ Yes")
+            terminal.until("❯ 1 Yes")
             terminal.send("y\r")
             terminal.until("It is made.")
             path = sessions_dir() / f"{id}.jsonl"

@@ -99,7 +99,7 @@ def test_edit_approval_shows_line_numbers_and_is_asked_again_after_continue() ->
         with Terminal(AGENT_CLI, "--continue", **environment(api, {**variables})) as terminal:
             terminal.until("allow?")
             shown = terminal.text
-            terminal.until("❯ Yes")
+            terminal.until("❯ 1 Yes")
             terminal.send("y\r")
             terminal.until("Edited.")
 
