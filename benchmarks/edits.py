@@ -63,7 +63,8 @@ def outcome(
             return "wrong", f"a refusal without lines: {error}"
         return refused(case, given, distortion), str(error)
     result = edited.text
-    for repair in edited.repairs[0] if worth is not None else ():
+    worth = worth if worth is not None else Counter()
+    for repair in edited.repairs[0] if result != case.text else ():
         is_right = result in {case.expected, literal}
         worth[re.sub(r"[\d(].*", "", repair).strip(), "right" if is_right else "wrong"] += 1
     if result == case.expected and literal in {None, result}:

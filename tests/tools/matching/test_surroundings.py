@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tools.matching.editing import check
+from tests.tools.matching.editing import check, refusal
 
 TEXT = "a\n\nb\nc\nd\n\ne\n"
 
@@ -23,3 +23,10 @@ def test_edit_that_may_omit_a_line_at_its_ends_is_refused(
     old: str, new: str, expected: str | None
 ) -> None:
     check(TEXT, old, new, expected)
+
+
+def test_blank_lines_are_not_taken_off_where_the_text_with_them_stands_too() -> None:
+    """With them, it stands at the second place, with another indentation."""
+    text = "f {\n        a()\n        b()\n}\n\n    a()\n\nc()\n"
+
+    assert "indented" in refusal(text, "\n        a()\n\n", "\n        d(\n        e)\n\n")

@@ -84,7 +84,8 @@ def locate(document: Document, edit: Edit) -> EditPlaces:
         else:
             readings += [found] if found else []
             exact += [quotation.without] if found and found.repairs == quotation.without else []
-    if not readings:
+    # With its blank lines, old may stand where it is not clear what to write.
+    if not readings or (why and AROUND in readings[0].repairs):
         raise why or NoMatch(not_found(document.lines, flatten(edit.old)))
     fewest = min(readings, key=lambda found: len(found.repairs))
     if len(readings) > 1 and len({document.replaced(each.spans).text for each in readings}) > 1:
@@ -125,10 +126,9 @@ def _exact(document: Document, edit: Edit) -> tuple[Span, ...]:
         text = document.original
         if len(starts) != 1 or text.find(edit.old) != text.rfind(edit.old):
             raise
-    if "\r\n" in edit.new and all(map(has_ends, starts[:1])):
-        return tuple(Span(at, at + len(flat.old), edit.new, is_verbatim=True) for at in starts)
-    new = flatten(edit.new)
-    return tuple(Span(at, at + len(flat.old), new) for at in starts)
+    is_verbatim = "\r\n" in edit.new and all(map(has_ends, starts[:1]))
+    new = edit.new if is_verbatim else flatten(edit.new)
+    return tuple(Span(at, at + len(flat.old), new, is_verbatim) for at in starts)
 
 
 def _starts(text: str, edit: Edit) -> list[int]:
