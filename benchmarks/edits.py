@@ -185,7 +185,11 @@ def _timed(name: str, text: str, edits: list[Edit]) -> None:
 
 def main() -> None:
     sources = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    options = dict(a[2:].partition("=")[::2] for a in sys.argv[1:] if a.startswith("--"))
+    options: dict[str, str] = {}
+    for argument in sys.argv[1:]:
+        if argument.startswith("--"):
+            name, _, value = argument[2:].partition("=")
+            options[name] = value
     beside = [folder / RECORDINGS for folder in Path(__file__).parents]
     cases = [
         case
