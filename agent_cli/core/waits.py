@@ -14,8 +14,8 @@ waiting holders, the one furthest down waits for work that is running. A call th
 places, slots and files of their own.
 
 A wait for 1 to 4 ends after a limit within which nobody ahead has moved. Its error says who holds
-what. A wait for 5 has the limit of the tool, the provider or the ledger; that for a person has
-none, and the person can stop it.
+what. A wait for 5 ends with the work that runs, which has the limit of its tool or provider; a wait
+for a person has none, and the person can stop it.
 """
 
 import asyncio
