@@ -21,6 +21,13 @@ def test_edit_may_insert_text_that_a_later_edit_searches_for() -> None:
     assert apply_edits("a\nb\n", [Edit("a", "b\na"), Edit("b", "c")]).text == "b\na\nc\n"
 
 
+def test_edit_may_add_a_line_end_where_an_earlier_one_removed_the_only_one() -> None:
+    """The file had CRLF."""
+    edits = [Edit("a\n", "a"), Edit("b", "x\ny")]
+
+    assert apply_edits("a\r\nb", edits).text == "ax\r\ny"
+
+
 def test_if_one_edit_fails_no_edit_is_made() -> None:
     with pytest.raises(NoMatch, match=r"(?s)Edit 2 of 2: .*None of the edits was made"):
         apply_edits("a b", [Edit("a", "c"), Edit("x", "d")])

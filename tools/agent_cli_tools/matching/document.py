@@ -122,7 +122,7 @@ class Document:
         """
         if span.is_verbatim or self.ends is None:
             return _END.findall(span.new)
-        ends = self.ends[first:stop] or self.ends[first : first + 1] or self.ends[-1:]
+        ends = self.ends[first:stop] or self.ends[first : first + 1] or self.ends[-1:] or ["\r\n"]
         if len(set(ends)) == 1:
             return ends[:1] * span.new.count("\n")
         result: list[str] = []
