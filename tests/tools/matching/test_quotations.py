@@ -88,6 +88,7 @@ def test_extra_blank_line_around_both_texts_is_removed_next_to_a_real_one() -> N
         ("if a < b:\n", "if a &lt; b:", "if a <= b &amp;&amp; c:", None),
         (r"x = '\d'", r"'\\d'", r"'\\w'", r"x = '\w'"),
         (r"x = '\d'", r"'\\d'", r"'\w'", None),
+        ('a("b")\n', r"a(\"b\")", r'a("say \"c\"")', None),
         ('say("a", "b")\n', r"say(\"a\", \"b\")", r"say(\"c\")", 'say("c")\n'),
         ("a\nb\n", r"a\nb", r"a\nc", "a\nc\n"),
         ("a\n\tb\n", r"a\n\tb\n", r"a\n\tc\n", "a\n\tc\n"),

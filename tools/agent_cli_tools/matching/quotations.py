@@ -127,7 +127,9 @@ def _escaped(old: str, new: str) -> _Texts:
         # Unless a quote shows that all of it was escaped, a line end may be one of a string.
         if '\\"' in new or not _breaks_string(instead):
             yield whole, instead
-    yield old.replace('\\"', '"'), new.replace('\\"', '"')
+    # If new has bare quotes as well, an escaped one may be one of a string.
+    if '\\"' not in new or '"' not in new.replace('\\"', ""):
+        yield old.replace('\\"', '"'), new.replace('\\"', '"')
     tabs = partial(_TABS.sub, lambda match: match[0].replace("\\t", "\t"))
     was, becomes = (tabs(text.replace("\\n", "\n")) for text in (old, new))
     if '\\"' not in old + new and not _breaks_string(becomes):
