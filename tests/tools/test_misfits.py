@@ -27,8 +27,12 @@ def said(text: str, old: str, new: str) -> str:
         ),
         ("return 2\n", "        return 3\n", "and line 1 of new is indented otherwise"),
         # At the start of a line.
-        ("        a()\n", "    a()\n", "fits nothing around it in line 3, 4"),
-        ("        a()\n", "        a()\n            c()\n", "fits nothing around it in line 4"),
+        ("        a()\n", "    a()\n", "indentation of lines 3, 4 fits nothing around"),
+        (
+            "        a()\n",
+            "        a()\n            c()\n",
+            "indentation of line 4 fits nothing around",
+        ),
         ("        a()\n", "        a()", "joined two lines"),
     ],
 )
@@ -54,6 +58,10 @@ def test_lines_that_the_places_around_have_as_well_are_not_commented() -> None:
     text = "- a\n  b\n- c\n  d\n"
 
     assert said(text, "  d\n", "  d\n- e\n  f\n") == ""
+
+
+def test_slip_is_said_of_a_text_quoted_with_its_crlf() -> None:
+    assert "joined two lines" in said("a\r\nb\r\nc\r\n", "b\r\n", "x")
 
 
 async def test_answer_of_edit_says_what_looks_like_a_slip(tools: Tools) -> None:

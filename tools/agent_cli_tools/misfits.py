@@ -1,6 +1,7 @@
 """What looks like a slip in the result of an exact edit, which is made as it was asked for."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from agent_cli_tools.alignment import align
@@ -18,7 +19,8 @@ def slips(before: str, after: str, edits: Sequence[Edit]) -> list[str]:
     """Return what the model should check in *after*, which *edits* made of *before*."""
     before, after = flatten(before), flatten(after)
     found: list[str] = []
-    for number, edit in enumerate(edits, 1):
+    for number, given in enumerate(edits, 1):
+        edit = replace(given, old=flatten(given.old), new=flatten(given.new))
         line = _misplaced(before, edit)
         if line:
             found.append(
@@ -30,7 +32,8 @@ def slips(before: str, after: str, edits: Sequence[Edit]) -> list[str]:
     numbers = [] if found else misfits(before, after)
     if numbers:
         listed = ", ".join(map(str, numbers[:_SHOWN_MAX]))
-        found.append(f"The indentation fits nothing around it in line {listed}. Check it.")
+        where = f"lines {listed}" if len(numbers) > 1 else f"line {listed}"
+        found.append(f"The indentation of {where} fits nothing around. Check the result.")
     return found
 
 

@@ -18,7 +18,7 @@ def test_text_with_one_wrong_word_is_refused_with_the_closest_line() -> None:
     ("text", "old", "words"),
     [
         (TEXT, "completely different words", "The closest is line 4"),
-        ("a\n\nb\n", "   ", "only blanks, as lines 2 do"),
+        ("a\n\nb\n", "   ", "only blanks, like line 2"),
         ("\n", "a", "the file has no text"),
         (TEXT, "", "old is empty"),
     ],

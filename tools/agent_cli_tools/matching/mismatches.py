@@ -48,8 +48,10 @@ def not_found(lines: Sequence[str], old: str) -> str:
         return "old was not found: the file has no text. Use write for all of it."
     if not any(quoted):
         blank = [number for number, line in enumerate(there[:-1], 1) if not line]
-        listed = f"lines {_listed(blank)} do" if blank else "no line does"
-        return f"old was not found: it holds only blanks, as {listed}. Give the lines around too."
+        listed = (
+            f"like line{'s' * (len(blank) > 1)} {_listed(blank)}" if blank else "but no line does"
+        )
+        return f"old was not found: it holds only blanks, {listed}. Give the lines around too."
     first = _voted(there, quoted)
     if first is not None:
         numbers = [first + i for i, line in enumerate(quoted) if line]
