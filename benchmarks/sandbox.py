@@ -65,7 +65,7 @@ async def measure(backend: Backend, root: Path, home: Path, *, note: str = "") -
         preparing.append((time.perf_counter() - begun) * 1000)
         assert confinement is not None
         running.append(wall_ms(launcher, confinement, root))
-        confinement.release(())
+        confinement.release()
     launcher.close()
     sandbox.close()
     show(name, running)

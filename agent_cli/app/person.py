@@ -74,7 +74,7 @@ class ModelsPerson:
         """Whether a person is there to answer questions."""
         return self.dialogs is not None and self.dialogs.can_ask
 
-    async def decide_new_files(self, paths: Sequence[Path], aside: Path) -> bool | None:
+    async def decide_new_files(self, paths: Sequence[Path], aside: Path, /) -> bool | None:
         """Ask whether a command made *paths*, so that they are undone; None without an answer."""
         if self.dialogs is None or not self.dialogs.can_ask:
             return None

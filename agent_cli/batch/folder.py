@@ -316,7 +316,7 @@ def _attempt(line: dict[str, Any]) -> Attempt:
     texts = (found.id, found.fingerprint, found.repository, found.commit)
     if not (
         all(type(each) is int for each in numbers)
-        and all(isinstance(each, str) for each in texts)
+        and all(type(each) is str for each in texts)
         and found.number >= 1
         and found.reserved >= 0
         and ID.fullmatch(found.id)

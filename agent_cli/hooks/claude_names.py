@@ -110,7 +110,9 @@ def _edit_from_claude(values: dict[str, Json]) -> dict[str, Json]:
 
 def _with_items(name: str, values: dict[str, Json]) -> dict[str, Json]:
     """Return *values* with the entries of their list, if there is one, in Claude Code's fields."""
-    key, fields = _ITEM_FIELDS.get(name, ("", {}))
+    if name not in _ITEM_FIELDS:
+        return values
+    key, fields = _ITEM_FIELDS[name]
     items = values.get(key)
     if not isinstance(items, list | tuple):
         return values

@@ -13,6 +13,7 @@ _SECTION = re.compile(
 _ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
 _COMMENT = re.compile(r"\s+[#;]")
 _BREAKS = re.compile(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
+_NOTHING: frozenset[str] = frozenset()
 _HARMLESS = {
     "core": frozenset(
         {
@@ -58,7 +59,7 @@ def _harmful(content: bytes) -> Sequence[tuple[str, str]]:
 def _judged(text: str) -> Iterator[tuple[str, bool, str]]:
     """Yield each line of *text*, whether it is harmless, and the header of its section."""
     header = ""
-    known: frozenset[str] = frozenset()
+    known = _NOTHING
     continues = False
     # For git only a line feed ends a line; Python's splitlines() knows more line ends.
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
@@ -68,10 +69,10 @@ def _judged(text: str) -> Iterator[tuple[str, bool, str]]:
         if was_continued or continues:
             yield line, False, header  # A value over several lines; no harmless entry needs one.
         elif section:
-            known, header = _HARMLESS.get(section["name"].casefold(), frozenset()), bare
+            known, header = _HARMLESS.get(section["name"].casefold(), _NOTHING), bare
             yield line, True, header
         elif bare.lstrip().startswith("["):
-            known, header = frozenset(), bare  # A header in an unknown format.
+            known, header = _NOTHING, bare  # A header in an unknown format.
             yield line, False, header
         else:
             is_known = entry is not None and entry["key"].casefold() in known

@@ -28,7 +28,7 @@ class FileDecider(Protocol):
         """Whether a person is there to answer."""
         ...
 
-    async def decide_new_files(self, paths: Sequence[Path], aside: Path) -> bool | None:
+    async def decide_new_files(self, paths: Sequence[Path], aside: Path, /) -> bool | None:
         """Return whether *paths* are moved to *aside*, or put back; None without an answer."""
         ...
 

@@ -219,7 +219,7 @@ def _block(value: Any) -> Block:
 def _blocks(value: Any) -> tuple[Block, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(value)
-    return tuple(map(_block, value))
+    return tuple(map(_block, cast("Sequence[Any]", value)))
 
 
 def _call(value: Any) -> Block:

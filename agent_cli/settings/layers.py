@@ -96,6 +96,7 @@ class Layers:
         rule = self._rules[key]
         value = _checked(key, rule, entry, entry.value)
         before = self._values.get(key, value_of(Settings(), key))
+        lifts = entry.from_project and rule.stricter and rule.stricter(before, value) != value
         if rule.item and is_array(value):
             self._put_records(key, [self._record(key, rule, entry, raw) for raw in value], entry)
         elif is_mapping(value) and is_mapping(before):
@@ -108,7 +109,7 @@ class Layers:
             self.added.setdefault(key, []).extend(entry._replace(value=item) for item in items)
             earlier = self.origins.get(key)
             self.origins[key] = f"{earlier}, {entry.origin}" if earlier else entry.origin
-        elif entry.from_project and rule.stricter and rule.stricter(before, value) != value:
+        elif lifts:
             self.notices.append(
                 f"{entry.origin}: {key} = {value} would lift your limit, {before}, which stays;"
                 f" raise it in {paths.user_settings_file()}"

@@ -70,17 +70,16 @@ async def ask_program(
 async def _outputs(process: Process) -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
-    is_too_much = False
+    read: list[asyncio.Task[str]] = []
     try:
         async with asyncio.TaskGroup() as tasks:
-            stdout = tasks.create_task(_text(process.stdout))
-            stderr = tasks.create_task(_text(process.stderr))
+            streams = (process.stdout, process.stderr)
+            read = [tasks.create_task(_text(stream)) for stream in streams]
     except* TooMuchOutput:
-        is_too_much = (
-            True  # raised below: Python before 3.11.4 wraps what is raised here in a group
-        )
-    if is_too_much:
+        read = []
+    if not read:  # Python before 3.11.4 wraps what `except*` raises in a group
         raise TooMuchOutput
+    stdout, stderr = read
     return stdout.result(), stderr.result()
 
 

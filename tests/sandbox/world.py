@@ -67,7 +67,7 @@ class Decider:
     can_ask: bool = True
     asked: list[Path] = field(default_factory=list[Path])
 
-    async def decide_new_files(self, paths: Sequence[Path], _aside: Path) -> bool | None:
+    async def decide_new_files(self, paths: Sequence[Path], _aside: Path, /) -> bool | None:
         self.asked += paths
         return self.answer
 
