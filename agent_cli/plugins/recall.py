@@ -84,7 +84,7 @@ def _tool(conversation: Conversation) -> Tool:
 def _search(conversation: Conversation, wanted: str) -> str:
     words = wanted.casefold().split()
     if not words:
-        raise ToolError("Give words to look for, or the number of an entry.")
+        raise ToolError("recall needs words to look for, or the number of an entry")
     hits = [
         f"[{number}] {kind}: {_excerpt(text, words)}"
         for number, kind, text in _texts(conversation)
@@ -100,7 +100,7 @@ def _search(conversation: Conversation, wanted: str) -> str:
 def _read(conversation: Conversation, entry: int, offset: int) -> str:
     found = next((text for number, _, text in _texts(conversation) if number == entry), None)
     if found is None:
-        raise ToolError(f"Entry {entry} has no text. Search with words first.")
+        raise ToolError(f"Entry {entry} has no text: search with words first")
     shown = found[offset : offset + _READ_CHARS]
     left = len(found) - offset - len(shown)
     more = f"\n[{left:,} characters follow; offset={offset + len(shown)}]"

@@ -53,7 +53,7 @@ def triggers(*names: str) -> list[tuple[Json, Json]]:
 async def test_compaction_without_a_focus_is_manual_for_its_hooks() -> None:
     """The user asked for it, whatever they wrote behind the command."""
     note_compactions()
-    script = Summarized(go=[reply("Yes.")] * 5)
+    script = Summarized(go=[reply(LONG, chunk_chars=len(LONG))] * 5)
     async with program(script) as run:
         for _ in range(5):
             await run.prompt()

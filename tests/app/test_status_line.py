@@ -128,7 +128,11 @@ async def test_fault_of_the_status_line_command_is_shown_in_the_line(
 def test_status_line_script_runs_again_at_the_refresh_interval() -> None:
     """The script may show a clock, or values that other programs change."""
     settings("echo x >>count; wc -l <count", "refresh_s = 0.3\n")
-    with serve_in_thread() as api, Terminal(AGENT_CLI, **environment(api, {})) as terminal:
+    with (
+        serve_in_thread() as api,
+        # The command names a file of the workspace, for all we know to run it.
+        Terminal(AGENT_CLI, "--trust", **environment(api, {})) as terminal,
+    ):
         terminal.until(lambda: Path("count").exists() and len(Path("count").read_text()) > 6)
 
 

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from agent_cli.core.projection import WORDS_TEXT
 from tests.e2e.program import Finished, agent_cli, results_in, said_by_user, text_of
 from tests.messages_api import (
     Answer,
@@ -114,9 +115,13 @@ def test_context_above_the_threshold_is_compacted_into_one_summary() -> None:
     assert len(str(asked["messages"])) <= 101_000
     assert all(word in str(asked["system"]).lower() for word in ("decision", "url"))
     assert texts(contents[0])[0].startswith(prompts[0].strip())
-    assert texts(contents[0])[1:] == [f"[Summary of the conversation up to here]\n{SUMMARY}"]
+    [summary] = texts(contents[0])[1:]
+    assert summary.startswith(
+        f"[Summary of the conversation up to here]\n{SUMMARY}\n\n{WORDS_TEXT}\n"
+    )
+    assert summary.endswith(" word 2")  # the newest words; all would exceed half of the middle
     assert [texts(content) for content in contents[1:]] == [["ok 2"], ["go"]]
-    assert prompts[1] not in str(contents)
+    assert prompts[1].strip() not in str(contents)
     assert "compacted" in run.stderr
 
 
@@ -192,7 +197,7 @@ def test_compaction_can_be_switched_off() -> None:
 def test_compact_command_summarizes_and_usage_command_prints_tokens() -> None:
     """Both work in the whole program; /compact takes text to keep."""
     run, api = compacting(
-        *[reply("ok")] * 3,
+        *[reply("ok " * 99)] * 3,
         reply(SUMMARY),
         reply("Yes."),
         prompts=["one", "two", "three", "/compact the score", "/usage", "four"],

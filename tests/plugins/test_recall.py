@@ -58,5 +58,5 @@ async def test_recall_reads_a_long_entry_in_pages() -> None:
 
 async def test_recall_without_a_match_says_so() -> None:
     assert "No entry has all of: blue cluster." in await recalled({"words": "blue cluster"})
-    assert "Entry 99 has no text." in await recalled({"entry": 99})
-    assert "Give words to look for" in await recalled({})
+    assert "Entry 99 has no text:" in await recalled({"entry": 99})
+    assert "recall needs words" in await recalled({})

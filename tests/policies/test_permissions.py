@@ -131,7 +131,7 @@ def test_plan_mode_refuses_changes_despite_allow_rules() -> None:
     verdict = permissions.decide(call_of(EDIT, {"path": "a"}), EDIT, {"path": "a"}).verdict
 
     assert isinstance(verdict, Deny)
-    assert "show the user what you would change" in verdict.reason
+    assert "tell what you would change" in verdict.reason
     assert runs(permissions, "touch x") is Deny
     assert runs(permissions, "touch x", BWRAP) is Deny
 
