@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, ToolContext, ToolResult, check_input
 from agent_cli.sandbox import Confinement, Policy, Sandbox
@@ -252,7 +252,8 @@ async def test_cancelling_ends_the_command_and_its_daemons(bash: Bash) -> None:
 
 
 async def _stopped(bash: Bash, command: str) -> None:
-    with pytest.raises(ToolError, match="had run for"):
+    # A command may have begun before its start was confirmed; then there is no report.
+    with pytest.raises((Aborted, ToolError)):
         await bash(command)
 
 
