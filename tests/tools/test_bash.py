@@ -194,7 +194,7 @@ async def test_cancelling_ends_the_command_and_its_children(tools: Tools) -> Non
         await until(lambda: tools.updates != [])  # its start is confirmed too
         started = time.monotonic()
         token.cancel()
-        assert (await call).endswith("s. Its output until then:\nup")
+        assert (await call).endswith("s. Its output until then:\nup\n")
 
     assert time.monotonic() - started < 2
     await until(lambda: not any(is_alive(int(pid)) for pid in pids.read_text().split()))
