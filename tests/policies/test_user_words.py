@@ -1,5 +1,7 @@
 """The user's words behind a summary: complete, in order, within a budget."""
 
+import pytest
+
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.provider import Model
@@ -97,12 +99,9 @@ async def test_summary_that_saves_nothing_is_not_used() -> None:
     before = conversation.context()
     policy = Compaction(FixedStrategy("s" * 4_000), protected_tail_messages=1)
 
-    try:
+    with pytest.raises(ModelError, match="not smaller than the messages it would replace"):
         await policy.compact_now(conversation, WINDOW, emit=Listener())
-    except ModelError as error:
-        reason = str(error)
 
-    assert reason == "the summary is not smaller than the messages it would replace"
     assert conversation.context() == before
 
 
