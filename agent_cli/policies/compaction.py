@@ -92,6 +92,11 @@ class _Plan:
         """The messages to summarise: an earlier summary and the rounds before the cut."""
         return [*self.history.summary, *self.history.before(self.cut)] if self.cut else []
 
+    @property
+    def material(self) -> list[Message]:
+        """The middle as the summarizer reads it: the user's words are collected anew."""
+        return [*without_words(self.history.summary), *self.history.before(self.cut)]
+
 
 class Compaction:
     """A `prepare` contributor, placed behind those that add tools or context.
@@ -219,7 +224,7 @@ class Compaction:
         if self._around:
             wanted = await self._around.before(focus, trigger=trigger)
         summary = await self._strategy.summarize(
-            without_words(removed), model=model, focus=wanted, emit=emit
+            plan.material, model=model, focus=wanted, emit=emit
         )
         conversation.add_usage(summary.usage)
         emit(UsageChanged(summary.usage, conversation.usage))

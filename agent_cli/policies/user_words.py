@@ -44,13 +44,12 @@ def user_words(conversation: Conversation, *, until: str, chars_max: int) -> str
     return "\n".join(reversed(kept))
 
 
-def without_words(messages: Sequence[Message]) -> list[Message]:
-    """Return *messages*, without the user's words in a summary: they are collected anew."""
-    first = messages[0]
-    if not isinstance(first, UserMessage) or WORDS_TEXT not in first.text:
-        return list(messages)
-    summary = first.text.partition(WORDS_TEXT)[0].rstrip()
-    return [replace(first, content=(text_block(summary),)), *messages[1:]]
+def without_words(summary: Sequence[Message]) -> Iterator[Message]:
+    """Yield the message of an earlier *summary* without the user's words behind it."""
+    for message in summary:
+        if isinstance(message, UserMessage):
+            text = message.text.partition(f"\n\n{WORDS_TEXT}\n")[0]
+            yield replace(message, content=(text_block(text),))
 
 
 def _items(conversation: Conversation, until: str) -> Iterator[str]:
