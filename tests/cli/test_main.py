@@ -81,6 +81,7 @@ def test_signal_before_the_run_starts_still_prints_a_result(
     stdout = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", stdout)
     monkeypatch.setitem(dispatch.COMMANDS, "print", starting)
+    monkeypatch.setattr(stop_signals, "_raised", [])  # the signal must not stop a later test's run
     stop_signals.raise_stopped()
     with open(os.devnull) as stdin:  # noqa: PTH123 - as above
         monkeypatch.setattr(sys, "stdin", stdin)

@@ -154,8 +154,9 @@ def test_program_on_the_terminal_ends_when_agent_cli_is_killed_or_the_window_clo
         terminal.send(f'!sh -c \'trap "" HUP; echo u""p; sleep 600; : {mark}\'; vim\r')
         terminal.until(lambda: terminal.text.endswith("\nup"))
         if is_killed:
-            [program] = processes_with(f"{SCRIPTED} repl")
-            os.kill(int(program.split(":")[0]), signal.SIGKILL)
+            shell = terminal.child.pid
+            [program] = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+            os.kill(int(program), signal.SIGKILL)
             terminal.until(lambda: not processes_with(mark))
     wait_until(lambda: not processes_with(mark), "it ends")
 
