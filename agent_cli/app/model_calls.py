@@ -53,6 +53,7 @@ class ModelCalls:
             price=parts.price(startup),
             account=Account(in_microdollars(self._settings.max_cost_usd)),
             of_agents=of_agents,
+            count=self._provider.count_tokens,
         )
         self.stream = self.ledger.stream
 

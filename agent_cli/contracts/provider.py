@@ -4,7 +4,7 @@ A provider, or a `stream_fn`, is a function from a request to an asynchronous it
 events that ends with exactly one `ReplyEnd`. It retries by itself; it raises `ModelError`.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
@@ -31,6 +31,7 @@ class Model:
         efforts: Values of `output_config.effort` it accepts; empty when it has none.
         binds_thinking: Its thinking blocks are valid only after the exact prefix they were made in.
         takes_task_budget: It paces itself by a budget of tokens.
+        output_tokens_per_s: No reply is generated faster than this; 0 when unknown.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Model:
     efforts: frozenset[str] = frozenset()
     binds_thinking: bool = False
     takes_task_budget: bool = False
+    output_tokens_per_s: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,8 @@ Price: TypeAlias = Callable[[str, Usage], int | None]
 """Returns the cost of a model's usage in micro-dollars, or None if no price is known."""
 
 StreamFn: TypeAlias = Callable[[ModelRequest], AsyncIterator[StreamEvent]]
+CountFn: TypeAlias = Callable[[ModelRequest], Awaitable[int | None]]
+"""Returns a server's estimate of a prompt's tokens, or None if it gives none; does not raise."""
 
 
 async def closable(events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent, None]:

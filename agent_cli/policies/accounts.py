@@ -4,9 +4,14 @@ All amounts are whole micro-dollars.
 """
 
 import asyncio
+from typing import Final
 
-from agent_cli.contracts.errors import LimitReached
+from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.money import dollars
+
+# The longest wait for running model calls while none of them ends or begins; each has limits of its
+# own for silence, so only a call that streams without end, or a fault of ours, lasts longer.
+RESERVATION_LIMIT_S: Final = 3_600.0
 
 
 class Account:
@@ -17,6 +22,7 @@ class Account:
         spent: The cost of usage that the API reported.
         held: The reserved cost of running calls.
         lost: The possible cost of calls that broke off.
+        holders: The running calls of the whole tree; their `str` names them.
     """
 
     def __init__(self, limit: int = 0, parent: "Account | None" = None) -> None:
@@ -26,6 +32,7 @@ class Account:
         self._is_root = parent is None
         self._line: tuple[Account, ...] = (self, *(parent._line if parent else ()))
         self._changed = asyncio.Event()
+        self.holders: list[object] = parent.holders if parent else []
 
     @property
     def is_limited(self) -> bool:
@@ -56,9 +63,21 @@ class Account:
         least = min([self.limit, *above] if self.limit else above)
         return max(least, 0)
 
-    async def changed(self) -> None:
-        """Return when an amount was booked anywhere in the tree."""
-        await self._line[-1]._changed.wait()
+    async def changed(self, *, limit_s: float = RESERVATION_LIMIT_S) -> None:
+        """Return when an amount was booked anywhere in the tree.
+
+        Raises:
+            ModelError: None was, within *limit_s*; the message says who holds what.
+        """
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._line[-1]._changed.wait()
+        except TimeoutError:
+            held = ", ".join(map(str, self.holders)) or "nobody"
+            raise ModelError(
+                f"waited {limit_s:g} s for the rest of the cost limit (max_cost), held by {held};"
+                " ask again once that has ended, or raise the limit"
+            ) from None
 
     def check(self) -> None:
         """Raise `LimitReached` if a limit, here or above, is used up."""

@@ -2,9 +2,13 @@
 
 Before each model call its worst-case cost is reserved; the reported usage replaces the reservation,
 and a refusal by the server frees it. Of a call that broke off, the prompt that the API counted at
-the start of the reply is spent; the rest of the reservation stays, because it may have cost that
-much. Without a limit nothing is reserved, but this is recorded too. Reservations are recorded in
-the conversation, so that a resumed prompt continues with them.
+the start of the reply is spent, and what the model can have generated until then stays reserved.
+
+If the bytes of the prompt leave too little for a reply, the API counts its tokens; if the rest is
+still too small, the reply is shortened; below a useful length the call is refused.
+
+Without a limit nothing is reserved, but what a call that broke off may have cost is recorded too.
+Reservations are recorded in the conversation, so that a resumed prompt continues with them.
 """
 
 import asyncio
@@ -17,6 +21,7 @@ from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
+    CountFn,
     ModelRequest,
     Price,
     Reply,
@@ -34,8 +39,8 @@ from agent_cli.policies.accounts import Account
 from agent_cli.policies.reservations import Payer, Reservation
 from agent_cli.policies.worst_case import PromptBound, most_tokens, with_reply
 
-# A reply with fewer tokens is not worth its prompt; thinking alone may need as many.
-LEAST_REPLY_TOKENS: Final = 2_048
+# A shorter reply is not worth its prompt: the smallest thinking budget, and a tool call.
+LEAST_REPLY_TOKENS: Final = 1_280
 # With room for a reply this long, a call does not wait for running ones to settle.
 EASY_REPLY_TOKENS: Final = 8_192
 _MILLION: Final = 1_000_000
@@ -60,6 +65,7 @@ class Ledger:
         account: Account,
         parent: "Ledger | None" = None,
         of_agents: Callable[[Prompt], int] = lambda _prompt: 0,
+        count: CountFn | None = None,
     ) -> None:
         """Reserve nothing yet.
 
@@ -70,11 +76,13 @@ class Ledger:
             account: The account with the limit.
             parent: The ledger of the agent that started this one.
             of_agents: Returns the cost of the agents that a resumed prompt had started.
+            count: Asks for the tokens of a prompt, where its bytes leave too little for a reply.
         """
         self.account = account
         self._parent = parent
         self._of_agents = of_agents
         self._ask = stream
+        self._count = count
         self._conversation = conversation
         self._price = price
         self._bound = PromptBound()
@@ -85,7 +93,14 @@ class Ledger:
     def child(self, conversation: Callable[[], Conversation], *, limit_usd: float = 0) -> "Ledger":
         """Return the ledger of a subagent; *limit_usd* is its own limit."""
         account = Account(in_microdollars(limit_usd), self.account)
-        return Ledger(self._ask, conversation, price=self._price, account=account, parent=self)
+        return Ledger(
+            self._ask,
+            conversation,
+            price=self._price,
+            account=account,
+            parent=self,
+            count=self._count,
+        )
 
     def __call__(self, turn: Turn) -> None:
         """Check the limit before other contributors prepare the call.
@@ -133,7 +148,8 @@ class Ledger:
                         yield self._booked(reserved, event)
                         if not (isinstance(event, Retrying) and event.may_have_cost):
                             continue
-                        earlier, reserved = reserved, await self._reserve_again(reserved)
+                        earlier = reserved
+                        reserved = await self._reserve_again(earlier, sent_in_s=event.wait_s)
                         if reserved.request != earlier.request:
                             restart_after_s = event.wait_s
                             break
@@ -157,6 +173,8 @@ class Ledger:
                 self._note(reserved, event.reply)
             case Retrying(may_have_cost=True):
                 self._lose(reserved)
+            case Retrying():
+                reserved.restart(event.wait_s)
             case _:
                 pass
         return event
@@ -182,9 +200,11 @@ class Ledger:
     ) -> tuple[ModelRequest, int]:
         """Return *request*, its reply shortened to the rest, and its worst-case cost.
 
-        For a reply of fewer tokens than *easy* it waits until no other call runs.
+        For a reply of fewer tokens than *easy* the API counts the prompt, and then it waits until
+        no other call runs.
         """
         account, prompt = self.account, self._bound.usage(request)
+        is_counted = self._count is None
         wanted = min(request.max_tokens, request.model.max_output_tokens)
         least = min(wanted, LEAST_REPLY_TOKENS)
 
@@ -192,6 +212,9 @@ class Ledger:
             return self._priced(request.model.id, with_reply(prompt, reply_tokens))
 
         while (tokens := most_tokens(cost, account.left(), wanted)) < easy:
+            if not is_counted:
+                is_counted, prompt = True, await self._counted(request, prompt)
+                continue
             if most_tokens(cost, account.left(at_best=True), wanted) <= tokens:
                 if tokens < least:
                     raise account.too_little(cost(least))
@@ -200,6 +223,19 @@ class Ledger:
             await account.changed()
         shortened = request if tokens == wanted else replace(request, max_tokens=tokens)
         return shortened, cost(tokens)
+
+    async def _counted(self, request: ModelRequest, prompt: Usage) -> Usage:
+        """Return the tighter bound of *request*: *prompt*, or the API's count."""
+        tokens = await self._count(request) if self._count else None
+        if not tokens:
+            return prompt
+        counted = PromptBound()
+        counted.note_estimate(request, tokens)
+        usage = counted.usage(request)
+        if usage.prompt_tokens >= prompt.prompt_tokens:
+            return prompt
+        self._bound = counted
+        return usage
 
     def _budget(self, request: ModelRequest) -> int | None:
         """Return the tokens the cost limit pays for at the price of a reply; None without tools.
@@ -212,23 +248,24 @@ class Ledger:
         self._affordable = self._affordable or self.account.affordable()
         return self._affordable * _MILLION // million if million else None
 
-    async def _reserve_again(self, earlier: Reservation) -> Reservation:
+    async def _reserve_again(self, earlier: Reservation, *, sent_in_s: float) -> Reservation:
         """Reserve for another attempt of the same call, shortened to the rest if need be."""
         if not self.account.is_limited:
-            return Reservation(earlier.payer, earlier.request, 0)
-        self._bound.note(earlier.request, earlier.known.prompt_tokens)
+            return Reservation(earlier.payer, earlier.request, 0, sent_in_s=sent_in_s)
+        if earlier.known.prompt_tokens:
+            self._bound.note(earlier.request, earlier.known.prompt_tokens)
         easy = min(earlier.request.max_tokens, EASY_REPLY_TOKENS)
         request, cost = await self._affordable_call(earlier.request, easy=easy)
-        return Reservation(earlier.payer, request, cost)
+        return Reservation(earlier.payer, request, cost, sent_in_s=sent_in_s)
 
-    def _worst(self, request: ModelRequest, known: Usage) -> tuple[int, int] | None:
+    def _worst(self, request: ModelRequest, known: Usage, generated: int) -> tuple[int, int] | None:
         """Return the certain and the highest cost of a call that broke off; None is unknown.
 
-        *known* is the usage that the API has told, or nothing.
+        *known* is the usage that the API has told, or nothing; *generated* bounds the reply.
         """
         told = replace(known, cost_microdollars=0)
         prompt = told if known.prompt_tokens else self._bound.usage(request)
-        tokens = max(request.max_tokens, known.output_tokens)
+        tokens = max(generated, known.output_tokens)
         certain = self._price(request.model.id, told)
         most = self._price(request.model.id, with_reply(prompt, tokens))
         return None if certain is None or most is None else (certain, max(most, certain))

@@ -3,15 +3,18 @@
 A token stands for at least one byte, so the bytes of a prompt are an upper bound of its tokens. If
 the API has counted the same prefix before, only the rest is bounded by its bytes. Cached tokens
 cost less to read and more to write, and any call may have to write all of them.
+
+A reply that broke off has no more tokens than the model can have generated in the time it had.
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
-from agent_cli.contracts.provider import ModelRequest
+from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Usage
 from agent_cli.system.shapes import is_object
 
@@ -19,6 +22,11 @@ from agent_cli.system.shapes import is_object
 OVERHEAD_TOKENS: Final = 1_000
 # The newest models count up to 4,784 tokens for an image; larger images are scaled down.
 IMAGE_TOKENS_MAX: Final = 5_000
+# `count_tokens` is an estimate: "the actual number may differ by a small amount".
+COUNT_MARGIN: Final = 0.05
+COUNT_MARGIN_TOKENS: Final = 100
+# A server notices within this time that nobody reads its reply any more, and generates no more.
+NOTICED_WITHIN_S: Final = 5.0
 
 
 class PromptBound:
@@ -30,6 +38,10 @@ class PromptBound:
     def note(self, request: ModelRequest, tokens: int) -> None:
         """Remember that the API counted *tokens* in the prompt of *request*."""
         self._counted = (request, tokens) if tokens else None
+
+    def note_estimate(self, request: ModelRequest, tokens: int) -> None:
+        """Remember that the API estimates *tokens* for the prompt of *request*."""
+        self.note(request, math.ceil(tokens * (1 + COUNT_MARGIN)) + COUNT_MARGIN_TOKENS)
 
     def usage(self, request: ModelRequest) -> Usage:
         """Return the most expensive usage *request* can have, without a reply."""
@@ -55,6 +67,13 @@ def most_tokens(price: Callable[[int], int], affordable: int, limit: int) -> int
         middle = (low + high + 1) // 2
         low, high = (middle, high) if price(middle) <= affordable else (low, middle - 1)
     return low
+
+
+def generated_at_most(model: Model, elapsed_s: float) -> int:
+    """Return the tokens *model* can have generated when its reply breaks off after *elapsed_s*."""
+    if not model.output_tokens_per_s:
+        return model.max_output_tokens
+    return math.ceil(model.output_tokens_per_s * (max(0.0, elapsed_s) + NOTICED_WITHIN_S))
 
 
 def with_reply(prompt: Usage, tokens: int) -> Usage:

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.connection import Connection
@@ -28,6 +29,7 @@ from agent_cli.providers.refused_parts import RefusedParts
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.providers.shared_pause import SharedPause
+from agent_cli.providers.wire import counted
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from agent_cli.providers.transport import Client, OpenReply
 
 NO_STREAMS = ("text/html", "application/json")
+COUNT_LIMIT_S = 10.0
 
 _log = logger(__name__)
 
@@ -84,6 +87,23 @@ class AnthropicMessages:
         ) as events:
             async for event in events:
                 yield event
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Return the API's estimate of the tokens of the prompt, which is free; None without one.
+
+        Servers other than Anthropic's are not asked: their counts are no bound of what they bill.
+        """
+        where = self._connection
+        if where.compat or where.record is not None or where.replay is not None:
+            return None
+        try:
+            async with asyncio.timeout(COUNT_LIMIT_S):
+                client = await self._clients.get()
+                sent = counted(self._refused.parameters(request))
+                return await client.count_tokens(sent, api_key=request.api_key)
+        except (CallFailed, ModelError, TimeoutError) as failed:
+            _log.info("tokens not counted", reason=str(failed))
+            return None
 
     async def aclose(self) -> None:
         """Close the running event loop's connections, if any; the next request opens new ones."""

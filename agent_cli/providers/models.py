@@ -55,6 +55,7 @@ class ModelTable(_Strict):
     """The whole of models.toml."""
 
     prices_as_of: str
+    output_tokens_per_s: int
     cache: CacheMultiples
     models: dict[str, ModelFacts]
 
@@ -85,6 +86,7 @@ def model_by_id(model_id: str) -> Model:
         efforts=facts.efforts,
         binds_thinking=facts.binds_thinking,
         takes_task_budget=facts.task_budget,
+        output_tokens_per_s=model_table().output_tokens_per_s,
     )
 
 

@@ -75,6 +75,20 @@ class SdkClient:
         async with open_reply(sdk, parameters, self._connection, self.base_url) as opened:
             yield opened
 
+    async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
+        """Count the tokens of a prompt; see `transport.Client`."""
+        sdk = self._sdk.with_options(api_key=checked_key(api_key)) if api_key else self._sdk
+        _check_credentials(sdk)
+        sent: dict[str, Any] = {name: encodable(value) for name, value in parameters.items()}
+        try:
+            return (await sdk.beta.messages.count_tokens(**sent)).input_tokens
+        except anthropic.APIStatusError as error:
+            raise _status_failure(error, str(parameters["model"]), self._connection) from error
+        except anthropic.APIConnectionError as error:
+            raise connection_failure(error.__cause__ or error, self.base_url) from error
+        except anthropic.AnthropicError as error:
+            raise _sign_in_failure(error, self._connection) from error
+
     async def list_models(self) -> list[dict[str, object]]:
         """Return the server's list of models, unparsed.
 

@@ -70,6 +70,18 @@ class Client(Protocol):
         """
         ...
 
+    async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
+        """Return the tokens of a prompt; the server charges nothing for the count.
+
+        Args:
+            parameters: Arguments of the SDK's `messages.count_tokens`.
+            api_key: Replaces the connection's for this request.
+
+        Raises:
+            CallFailed: There was no count.
+        """
+        ...
+
     async def aclose(self) -> None:
         """Close the connections that are kept for the next request."""
 

@@ -4,7 +4,7 @@ All fields are in a fixed order, so that an appended turn changes no earlier byt
 signed thinking depend on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
@@ -21,6 +21,16 @@ TASK_BUDGET_BETA: Final = "task-budgets-2026-03-13"
 TASK_BUDGET_MIN: Final = 20_000
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
 FIVE_MINUTES: Json = {"type": "ephemeral"}
+COUNTED_FIELDS: Final = (
+    "messages",
+    "model",
+    "betas",
+    "cache_control",
+    "output_config",
+    "system",
+    "thinking",
+    "tools",
+)
 
 
 def parameters(
@@ -72,6 +82,11 @@ def parameters(
         # The SDK dropped this parameter, but some servers still support it.
         sent["extra_body"] = {"temperature": request.temperature}
     return sent
+
+
+def counted(sent: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the part of `parameters` that `client.beta.messages.count_tokens` takes."""
+    return {name: sent[name] for name in COUNTED_FIELDS if name in sent}
 
 
 def _fixed_part(request: ModelRequest, *, marked: bool) -> dict[str, Json]:

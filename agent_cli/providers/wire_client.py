@@ -93,6 +93,23 @@ class WireClient:
                 raise
             raise connection_failure(error, self.base_url) from error
 
+    async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
+        """Count the tokens of a prompt; see `transport.Client`."""
+        credential = checked_key(api_key or self._credential)
+        body = {name: parameters[name] for name in BODY_FIELDS if name in parameters}
+        try:
+            response = await self._http.post(
+                f"{self._address}/v1/messages/count_tokens",
+                headers=_headers(credential, parameters, self._connection.variables),
+                content=encoded(body),
+            )
+        except (httpx2.RequestError, *NEVER_SENT, BaseExceptionGroup) as error:
+            raise connection_failure(error, self.base_url) from error
+        tokens = _object(response).get("input_tokens") if response.is_success else None
+        if not isinstance(tokens, int):
+            raise self._refusal(response, str(parameters["model"]))
+        return tokens
+
     async def _note_sent(self, happened: str, _info: Mapping[str, object]) -> None:
         if happened.endswith("receive_response_headers.started"):
             self._connection.on_sent()
@@ -145,9 +162,13 @@ def _body(parameters: Mapping[str, Any]) -> bytes:
 
 
 def _error_object(response: httpx2.Response) -> Mapping[str, Json]:
+    error = _object(response).get("error")
+    return error if isinstance(error, dict) else {}
+
+
+def _object(response: httpx2.Response) -> Mapping[str, Json]:
     try:
         parsed: Json = json.loads(response.content)
     except (ValueError, RecursionError):
         return {}
-    error = parsed.get("error") if isinstance(parsed, dict) else None
-    return error if isinstance(error, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

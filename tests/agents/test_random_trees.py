@@ -33,6 +33,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.worst_case import COUNT_MARGIN, generated_at_most
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import cost_microdollars, model_by_id
@@ -73,11 +74,18 @@ class Bill:
 
 @dataclass
 class Server:
-    """Answers at random; its model has dense text and long replies."""
+    """Answers at random; its model has dense text and long replies.
+
+    Attributes:
+        generates_at_once: The tokens it can generate before anything is noticed.
+        count_share: Share of a prompt's tokens that it counts; 0: it has no route for that.
+    """
 
     dice: random.Random
     bill: Bill = field(default_factory=Bill)
     density: float = 0.5
+    generates_at_once: int = 4_000
+    count_share: float = 1.0
 
     def __call__(self, request: ReceivedRequest) -> Answer:
         self.bill.requests += 1
@@ -97,8 +105,12 @@ class Server:
         self.bill.whole += cost
         return answer
 
-    def _usage(self, body: Payload) -> Payload:
-        """Return figures that the API could give: the same text always has the same count."""
+    def count(self, request: ReceivedRequest) -> int | None:
+        """Return the estimate of a prompt's tokens."""
+        return int(self._prompt(request.body) * self.count_share) if self.count_share else None
+
+    def _prompt(self, body: Payload) -> int:
+        """Return the tokens of a prompt: the same text always has the same count."""
         system = [block["text"] for block in body.get("system", [])]
         tools = [
             [each["name"], each["description"], each["input_schema"]]
@@ -110,14 +122,19 @@ class Server:
             len(json.dumps({k: v for k, v in block.items() if k != "cache_control"}))
             for block in content
         )
-        prompt = 300 + int((fixed + sent) * self.density)
+        return 300 + int((fixed + sent) * self.density)
+
+    def _usage(self, body: Payload) -> Payload:
+        """Return figures that the API could give; the first event has only one token of output."""
+        prompt = self._prompt(body)
         written = self.dice.randint(0, prompt)
         read = self.dice.randint(0, prompt - written)
         return {
             "input_tokens": prompt - written - read,
             "cache_creation_input_tokens": written,
             "cache_read_input_tokens": read,
-            "output_tokens": self.dice.randint(1, body["max_tokens"]),
+            "output_tokens": 1,
+            "_output_tokens": self.dice.randint(1, min(body["max_tokens"], self.generates_at_once)),
         }
 
     def _reply(self, body: Payload, usage: Payload) -> Reply:
@@ -134,7 +151,7 @@ class Server:
 def used(figures: Payload) -> Usage:
     return Usage(
         figures["input_tokens"],
-        figures["output_tokens"],
+        figures["_output_tokens"],
         figures["cache_read_input_tokens"],
         figures["cache_creation_input_tokens"],
     )
@@ -176,8 +193,15 @@ class Tree:
         conversation: Conversation | None = None,
         of_agents: Callable[[Prompt], int] = lambda _prompt: 0,
         keep: Callable[[Agent, Assignment | None], None] | None = None,
+        is_paced: bool = False,
     ) -> None:
-        """Start nothing yet; with *keep*, which stores them, some calls ask."""
+        """Start nothing yet; with *keep*, which stores them, some calls ask.
+
+        *is_paced*: it is known how fast the model generates.
+        """
+        self._model = model_by_id(MODEL)
+        if not is_paced:
+            self._model = replace(self._model, output_tokens_per_s=0)
         self._conversation = conversation
         self._keep = keep
         self.conversations: list[Conversation] = []
@@ -191,6 +215,7 @@ class Tree:
             price=cost_microdollars,
             account=Account(limit),
             of_agents=of_agents,
+            count=provider.count_tokens,
         )
         self.root = self._agent(self.ledger, 1, None)
 
@@ -220,7 +245,7 @@ class Tree:
             tools.append(tool("risky", returns("done")))
         agent = Agent(
             LoopConfig(
-                model=model_by_id(MODEL),
+                model=self._model,
                 system_prompt="Work.",
                 tools=tools,
                 stream_fn=ledger.stream,
@@ -250,7 +275,7 @@ class Tree:
 
         async def sample(_id: str, _params: object, _cancel: CancelToken, _on: ToolContext) -> str:
             request = ModelRequest(
-                model=model_by_id(MODEL), messages=(UserMessage.of("2 + 2?"),), max_tokens=3_000
+                model=self._model, messages=(UserMessage.of("2 + 2?"),), max_tokens=3_000
             )
             try:
                 async for event in ledger.stream(request):
@@ -280,11 +305,14 @@ async def grow(api: FakeMessagesApi, server: Server, seed: int) -> tuple[Tree, b
     dice = random.Random(seed)
     server.dice, server.bill = random.Random(seed + 1), Bill()
     server.density = dice.choice([0.1, 0.3, 0.8])
+    server.count_share = dice.choice([0, 1 / (1 + COUNT_MARGIN), 1])
+    is_paced = dice.random() < 0.5
+    server.generates_at_once = generated_at_most(model_by_id(MODEL), 0) if is_paced else 4_000
     limit = dice.choice([60_000, 300_000, 1_000_000])
     provider = AnthropicMessages(
         Connection(base_url=api.base_url, api_key="k"), RetryPolicy(max=2, base_s=0, other_base_s=0)
     )
-    tree = Tree(provider, dice, limit)
+    tree = Tree(provider, dice, limit, is_paced=is_paced)
     interrupted = dice.random() < 0.3
     running = asyncio.create_task(tree.root.prompt("go"))
     if interrupted:
@@ -328,7 +356,7 @@ def check(tree: Tree, bill: Bill, *, interrupted: bool) -> None:
 
 async def run_trees(first: int, count: int) -> None:
     server = Server(random.Random(0))
-    async with FakeMessagesApi(answer=server) as api:
+    async with FakeMessagesApi(answer=server, count=server.count) as api:
         for seed in range(first, first + count):
             tree, interrupted = await grow(api, server, seed)
             try:
@@ -337,6 +365,7 @@ async def run_trees(first: int, count: int) -> None:
                 raise AssertionError(f"tree {seed}: {failed}") from failed
             assert api.refusals == []
             api.requests.clear()
+            api.counted.clear()
 
 
 async def test_random_agent_tree_never_exceeds_its_cost_limit() -> None:

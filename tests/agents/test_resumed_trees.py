@@ -210,7 +210,7 @@ async def killed_at_work(lives: Lives) -> None:
 
 async def run_lives(folder: Path, first: int, count: int) -> None:
     server = Server(random.Random(0))
-    async with FakeMessagesApi(answer=server) as api:
+    async with FakeMessagesApi(answer=server, count=server.count) as api:
         for seed in range(first, first + count):
             lives = Lives(api, server, folder / str(seed), seed)
             try:

@@ -38,6 +38,33 @@ def test_dropped_replies_are_in_the_bill(limit: tuple[str, ...]) -> None:
     assert cost + held >= billed(12, 12, 12, 12)
 
 
+def test_cheap_call_is_made_under_a_tight_limit() -> None:
+    """The bytes of the prompt are four times its tokens: the API counts them."""
+    answer = reply("hi")
+    with serve_in_thread(answer, count=lambda request: len(request.raw) // 4) as api:
+        run = agent_cli(
+            "-p", "go", "--model", MODEL, "--output-format", "json", "--max-cost", "0.05", api=api
+        )
+
+    assert run.code == 0, run.stderr
+    assert len(api.counted) == 1
+    assert not api.refusals
+    assert run.result["cost_usd"] < 0.01
+
+
+def test_dropped_replies_do_not_use_up_the_limit() -> None:
+    """They can have generated little in their time."""
+    answer = reply("One two three four five six", usage=figures(12))
+    drops = [broken(answer, "drop", after=4) for _ in range(4)]
+    with serve_in_thread(*drops, answer) as api:
+        run = agent_cli(
+            "-p", "go", "--model", MODEL, "--output-format", "json", "--max-cost", "1", api=api
+        )
+
+    assert run.code == 0, run.stderr
+    assert run.result["cost_usd"] + run.result["held_usd"] < 0.6
+
+
 def test_reply_stopped_by_ctrl_c_is_in_the_bill() -> None:
     gate = Gate()
     answer = reply("One two three", usage=figures(12), gate=gate)

@@ -31,6 +31,20 @@ BINDING_BETA = "thinking-binding-controls-2026-08-01"
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 
 
+COUNT_PATH = "/v1/messages/count_tokens"
+COUNTED_FIELDS = FIELDS - {"max_tokens", "metadata", "stop_sequences", "stream", "service_tier"}
+
+
+def check_count(headers: Mapping[str, str], raw: bytes, key: str | None) -> Refusal | None:
+    """Return the first rule that a request for a count breaks; it takes fewer fields."""
+    body = json.loads(raw)
+    for name in body:
+        if name not in COUNTED_FIELDS:
+            return bad("fields", f"{name}: Extra inputs are not permitted")
+    asked = {**body, "max_tokens": 1, "stream": True}
+    return check("POST", "/v1/messages", headers, json.dumps(asked).encode(), key)
+
+
 def check(
     method: str, path: str, headers: Mapping[str, str], raw: bytes, key: str | None
 ) -> Refusal | None:

@@ -16,7 +16,7 @@ from tests.messages_api.gate import Gate
 from tests.messages_api.prompt_cache import PromptCache
 from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.refusals import Refusal
-from tests.messages_api.rules import check
+from tests.messages_api.rules import COUNT_PATH, check, check_count
 from tests.messages_api.script import (
     Answer,
     Fault,
@@ -32,6 +32,8 @@ from tests.messages_api.wire_format import steps_of
 
 Door: TypeAlias = Callable[[ReceivedRequest], ReceivedRequest | Refusal]
 """What a cloud puts before the API: refuses a request, or returns what the API gets."""
+CountTokens: TypeAlias = Callable[[ReceivedRequest], int | RawAnswer | None]
+"""Returns the answer to a request for a count; None: this server has no such route."""
 _HEAD_END = b"\r\n\r\n"
 NO_LINGER = struct.pack("ii", 1, 0)
 
@@ -47,9 +49,11 @@ class FakeMessagesApi:
         context_window: int | None = None,
         cache_minimum_tokens: int = 0,
         door: Door | None = None,
+        count: CountTokens | None = None,
     ) -> None:
         self.script: list[Answer | MakeAnswer] = list(script)
         self.requests: list[ReceivedRequest] = []
+        self.counted: list[ReceivedRequest] = []
         self.models: list[Payload] = []
         self.model_list = ""
         self.refusals: list[Refusal] = []
@@ -61,6 +65,7 @@ class FakeMessagesApi:
         self._key = key
         self._context_window = context_window
         self._door = door
+        self._count = count
         self._cache = PromptCache(cache_minimum_tokens)
         self._thinking = SignedThinking()
         self._next = itertools.count(1)
@@ -111,6 +116,8 @@ class FakeMessagesApi:
     def _answer_to(self, request: ReceivedRequest) -> RawAnswer:
         if request.method == "GET" and request.path.partition("?")[0] == "/v1/models":
             return self._model_list(request)
+        if (request.method, request.path) == ("POST", COUNT_PATH):
+            return self._counted(request, self._count(request) if self._count else None)
         with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()
@@ -143,6 +150,19 @@ class FakeMessagesApi:
         page: Payload = {"data": shown, "has_more": first + 2 < len(ids)}
         page["last_id"] = shown[-1]["id"] if shown else None
         body = (self.model_list or json.dumps(page)).encode()
+        return raw(200, body, content_type="application/json")
+
+    def _counted(self, request: ReceivedRequest, tokens: int | RawAnswer | None) -> RawAnswer:
+        """Return the count of the prompt; like the list, this does not use the script."""
+        self.counted.append(request)
+        if tokens is None:
+            return error(404, "not_found_error", f"Not found: {COUNT_PATH}")
+        if isinstance(tokens, RawAnswer):
+            return tokens
+        if refusal := check_count(request.headers, request.raw, self._key):
+            self.refusals.append(refusal)
+            return error(refusal.status, refusal.kind, refusal.message)
+        body = json.dumps({"input_tokens": tokens}).encode()
         return raw(200, body, content_type="application/json")
 
     def _check_against_memory(self, request: ReceivedRequest) -> Refusal | None:
@@ -198,7 +218,7 @@ class FakeMessagesApi:
         if answer.usage is None:
             return {**simulated, "output_tokens": 1, "_output_tokens": max(1, written // 4)}
         given = dict(answer.usage)
-        return {**given, "_output_tokens": given.get("output_tokens", 1)} if given else {}
+        return {"_output_tokens": given.get("output_tokens", 1), **given} if given else {}
 
     def connected(self, connection: "_Connection") -> None:
         """Remember *connection*, to close it at the end."""

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from tests.messages_api.script import Answer, MakeAnswer
-from tests.messages_api.server import Door, FakeMessagesApi
+from tests.messages_api.server import CountTokens, Door, FakeMessagesApi
 
 START_LIMIT_S = 60
 
@@ -18,9 +18,12 @@ def serve_in_thread(
     key: str | None = None,
     context_window: int | None = None,
     door: Door | None = None,
+    count: CountTokens | None = None,
 ) -> Generator[FakeMessagesApi]:
     """Run a FakeMessagesApi on a separate loop for the length of the block."""
-    api = FakeMessagesApi(*script, answer=answer, key=key, context_window=context_window, door=door)
+    api = FakeMessagesApi(
+        *script, answer=answer, key=key, context_window=context_window, door=door, count=count
+    )
     started = threading.Event()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 

@@ -13,6 +13,7 @@ from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
+    CountFn,
     Model,
     ModelRequest,
     Reply,
@@ -30,6 +31,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.reservations import Payer, Reservation
 from agent_cli.policies.worst_case import IMAGE_TOKENS_MAX, OVERHEAD_TOKENS, PromptBound
 from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_use
 from tests.policies.histories import llm
@@ -57,14 +59,23 @@ def priced(microdollars: int | None, *, call: str | None = None) -> Reply:
 class Book:
     """An account with a separate conversation, and a model that plays a script."""
 
-    def __init__(self, *script: object, limit: int = 100_000) -> None:
+    def __init__(
+        self,
+        *script: object,
+        limit: int = 100_000,
+        count: CountFn | None = None,
+    ) -> None:
         self.conversation = Conversation()
         self.conversation.begin(UserMessage.of("go"))
         self.held: list[int] = []
         self.conversation.publish = self._note
         self.model = ScriptedModel(*script)  # type: ignore[arg-type]  # steps
         self.ledger = Ledger(
-            self.model, lambda: self.conversation, price=one_each, account=Account(limit)
+            self.model,
+            lambda: self.conversation,
+            price=one_each,
+            account=Account(limit),
+            count=count,
         )
 
     def _note(self, _event: Event) -> None:
@@ -126,17 +137,52 @@ async def test_concurrent_calls_cannot_exceed_the_limit_together() -> None:
 
 async def test_call_is_refused_if_the_remainder_pays_for_no_useful_reply() -> None:
     """S0-26: the message names its possible cost, before anything is sent."""
-    book = Book(priced(8_500), limit=WORST_CASE)
+    book = Book(priced(9_500), limit=WORST_CASE)
     await book.ask()
 
     with pytest.raises(
-        LimitReached, match=r"the next call may cost \$0.0031, and \$0.0025 of"
+        LimitReached, match=r"the next call may cost \$0.0023, and \$0.0015 of"
     ) as no:
         await book.ask()
 
     assert no.value.stop_reason == "max_cost"
     assert len(book.model.requests) == 1
-    assert book.figures() == (8_500, 0, 0)
+    assert book.figures() == (9_500, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("counted", "sent_max"), [(100, 10_000), (400, 9_880), (50_000, None), (None, None)]
+)
+async def test_prompt_is_counted_where_its_bytes_leave_too_little(
+    counted: int | None, sent_max: int | None
+) -> None:
+    """The count gets a margin, and a larger one than the bytes changes nothing."""
+    asked: list[ModelRequest] = []
+
+    async def count(request: ModelRequest) -> int | None:
+        asked.append(request)
+        return counted
+
+    dense = replace(REQUEST, messages=(UserMessage.of("x" * 20_000),))
+    book = Book(priced(7), limit=10_400, count=count)
+
+    if sent_max is None:
+        with pytest.raises(LimitReached):
+            await book.ask(dense)
+    else:
+        await book.ask(dense)
+
+    assert asked == [dense]
+    assert [each.max_tokens for each in book.model.requests] == ([sent_max] if sent_max else [])
+
+
+async def test_prompt_is_not_counted_while_its_bytes_are_few_enough() -> None:
+    """A count takes time."""
+
+    async def count(_request: ModelRequest) -> int | None:
+        raise AssertionError
+
+    await Book(priced(7), count=count).ask()
 
 
 async def test_request_refused_by_the_server_costs_nothing() -> None:
@@ -242,6 +288,58 @@ async def test_known_prompt_frees_the_rest_of_its_bound_for_other_calls() -> Non
         gate.open()
 
 
+PACED = replace(REQUEST, model=replace(MODEL, output_tokens_per_s=100), max_tokens=10_000)
+
+
+@pytest.mark.parametrize(("after_s", "generated"), [(0, 500), (20, 2_500), (3_600, 10_000)])
+async def test_reply_that_broke_off_costs_at_most_what_was_generated_by_then(
+    after_s: float, generated: int
+) -> None:
+    """With the seconds until the server notices; a model of unknown pace may have been done."""
+    now_s = 1_000.0
+    book = Book()
+    payer = Payer(
+        book.ledger.account, book.conversation, "", book.ledger._worst, clock_s=lambda: now_s
+    )
+    call = Reservation(payer, PACED, 90_000)
+    call.begin(KNOWN)
+    now_s += after_s
+
+    call.lose()
+
+    assert book.figures() == (31, 0, generated - 1)
+
+
+async def test_retry_after_a_wait_has_generated_nothing_before_it() -> None:
+    now_s = 1_000.0
+    book = Book()
+    payer = Payer(
+        book.ledger.account, book.conversation, "", book.ledger._worst, clock_s=lambda: now_s
+    )
+    call = Reservation(payer, PACED, 90_000)
+    now_s += 60
+    call.restart(30)
+    now_s += 31
+
+    call.begin(KNOWN)
+    call.lose()
+
+    assert book.figures() == (31, 0, 599)
+
+
+async def test_wait_for_running_calls_has_a_bound_that_names_them() -> None:
+    """No call ends or begins: something streams without end."""
+    book = Book(limit=WORST_CASE)
+    Reservation(Payer(book.ledger.account, book.conversation, "", book.ledger._worst), REQUEST, 70)
+
+    with pytest.raises(
+        ModelError,
+        match=r"waited 0\.01 s for the rest of the cost limit \(max_cost\), held by a call of"
+        r" scripted-model \(\$0\.0001, for 0 s\); ask again",
+    ):
+        await book.ledger.account.changed(limit_s=0.01)
+
+
 async def test_model_without_a_known_price_is_not_called() -> None:
     """A limit that silently does not hold is worse than none."""
     book = Book(priced(7))
@@ -265,7 +363,7 @@ async def test_without_a_limit_nothing_is_reserved() -> None:
 
 async def test_childs_share_is_part_of_its_parents_limit() -> None:
     """A child's cost counts at once for its ancestors."""
-    book = Book(priced(4_000), priced(4_000), priced(4_000), limit=100_000)
+    book = Book(priced(4_500), priced(4_500), priced(4_000), limit=100_000)
     own = Conversation()
     own.begin(UserMessage.of("task"))
     child = book.ledger.child(lambda: own, limit_usd=0.011)
@@ -276,21 +374,21 @@ async def test_childs_share_is_part_of_its_parents_limit() -> None:
         await ask(child)
     await book.ask()
 
-    assert (child.account.spent, book.ledger.account.spent) == (8_000, 12_000)
-    assert book.model.requests[1].max_tokens == 11_000 - 4_000 - PROMPT_COST
+    assert (child.account.spent, book.ledger.account.spent) == (9_000, 13_000)
+    assert book.model.requests[1].max_tokens == 11_000 - 4_500 - PROMPT_COST
     assert own.usage.held_microdollars == 0
 
 
 async def test_child_agent_cannot_spend_more_than_its_parent_has_left() -> None:
     """However large its own share: the message names the account that limits it."""
-    book = Book(priced(8_500), limit=WORST_CASE)
+    book = Book(priced(9_500), limit=WORST_CASE)
     child = book.ledger.child(Conversation, limit_usd=5)
     await ask(child)
 
     with pytest.raises(LimitReached, match=r"of \$0.011 is left|send a message to continue"):
         await ask(child)
 
-    assert (child.account.spent, book.ledger.account.spent) == (8_500, 8_500)
+    assert (child.account.spent, book.ledger.account.spent) == (9_500, 9_500)
 
 
 async def test_resumed_prompt_counts_its_cost_so_far() -> None:

@@ -12,14 +12,16 @@ import pytest
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.sdk_client import SdkClient
 from agent_cli.providers.transport import Client
-from agent_cli.providers.wire import parameters
+from agent_cli.providers.wire import counted, parameters
 from agent_cli.providers.wire_client import WireClient
 from tests.messages_api import FakeMessagesApi, raw, reply
 from tests.messages_api.received import ReceivedRequest
+from tests.messages_api.script import RawAnswer
 from tests.providers.asking import asker, request
 
 # They describe the SDK and its host, for statistics.
@@ -83,6 +85,38 @@ async def test_both_clients_send_the_same_request(
     assert ours.raw == theirs.raw
     assert (ours.method, ours.path) == (theirs.method, theirs.path)
     assert that_matter(ours.headers) == that_matter(theirs.headers)
+
+
+async def test_both_clients_count_tokens_alike() -> None:
+    """The cost limit needs the count; whoever finds the credentials."""
+    wanted = request(UserMessage.of("hi"), system=("be brief",), tools=(TOOL,), session_id="s1")
+    sent = counted(parameters(wanted, compat=False))
+    async with FakeMessagesApi(count=lambda _request: 321) as api:
+        connection = Connection(base_url=api.base_url, api_key="own")
+        clients = (SdkClient(connection), WireClient(connection, "own"))
+        counts = [await client.count_tokens(sent, api_key=None) for client in clients]
+        for client in clients:
+            await client.aclose()
+        theirs, ours = api.counted
+
+    assert counts == [321, 321]
+    assert api.refusals == []
+    assert ours.body == theirs.body
+
+
+@pytest.mark.parametrize(
+    "answer", [None, raw(200, b"[]"), raw(200, b'{"input_tokens": "9"}'), raw(200, b"<html>")]
+)
+async def test_server_without_a_count_gives_none(answer: RawAnswer | None) -> None:
+    """Then the bytes stay the bound; a server that is not Anthropic's is not asked."""
+    async with FakeMessagesApi(count=lambda _request: answer) as api:
+        for compat in (False, True):
+            connection = Connection(base_url=api.base_url, api_key="own", compat=compat)
+            provider = AnthropicMessages(connection)
+            assert await provider.count_tokens(request()) is None
+            await provider.aclose()
+
+    assert len(api.counted) == 1
 
 
 async def test_both_clients_send_a_lone_surrogate_as_the_replacement_character() -> None:

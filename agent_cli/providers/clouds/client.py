@@ -4,8 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.clouds.account import CloudAccount, CloudCredentials, signed_in
 from agent_cli.providers.connection import Connection, without_password
+from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.sdk_client import open_reply
 from agent_cli.providers.transport import OpenReply, http_client
 
@@ -36,6 +38,10 @@ class CloudClient:
             self._credentials = credentials
         async with open_reply(self._sdk, parameters, self._connection, self.base_url) as opened:
             yield opened
+
+    async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:  # noqa: ARG002 - as the port
+        """Refuse: not every cloud has a count, and the names of its parameters differ."""
+        raise CallFailed(ModelError("tokens are not counted on this cloud"), retryable=False)
 
     async def aclose(self) -> None:
         """Close the idle connections."""
