@@ -67,7 +67,9 @@ class AgentWorker:
             return ""
         again, self._sent_back = self._sent_back > 0, self._sent_back + 1
         working = self._place.working(self.agent, self._assignment.definition.name)
-        why = await self._bench.hooks.agent_ends(working, text, again=again)
+        why = await self._bench.hooks.agent_ends(
+            working, text, again=again, said=self.agent.conversation
+        )
         return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
 
     async def end(self) -> str:

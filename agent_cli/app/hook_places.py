@@ -1,6 +1,6 @@
 """Where each hook runs: in the sandbox, unless it is certain that all it runs is the user's."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,8 +23,14 @@ _NO_SANDBOX: Final = (
 class HookPlaces:
     """Starts hooks in the sandbox of the session; implements `hooks.run.Placing`."""
 
-    def __init__(self, startup: StartupContext, sandbox: Sandbox) -> None:
-        """Judge nothing yet: the parser is loaded with the first hook that runs."""
+    def __init__(
+        self, startup: StartupContext, sandbox: Sandbox, shown: Callable[[], Path] | None = None
+    ) -> None:
+        """Judge nothing yet: the parser is loaded with the first hook that runs.
+
+        *shown* returns a folder that hooks in the sandbox may read as well.
+        """
+        self._shown = shown
         self._startup = startup
         self._sandbox = sandbox
         self._outside: dict[Hook, bool] = {}
@@ -46,6 +52,8 @@ class HookPlaces:
             yield PlacedHook(command, fault="" if self._may_run_anywhere(hook) else _NO_SANDBOX)
             return
         try:
+            if self._shown:
+                confinement = confinement.showing(self._shown())
             yield _placed(confinement, command)
         finally:
             await in_background(confinement.release)
@@ -56,7 +64,7 @@ class HookPlaces:
 
 
 def _placed(confinement: "Confinement", command: Sequence[str]) -> PlacedHook:
-    return PlacedHook(confinement.around(command), confinement.environment)
+    return PlacedHook(confinement.around(command), confinement.environment, is_confined=True)
 
 
 def runs_outside(hook: Hook, startup: StartupContext) -> bool:

@@ -15,6 +15,7 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
 from agent_cli.policies.compaction import AroundCompaction
@@ -22,10 +23,12 @@ from agent_cli.policies.permission_rules import called_paths, parse_rule, touche
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
 from agent_cli.sandbox import Sandbox
+from agent_cli_tools.workspace_ports import CommandExports
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.event_hooks import EventHooks
+    from agent_cli.hooks.exports import Exports
     from agent_cli.hooks.lifecycle import Lifecycle
     from agent_cli.hooks.runs import HookRuns
 
@@ -49,6 +52,8 @@ class HookHost(NamedTuple):
     command_variables: Callable[[], Mapping[str, str]]
     tools: Callable[[], Collection[str]]
     sandbox: Sandbox
+    model: Callable[[], str]
+    exports: CommandExports
 
 
 class SessionHooks:
@@ -81,6 +86,7 @@ class SessionHooks:
 
     def _build(self) -> None:
         from agent_cli.app.hook_places import HookPlaces  # noqa: PLC0415 - most define none
+        from agent_cli.app.hook_transcripts import HookTranscripts  # noqa: PLC0415
         from agent_cli.hooks.event_hooks import EventHooks  # noqa: PLC0415
         from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415
         from agent_cli.hooks.payloads import Payloads  # noqa: PLC0415
@@ -89,30 +95,49 @@ class SessionHooks:
 
         startup = self._startup
         hooks, self._problems = defined_hooks(startup)
+        self._transcripts = copies = HookTranscripts(startup.workspace)
+        self._stack.callback(copies.close)
         around = HookEnvironment(
             startup.workspace,
             environment_of_hooks(startup),
             self._host.command_variables,
-            HookPlaces(startup, self._host.sandbox),
+            HookPlaces(startup, self._host.sandbox, shown=lambda: copies.folder),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))
+
+        def conversation() -> Conversation:
+            return self._host.agent().conversation
+
         self._payloads = Payloads(
             startup.workspace,
             session_id=lambda: self._host.sessions().id or "",
-            transcript=lambda: str(self._host.sessions().path or ""),
+            transcript=lambda: copies.of_session(conversation(), self._host.sessions().id or ""),
             mode=lambda: self._permissions.mode,
+            prompt=lambda: next((each.id for each in conversation().prompts[-1:]), ""),
+            model=self._host.model,
         )
         self._asking = EventHooks(
             self._runs,
             self._payloads,
-            conversation=lambda: self._host.agent().conversation,
+            conversation=conversation,
             publish=self._publish,
         )
         self._lifecycle = Lifecycle(
             self._asking,
             end_reason="other" if self._one_shot else "prompt_input_exit",
             idle_after_s=None if self._one_shot else _IDLE_AFTER_S,
+            export=self._export,
         )
+
+    def _export(self, exports: "Sequence[Exports]") -> None:
+        to = self._host.exports
+        anywhere: dict[str, str] = {}
+        confined: dict[str, str] = {}
+        for each in exports:
+            (confined if each.is_confined else anywhere).update(each.variables)
+            if each.fault:
+                self._publish(Notice("warning", f"a SessionStart hook: {each.fault}"))
+        to.anywhere, to.confined = anywhere, confined
 
     def around(self, config: LoopConfig, place: Place) -> LoopConfig:
         """Return *config* with hooks wrapped around its actions; unchanged without hooks."""
@@ -171,11 +196,19 @@ class SessionHooks:
         """Run the SubagentStart hooks of an agent; return the context they add."""
         return await self._lifecycle.agent_starts(agent) if self._lifecycle else ()
 
-    async def agent_ends(self, agent: WorkingAgent, text: str, *, again: bool) -> str:
+    async def agent_ends(
+        self, agent: WorkingAgent, text: str, *, again: bool, said: Conversation
+    ) -> str:
         """Return why SubagentStop hooks do not let an agent end with the reply *text*, or ""."""
         if self._lifecycle is None:
             return ""
-        return await self._lifecycle.agent_ends(agent, text, again=again)
+        session_id = self._host.sessions().id or ""
+        return await self._lifecycle.agent_ends(
+            agent,
+            text,
+            again=again,
+            transcript=lambda: self._transcripts.of_agent(said, agent, session_id),
+        )
 
     async def __aenter__(self) -> "SessionHooks":
         for problem in self._problems:

@@ -178,6 +178,8 @@ class Workbench:
             self.telemetry.command_variables,
             self._tool_names,
             self.place.sandbox,
+            lambda: self.model.id,
+            self.place.workspace.exports,
         )
         return SessionHooks(self._startup, self.place.permissions, host, one_shot=one_shot)
 

@@ -111,7 +111,8 @@ def _payload(startup: StartupContext, event: str) -> dict[str, Json]:
     payloads = Payloads(startup.workspace, lambda: "test", lambda: "", lambda: mode)
     if event in _CANNED:
         return payloads.payload(event, **_CANNED[event])
-    return payloads.about_call(event, _COMMAND)[1]
+    theirs = payloads.translated(_COMMAND)
+    return payloads.about_call(event, _COMMAND.id, theirs)
 
 
 def _read(file: Path) -> dict[str, Json]:

@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.exports import Exports
 from agent_cli.hooks.run import HookOutcome
 from agent_cli.system.shapes import is_object
 from agent_cli.system.surrogates import mend_surrogates
@@ -47,6 +48,7 @@ class HookAnswer:
         fault: Why the hook could not be used, or "".
         broken: Why a Stop guard could not run, or "". Nothing that the model does mends that, so
             the run ends instead of sending the model back.
+        exports: The variables that SessionStart hooks set for commands.
     """
 
     decision: Decision | None = None
@@ -58,6 +60,7 @@ class HookAnswer:
     stops: str = ""
     fault: str = ""
     broken: str = ""
+    exports: tuple[Exports, ...] = ()
 
 
 def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
@@ -71,7 +74,8 @@ def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
             return HookAnswer(reason=reason, contexts=(reason,))
         return HookAnswer("deny", reason)
     try:
-        return _parsed(hook, outcome.stdout)
+        exports = () if outcome.exports is None else (outcome.exports,)
+        return replace(_parsed(hook, outcome.stdout), exports=exports)
     except _Faulty as error:
         return _failed(hook, f"{error}; correct what it prints")
 
@@ -92,6 +96,7 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
         next((answer.stops for answer in answers if answer.stops), ""),
         next((answer.fault for answer in answers if answer.fault), ""),
         next((answer.broken for answer in answers if answer.broken), ""),
+        tuple(each for answer in answers for each in answer.exports),
     )
     if any(change != changes[0] for change in changes):
         told = "two hooks change the input of this call differently; let only one of them do it"
@@ -132,6 +137,8 @@ def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) 
     stops = ""
     if said.get("continue") is False:
         stops = _text(said, "stopReason") or f"{hook.shown} ended the run"
+    elif decision == "deny" and _interrupts(hook, said, specific):
+        stops = reason
     output = specific.get("updatedToolOutput", said.get("updatedToolOutput"))
     if output is not None and not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
@@ -169,6 +176,14 @@ def _decision(
     if decision is None:
         raise _Faulty(f"its decision must be allow, ask or deny, not {word!r}")
     return decision, reason or ("no reason given" if decision != "allow" else ""), updated
+
+
+def _interrupts(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) -> bool:
+    """Return whether the refusal of a permission also ends the run."""
+    request = specific.get("decision", said.get("decision"))
+    if hook.event != "PermissionRequest" or not isinstance(request, dict):
+        return False
+    return request.get("interrupt") is True
 
 
 def _text(said: Mapping[str, Json], key: str) -> str:

@@ -64,6 +64,10 @@ class EventHooks:
         """Whether work can be started in the background."""
         return self._is_open
 
+    def is_asked(self, event: str, matched: str) -> bool:
+        """Return whether a hook runs at *event*."""
+        return bool(self._runs.wanted(event, (matched,)))
+
     async def ask(self, event: str, matched: str, **more: Json) -> HookAnswer:
         """Run the hooks of *event* whose matcher fits *matched*, and return their joint answer.
 

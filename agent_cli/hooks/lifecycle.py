@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from agent_cli.contracts.agent_events import innermost
@@ -20,10 +20,12 @@ from agent_cli.contracts.events import (
     TurnStart,
 )
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.event_hooks import EventHooks
+from agent_cli.hooks.exports import Exports
 from agent_cli.hooks.payloads import about_agent
 
 SENT_BACK_MAX: Final = 3
@@ -37,14 +39,21 @@ class Lifecycle:
     """
 
     def __init__(
-        self, asking: EventHooks, *, end_reason: str, idle_after_s: float | None = None
+        self,
+        asking: EventHooks,
+        *,
+        end_reason: str,
+        idle_after_s: float | None = None,
+        export: Callable[[Sequence[Exports]], None] = lambda _exports: None,
     ) -> None:
         """Start nothing yet.
 
         *end_reason* is the reason passed to SessionEnd hooks. After *idle_after_s* without a run,
-        hooks are notified that the program waits for the user; None for no user.
+        hooks are notified that the program waits for the user; None for no user. *export* gets
+        the variables that SessionStart hooks set for commands, in place of earlier ones.
         """
         self._asking = asking
+        self._export = export
         self._idle_after_s = idle_after_s
         self._idle: asyncio.TimerHandle | None = None
         self._end_reason = end_reason
@@ -163,12 +172,20 @@ class Lifecycle:
         answer = await self._asking.ask("SubagentStart", agent.name, **about_agent(agent))
         return answer.contexts
 
-    async def agent_ends(self, agent: WorkingAgent, text: str, *, again: bool) -> str:
-        """Return why hooks keep a subagent from ending, or ""; *again* if they did it before."""
+    async def agent_ends(
+        self, agent: WorkingAgent, text: str, *, again: bool, transcript: Callable[[], str]
+    ) -> str:
+        """Return why hooks keep a subagent from ending, or ""; *again* if they did it before.
+
+        *transcript* writes what the agent said until now, and returns the file.
+        """
+        if not self._asking.is_asked("SubagentStop", agent.name):
+            return ""
         answer = await self._asking.ask(
             "SubagentStop",
             agent.name,
             **about_agent(agent),
+            agent_transcript_path=transcript(),
             stop_hook_active=again,
             last_assistant_message=text,
         )
@@ -199,8 +216,11 @@ class Lifecycle:
 
     def _begin(self, source: str) -> None:
         async def begin() -> None:
-            answer = await self._asking.ask("SessionStart", source, source=source)
+            model = self._asking.payloads.model()
+            more: dict[str, Json] = {"model": model} if model else {}
+            answer = await self._asking.ask("SessionStart", source, source=source, **more)
             self._contexts += answer.contexts
+            self._export(answer.exports)
 
         self._started = self._asking.start(begin())
 

@@ -24,13 +24,18 @@ _MODES: Final[Mapping[Mode, str]] = {
 class Payloads:
     """The common part of all payloads, computed for each one because it may change.
 
-    `inside` returns the fields about the subagent; none for the session's agent.
+    `transcript` writes what was said until now and returns the file; it is called for payloads
+    only, so that nothing is written where no hook runs. `prompt` returns the id of the prompt at
+    work, or "", and `model` the model in use. `inside` returns the fields about the subagent; none
+    for the session's agent.
     """
 
     workspace: Path
     session_id: Callable[[], str]
     transcript: Callable[[], str]
     mode: Callable[[], Mode]
+    prompt: Callable[[], str] = str
+    model: Callable[[], str] = str
     inside: Callable[[], Mapping[str, Json]] = dict
 
     def payload(self, event: str, **more: Json) -> dict[str, Json]:
@@ -41,20 +46,24 @@ class Payloads:
             "cwd": str(self.workspace),
             "permission_mode": _MODES[self.mode()],
             "hook_event_name": event,
+            **({"prompt_id": prompt} if (prompt := self.prompt()) else {}),
             **self.inside(),
             **more,
         }
 
+    def translated(self, call: ToolCall) -> ClaudeCall:
+        """Return *call* in Claude Code's terms."""
+        return to_claude(call.name, call.input, self.workspace)
+
     def about_call(
-        self, event: str, call: ToolCall, **more: Json
-    ) -> tuple[ClaudeCall, dict[str, Json]]:
-        """Return *call* in Claude Code's terms, and the payload of an event about it."""
-        theirs = to_claude(call.name, call.input, self.workspace)
-        return theirs, self.payload(
+        self, event: str, call_id: str, theirs: ClaudeCall, **more: Json
+    ) -> dict[str, Json]:
+        """Return the payload of an event about a call, translated."""
+        return self.payload(
             event,
             tool_name=theirs.name,
             tool_input=theirs.input,
-            tool_use_id=call.id,
+            tool_use_id=call_id,
             **more,
         )
 
@@ -71,6 +80,18 @@ def about_agent(agent: WorkingAgent) -> dict[str, Json]:
 
 def after_call(theirs: ClaudeCall, result: ToolResult) -> Mapping[str, Json]:
     """Return the fields about *result* in the payload of an event after a call."""
-    if result.is_error:
-        return {"error": result.text, "is_interrupt": False}
+    code = exit_code(result)
+    if result.is_error or code:
+        told = f"Exit code {code}\n{result.text}" if code else result.text
+        return {"error": told, "is_interrupt": False}
     return {"tool_response": response_of(theirs, result)}
+
+
+def exit_code(result: ToolResult) -> int:
+    """Return the exit code of the command that *result* is about; 0 for any other result.
+
+    For the model a failed command is an answer, for hooks it is a failed call.
+    """
+    details = result.details
+    code = details.get("exit_code") if isinstance(details, dict) else None
+    return code if isinstance(code, int) else 0

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.exports import Exports, ExportsReader
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
 from agent_cli.system.child_environment import child_environment
@@ -41,6 +42,7 @@ class HookOutcome:
         code: Its exit code; 0 for a URL that answered with success.
         fault: Why it could not run to its end, and how to fix it; "" if it did.
         is_broken: Whether it did not even run, so that another attempt would fail alike.
+        exports: The variables it set for commands; None where it may set none.
     """
 
     code: int = 0
@@ -49,6 +51,7 @@ class HookOutcome:
     fault: str = ""
     elapsed_s: float = 0.0
     is_broken: bool = False
+    exports: Exports | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class PlacedHook:
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     fault: str = ""
+    is_confined: bool = False
 
 
 Placing: TypeAlias = Callable[[Hook, Sequence[str]], AbstractAsyncContextManager[PlacedHook]]
@@ -127,6 +131,10 @@ async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcom
     added = {**named, **around.variables(), _PROJECT_DIR: str(around.workspace)}
     environment = child_environment(around.environment, added)
     command = _command(hook, around)
+    reader = ExportsReader() if hook.event == "SessionStart" else None
+    if reader:
+        command = reader.around(command)
+    exports: Exports | None = None
     try:
         async with around.place(hook, command) as placed:
             if placed.fault:
@@ -137,6 +145,10 @@ async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcom
                 environment={**environment, **placed.environment},
                 workspace=around.workspace,
             )
+            if reader:
+                before = {**environment, **placed.environment}
+                stdout, exports = reader.read(ran.stdout, before, is_confined=placed.is_confined)
+                ran = replace(ran, stdout=stdout)
     except TooMuchOutput:
         return HookOutcome(fault="it printed more than 1 MB; make it print less")
     code, stdout, stderr = ran.code, ran.stdout, ran.stderr
@@ -149,7 +161,7 @@ async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcom
         return HookOutcome(
             code, stdout, stderr, f"it ended with exit code {code}{said}; correct it"
         )
-    return HookOutcome(code, stdout, stderr)
+    return HookOutcome(code, stdout, stderr, exports=exports)
 
 
 def _command(hook: Hook, around: HookEnvironment) -> list[str]:

@@ -12,7 +12,7 @@ from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verd
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_names import from_claude
-from agent_cli.hooks.payloads import Payloads, after_call
+from agent_cli.hooks.payloads import Payloads, after_call, exit_code
 from agent_cli.hooks.runs import HookRuns
 
 Authorize: TypeAlias = Callable[[ToolCall, Tool, object], Awaitable[Verdict]]
@@ -95,12 +95,14 @@ class CallHooks:
 
     async def finish(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return *result* for the model, after the hooks have seen and maybe changed it."""
-        event = "PostToolUseFailure" if result.is_error else "PostToolUse"
-        theirs, payload = self._payloads.about_call(event, call)
+        has_failed = result.is_error or exit_code(result) != 0
+        event = "PostToolUseFailure" if has_failed else "PostToolUse"
+        theirs = self._payloads.translated(call)
         wanted = self._runs.wanted(event, theirs.names, lambda rule: self._covers(call, rule))
         contexts = self._contexts.pop(call.id, ())
         if wanted:
-            payload |= after_call(theirs, result)
+            more = after_call(theirs, result)
+            payload = self._payloads.about_call(event, call.id, theirs, **more)
             answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
             self._heard(answer)
             contexts += answer.contexts
@@ -118,9 +120,12 @@ class CallHooks:
     async def _answer(self, event: str, call: ToolCall) -> HookAnswer:
         key = _key(event, call)
         if key not in self._answers:
-            theirs, payload = self._payloads.about_call(event, call)
+            theirs = self._payloads.translated(call)
             wanted = self._runs.wanted(event, theirs.names, lambda rule: self._covers(call, rule))
-            answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
+            answer = HookAnswer()
+            if wanted:
+                payload = self._payloads.about_call(event, call.id, theirs)
+                answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
             if answer.updated == theirs.input:
                 answer = replace(answer, updated=None)
             self._heard(answer)

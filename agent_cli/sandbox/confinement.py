@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_cli.system.launching import Restriction, restricted
@@ -34,6 +34,21 @@ class Confinement:
     release: Callable[[], Sequence[str]] = _nothing
     nested: bool = False
     hidden: Sequence[Path] = ()
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether it confines at all."""
+        return bool(self.prefix) or self.restriction is not None
+
+    def showing(self, folder: Path) -> "Confinement":
+        """Return this one, in which the command may also read *folder*, of a temporary directory.
+
+        Only bubblewrap hides it, by a directory for temporary files of its own.
+        """
+        if not self.nested:
+            return self
+        mount = ("--ro-bind", str(folder), str(folder))
+        return replace(self, prefix=[*self.prefix[:-1], *mount, self.prefix[-1]])
 
     def around(self, command: Sequence[str]) -> list[str]:
         """Return the command line of *command* in the sandbox, for any way to start programs."""

@@ -148,9 +148,9 @@ def test_post_tool_use_hook_logs_commands(tmp_path: Path) -> None:
     """
     hooks(PostToolUse=command(script("log.py", log), "Bash"))
 
-    printed(reply(bash("false")))
+    printed(reply(bash("true")))
 
-    assert (tmp_path / "log.txt").read_text() == "false PostToolUse\n"
+    assert (tmp_path / "log.txt").read_text() == "true PostToolUse\n"
 
 
 def test_failed_call_runs_the_post_tool_use_failure_hook(tmp_path: Path) -> None:
@@ -161,6 +161,114 @@ def test_failed_call_runs_the_post_tool_use_failure_hook(tmp_path: Path) -> None
     failed = json.loads((tmp_path / "failed.json").read_text())
     assert failed["tool_input"]["file_path"] == str(tmp_path / "gone.txt")
     assert "gone.txt" in failed["error"]
+
+
+def test_failed_command_runs_the_failure_hook_alone(tmp_path: Path) -> None:
+    """For the model a failed command is an answer; for hooks, as in Claude Code, a failed call."""
+    hooks(
+        PostToolUse=command("cat >> ran.json", "Bash"),
+        PostToolUseFailure=command("cat >> failed.json", "Bash"),
+    )
+
+    printed(reply(bash("echo no; exit 3")), reply(bash("echo yes")))
+
+    failed, ran = (json.loads((tmp_path / f"{n}.json").read_text()) for n in ("failed", "ran"))
+    assert failed["error"].startswith("Exit code 3\nno\n")
+    assert ran["tool_response"]["stdout"].startswith("yes\n")
+
+
+@pytest.mark.parametrize("is_project", [False, True], ids=["outside", "sandbox"])
+def test_variables_of_a_session_start_hook_hold_for_commands(
+    is_project: bool, tmp_path: Path
+) -> None:
+    """Assignments are read by a shell where the hook ran, in the sandbox or outside."""
+    start = """
+        #!/bin/bash
+        echo "export PLANET='two words' PATH=\\"\\$PATH:/opt/more\\"" >> "$CLAUDE_ENV_FILE"
+        echo 'not exported=1' >> "$CLAUDE_ENV_FILE"
+        echo "the context"
+    """
+    where = tmp_path / ".claude" / "hooks" if is_project else None
+    path = script("start.sh", start, folder=where)
+    hooks(tmp_path if is_project else None, SessionStart=command(path))
+    here = 'echo "[$PLANET|${PATH##*:}|$CLAUDE_ENV_FILE]"'
+
+    _, requests = printed(reply(bash(here)), arguments=("--trust", *YOLO))
+
+    assert "the context" in json.dumps(requests[0]["messages"])
+    assert result_of(requests).startswith("[two words|/opt/more|]")
+
+
+def test_permission_hook_that_interrupts_ends_the_run() -> None:
+    """The model is not asked again."""
+    said = {"behavior": "deny", "message": "enough for today", "interrupt": True}
+    answer = json.dumps({"hookSpecificOutput": {"decision": said}})
+    hooks(PermissionRequest=command(f"echo '{answer}'"))
+
+    run, requests = printed(reply(bash("touch a")), arguments=("--permission-mode", "ask"))
+
+    assert len(requests) == 1
+    assert (run.code, "enough for today" in run.stderr) == (1, True)
+
+
+LOOP = """
+    #!/usr/bin/env python3
+    import json, sys
+    data = json.load(sys.stdin)
+    lines = [json.loads(line) for line in open(data["transcript_path"])]
+    said = [line["message"] for line in lines if line["type"] == "assistant"]
+    text = said[-1]["content"][-1].get("text", "")
+    assert {line["sessionId"] for line in lines} == {data["session_id"]}, lines
+    assert [a["uuid"] for a in lines[:-1]] == [b["parentUuid"] for b in lines[1:]], lines
+    if "<promise>DONE</promise>" not in text:
+        print(json.dumps({"decision": "block", "reason": f"{len(lines)} lines, go on"}))
+"""
+
+
+@pytest.mark.parametrize("is_project", [False, True], ids=["outside", "sandbox"])
+def test_stop_hook_that_reads_the_transcript_loops_until_the_promise(
+    is_project: bool, tmp_path: Path
+) -> None:
+    """The copy is in Claude Code's form and current; a hook in the sandbox can read it as well."""
+    where = tmp_path / ".claude" / "hooks" if is_project else None
+    path = script("loop.py", LOOP, folder=where)
+    hooks(tmp_path if is_project else None, Stop=command(path))
+
+    run, requests = printed(
+        reply(bash("ls")),
+        reply("Not yet."),
+        reply("<promise>DONE</promise>"),
+        arguments=("--trust", *YOLO),
+    )
+
+    assert (run.code, len(requests)) == (0, 3), run.stderr
+    # The prompt, the call, its result, the answer.
+    assert "4 lines, go on" in json.dumps(requests[2]["messages"][-1])
+
+
+def test_payloads_name_the_prompt_the_model_and_the_transcript_of_an_agent(tmp_path: Path) -> None:
+    """Nothing is left behind when the program has ended."""
+    keep = (
+        "python3 -c \"import json,shutil,sys; d=json.load(sys.stdin); e=d['hook_event_name'];"
+        "json.dump(d, open(e+'.json','w'));"
+        "p=d.get('agent_transcript_path'); p and shutil.copy(p, 'agent.jsonl')\""
+    )
+    events = ("SessionStart", "UserPromptSubmit", "SubagentStop", "Stop")
+    hooks(None, **{event: command(keep) for event in events})
+    start = tool_use("agent", {"subagent_type": "general", "prompt": "p", "description": "d"})
+
+    run, _ = printed(reply(start), reply("I looked."), reply("Done."))
+
+    told = {event: json.loads((tmp_path / f"{event}.json").read_text()) for event in events}
+    assert run.code == 0
+    assert told["SessionStart"]["model"].startswith("claude-")
+    prompts = {told[event]["prompt_id"] for event in events[1:]}
+    assert len(prompts) == 1
+    lines = [json.loads(line) for line in (tmp_path / "agent.jsonl").read_text().splitlines()]
+    assert [line["message"]["role"] for line in lines] == ["user", "assistant"]
+    assert all(line["isSidechain"] for line in lines)
+    assert lines[1]["message"]["content"] == [{"type": "text", "text": "I looked."}]
+    assert not Path(told["Stop"]["transcript_path"]).parent.exists()
 
 
 def test_output_of_a_user_prompt_submit_hook_is_added_as_context() -> None:

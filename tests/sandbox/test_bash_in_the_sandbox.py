@@ -367,7 +367,9 @@ async def test_command_that_floods_its_output_is_killed(place: World) -> None:
     assert bash is not None
     confinement = await place.sandbox.confine(place.root)
     assert confinement is not None
-    line = CommandLine("yes", Path(bash), place.root, command_environment(), confinement, 3_000_000)
+    line = CommandLine(
+        "yes", Path(bash), place.root, command_environment(), confinement, (), 3_000_000
+    )
     output = OutputBuffer(Workspace(place.root).open_spill)
 
     launcher = Launcher()

@@ -10,6 +10,7 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.protected import what_it_starts
 from agent_cli_tools import Workspace
+from agent_cli_tools.workspace_ports import CommandExports
 
 
 @pytest.fixture
@@ -318,3 +319,11 @@ def test_own_settings_and_start_files_cannot_be_written_in_a_home_workspace(
     for given in (".bashrc", ".config/agent-cli/permissions.toml", ".config/fish/config.fish"):
         with pytest.raises(ToolError, match="do not change it"):
             workspace.resolve(given, to_write=True)
+
+
+def test_variables_of_a_hook_in_the_sandbox_are_for_commands_in_the_sandbox_only() -> None:
+    """The hook may have run what the model wrote; a command outside has the rights of the user."""
+    exports = CommandExports({"A": "1"}, {"B": "2"})
+
+    assert exports.words(is_confined=True) == ["A=1", "B=2"]
+    assert exports.words(is_confined=False) == ["A=1"]

@@ -1,6 +1,6 @@
 """The process started for a command: a shell that sets a limit, then the command itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ OUTPUT_BYTES_MAX = 5_000_000_000
 # The limit stops a fork bomb; the limits of this program and others of the user are unchanged.
 _LIMITED = """
 ulimit -S -u "$1" 2>/dev/null
+(($# > 2)) && export "${@:3}"
 exec "$BASH" --noprofile --norc -c "$2"
 """
 
@@ -26,6 +27,7 @@ _NESTED = f"""
 trap : HUP INT TERM
 echo >&{LEFT_DESCRIPTOR}
 ulimit -S -u "$1" 2>/dev/null
+(($# > 2)) && export "${{@:3}}"
 "$BASH" --noprofile --norc -c "$2" {LEFT_DESCRIPTOR}>&-
 code=$?
 exec 2>/dev/null
@@ -52,6 +54,7 @@ class CommandLine:
     Attributes:
         confinement: The sandbox of the command; released when the command is closed or could not be
             started.
+        exports: NAME=value for the command alone: what builds its sandbox must not see them.
     """
 
     text: str
@@ -59,6 +62,7 @@ class CommandLine:
     cwd: Path
     environment: Mapping[str, str]
     confinement: Confinement = field(default_factory=Confinement)
+    exports: Sequence[str] = ()
     output_bytes_max: int = OUTPUT_BYTES_MAX
 
     def order(self) -> Order:
@@ -67,7 +71,7 @@ class CommandLine:
         script = _NESTED if confinement.nested else _LIMITED
         bash = (str(self.bash), "--noprofile", "--norc", "-c", script, "bash")
         return Order(
-            arguments=[*confinement.prefix, *bash, self._processes_max(), self.text],
+            arguments=[*confinement.prefix, *bash, self._processes_max(), self.text, *self.exports],
             cwd=str(self.cwd),
             environment={**self.environment, **confinement.environment},
             files=confinement.files,

@@ -221,7 +221,14 @@ class CommandRun:
             confinement.release()
             raise ToolError("bash is not installed here, so no command can run. Tell the user.")
         environment = {**command_environment(), **self._workspace.command_variables()}
-        line = CommandLine(self._wanted.text, bash, self._workspace.root, environment, confinement)
+        line = CommandLine(
+            self._wanted.text,
+            bash,
+            self._workspace.root,
+            environment,
+            confinement,
+            self._workspace.exports.words(is_confined=confinement.is_sandbox),
+        )
         try:
             return await start(self._workspace.launcher, line, self._output, on_output)
         except (OSError, ValueError) as error:

@@ -21,7 +21,7 @@ from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
-from agent_cli_tools.workspace_ports import Keeper, LeftRunning
+from agent_cli_tools.workspace_ports import CommandExports, Keeper, LeftRunning
 from agent_cli_tools.written_paths import holds_secrets, refuse_hidden_characters
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Workspace:
 
     Attributes:
         command_variables: Returns additional environment variables for a command.
+        exports: Variables that hooks set for commands.
         wrote: Called with the real path of each file that a tool has written.
         has_started: Returns whether the job that a call started belongs to the agent here, which
             can read and end only its own.
@@ -72,6 +73,7 @@ class Workspace:
         self._running: list[LeftRunning] = []
         self.launcher = Launcher()
         self.command_variables: Callable[[], Mapping[str, str]] = dict
+        self.exports = CommandExports()
         self.jobs = jobs or Jobs()
         self.jobs_end_with_run = jobs_end_with_run
         self.has_started: Callable[[str], bool] = lambda _call_id: True

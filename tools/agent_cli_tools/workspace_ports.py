@@ -1,8 +1,23 @@
-"""The ports of a workspace: a recorder of file changes, and processes left running."""
+"""The ports of a workspace: a recorder of file changes, processes left running, variables."""
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+
+@dataclass(slots=True)
+class CommandExports:
+    """Variables that hooks set for commands; `confined` ones are for commands in the sandbox."""
+
+    anywhere: Mapping[str, str] = field(default_factory=dict[str, str])
+    confined: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def words(self, *, is_confined: bool) -> list[str]:
+        """Return NAME=value for each variable of a command, in the sandbox or not."""
+        wanted = {**self.anywhere, **(self.confined if is_confined else {})}
+        return [f"{name}={value}" for name, value in wanted.items()]
 
 
 class LeftRunning(Protocol):
