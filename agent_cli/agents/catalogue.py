@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.agents.definition import AgentDefinition, parse_definition
-from agent_cli.prompt_files.folders import markdown_files
+from agent_cli.prompt_files.folders import nested_markdown_files
 from agent_cli.system.paths import real_path
 
 FILE_BYTES_MAX: Final = 64 * 1024
@@ -90,7 +90,7 @@ class AgentCatalogue:
         return self._found
 
     def _read(self, folder: AgentFolder) -> Sequence[AgentDefinition]:
-        paths = markdown_files(folder.path)
+        paths = [*nested_markdown_files(folder.path)]
         if len(paths) > AGENTS_MAX:
             self._warn(
                 f"{folder.path} holds {len(paths):,} agents; the first {AGENTS_MAX} are used:"

@@ -22,7 +22,7 @@ from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import AgentStart, Event, EventSink
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Json, ToolOutput
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -150,6 +150,14 @@ class Children:
     def started_beside(self, tool_name: str) -> int:
         """Return the number of agents that the last reply starts."""
         return sum(call.name == tool_name for call in self._conversation().open_calls())
+
+    def place_among(self, call_id: str, tool_name: str) -> int:
+        """Return how many calls before *call_id* in its reply start agents too."""
+        prompts = self._conversation().prompts
+        calls = [out for out in prompts[-1].output if isinstance(out, ToolOutput)]
+        reply_id = next(call.reply_id for call in calls if call.tool_call_id == call_id)
+        of_reply = [c.tool_call_id for c in calls if (c.reply_id, c.name) == (reply_id, tool_name)]
+        return of_reply.index(call_id)
 
     async def work(
         self,

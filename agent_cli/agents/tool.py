@@ -1,6 +1,6 @@
 """The tool with which the model gives a task to a subagent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -10,12 +10,16 @@ from pydantic.config import JsonDict
 from agent_cli.agents.children import Children
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters, without_docstring
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
 from agent_cli.terminal.narration import one_line
 
 TOOL: Final = "agent"
 _TITLE_CHARS_MAX: Final = 80
+_TOO_MANY: Final = (
+    "One reply may start {} agents here, as nobody can be asked. Start this one in your next reply."
+)
 _SHOWN: Final = ("description", "prompt", "subagent_type")
 
 
@@ -42,12 +46,22 @@ class AgentInput(Parameters):
     model_config = ConfigDict(extra="forbid", json_schema_extra=_shortened)
 
 
-def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
-    """Return the tool; it asks the user if one reply starts more than *ask_beyond* agents."""
+def agent_tool(
+    children: Children, *, ask_beyond: int, can_ask: Callable[[], bool] = lambda: True
+) -> Tool:
+    """Return the tool; it asks the user if one reply starts more than *ask_beyond* agents.
+
+    Where *can_ask* says that nobody can be asked, so many start and the others are refused.
+    """
+
+    def is_limit() -> bool:
+        return ask_beyond > 0 and not can_ask()
 
     async def execute(
-        _tool_call_id: str, params: AgentInput, _cancel: CancelToken, context: ToolContext
+        call_id: str, params: AgentInput, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
+        if is_limit() and children.place_among(call_id, TOOL) >= ask_beyond:
+            raise ToolError(_TOO_MANY.format(ask_beyond))
         return await children.work(
             params.subagent_type,
             params.prompt,
@@ -60,7 +74,8 @@ def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
 
     def approval(_params: AgentInput) -> Approval:
         started = children.started_beside(TOOL)
-        return Approval(started > ask_beyond, f"{started} agents are to start at once")
+        is_asked = started > ask_beyond and not is_limit()
+        return Approval(is_asked, f"{started} agents are to start at once")
 
     return Tool(
         name=TOOL,

@@ -114,7 +114,9 @@ class AgentTree:
             begin=self._bench.jobs.start_agent if rank.depth == 1 else None,
             listing=self.list.working,
         )
-        return (agent_tool(children, ask_beyond=self._settings.ask_beyond),)
+        person = self._bench.person
+        ask_beyond = self._settings.ask_beyond
+        return (agent_tool(children, ask_beyond=ask_beyond, can_ask=lambda: person.can_decide),)
 
     def _place_of_session(self) -> "AgentPlace":
         from agent_cli.app.agent_places import AgentPlace  # noqa: PLC0415 - with the first agent

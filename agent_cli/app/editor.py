@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.sessions import SessionInfo
     from agent_cli.mcp_client import ServerConfig
     from agent_cli.session_store import SessionStore
+    from agent_cli.settings.load import Loaded
     from agent_cli.settings.schema import McpSettings
 
 
@@ -127,10 +128,22 @@ class EditorProgram:
         check_guards(startup)
         if not arguments.replay:
             check_access(startup)
+        startup = startup._replace(loaded=_patient(startup.loaded))
         mcp = startup.loaded.settings.mcp
         servers = tuple(_server(given, mcp) for given in opening.servers)
         startup = startup._replace(servers=servers)
         return App(startup, one_shot=one_shot, log_secrets=self._secrets)
+
+
+def _patient(loaded: "Loaded") -> "Loaded":
+    """Return the settings with which a first prompt waits for servers as long as that of `-p`.
+
+    Nobody types for seconds while they start, as in the terminal: the prompt comes at once.
+    """
+    settings = loaded.settings
+    wait_s = max(settings.mcp.first_prompt_wait_s, settings.mcp.headless_wait_s)
+    mcp = settings.mcp._replace(first_prompt_wait_s=wait_s)
+    return loaded._replace(settings=settings._replace(mcp=mcp))
 
 
 def _require_session(id: str) -> None:

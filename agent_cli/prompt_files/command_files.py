@@ -17,14 +17,13 @@ from typing import Final, NamedTuple
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import WrittenPrompt
 from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files.folders import nested_markdown_files
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path
-from agent_cli.system.trees import walk
 
 FILE_BYTES_MAX: Final = 64 * 1024
 FILES_MAX: Final = 200
-_FOLDERS_MAX: Final = 200
 _HELP_CHARS_MAX: Final = 200
 _NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
 _PLACEHOLDER: Final = re.compile(r"(\\?)\$(ARGUMENTS|[1-9])(?!\w)")
@@ -145,7 +144,7 @@ async def written_out(prompt: str, commands: Iterable[CommandFile]) -> WrittenPr
 
 def command_paths(folder: Path) -> Iterator[Path]:
     """Yield the command files of *folder*, by path, up to a limit."""
-    yield from islice(_markdown_files(folder), FILES_MAX)
+    yield from islice(nested_markdown_files(folder), FILES_MAX)
 
 
 def filled(body: str, argument: str) -> str:
@@ -175,16 +174,6 @@ def _words(argument: str) -> list[str]:
         return shlex.split(argument)
     except ValueError:  # an unclosed quote, as in "don't"
         return argument.split()
-
-
-def _markdown_files(folder: Path) -> Iterator[Path]:
-    # Limited: the folder is read before it is trusted, and may be a link to a whole disk.
-    for where, folders, names in islice(walk(folder), _FOLDERS_MAX):
-        folders.sort()
-        for name in sorted(names):
-            path = Path(where, name)
-            if path.suffix == ".md" and paths.is_file(path):
-                yield path
 
 
 def _described(folder: CommandFolder, path: Path) -> CommandFile:

@@ -48,7 +48,12 @@ _LEVEL_WORDS = {
 }
 _TRANSPORT_WORDS = {"streamablehttp": "http"}
 # Claude Code's names of models: settings, agents and commands written for it use them.
-_MODEL_WORDS = {"haiku": "small", "sonnet": "normal", "opus": "high"}
+_MODEL_WORDS = {
+    "haiku": "small",
+    "sonnet": "normal",
+    "opus": "high",
+    "fable": "claude-fable-5-2",  # no alias of ours
+}
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -304,4 +309,7 @@ class Settings(NamedTuple):
         """
         wanted = self.model if name is None else name
         alias = wanted.lower()
-        return self.models.get(alias) or self.models.get(_MODEL_WORDS.get(alias, ""), wanted)
+        if alias in self.models:
+            return self.models[alias]
+        known = _MODEL_WORDS.get(alias, wanted)
+        return self.models.get(known, known)

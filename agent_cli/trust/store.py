@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.command_files import command_paths
-from agent_cli.prompt_files.folders import markdown_files
+from agent_cli.prompt_files.folders import markdown_files, nested_markdown_files
 from agent_cli.prompt_files.skill_files import skill_paths
 from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
 from agent_cli.settings.sources import SETTINGS_FILES
@@ -78,7 +78,9 @@ def _named_files(workspace: Path) -> tuple[Path, ...]:
     named = [workspace / name for name in ACTING_FILES]
     for skills in skill_folders(workspace):
         named += skill_paths(skills, entries_max=None)
-    for folder in (*AGENT_FOLDERS, *STYLE_FOLDERS):
+    for folder in AGENT_FOLDERS:
+        named += nested_markdown_files(workspace / folder)
+    for folder in STYLE_FOLDERS:
         named += markdown_files(workspace / folder)
     for folder in COMMAND_FOLDERS:
         named += command_paths(workspace / folder)

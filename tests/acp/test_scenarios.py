@@ -689,6 +689,27 @@ async def test_mcp_server_of_a_session_starts_and_its_tools_ask_for_permission()
         assert client.call("m1")["kind"] == "other"
 
 
+async def test_first_prompt_waits_for_the_servers_of_the_session_as_that_of_a_script_does() -> None:
+    """A client sends the prompt at once, so the terminal's shorter wait is for no one's typing."""
+    begin = 'while [ ! -e go ]; do sleep 0.01; done; exec "$0" -I -S "$1" "{}"'
+    server = schema.McpServerStdio(
+        name="late", command="sh", args=["-c", begin, sys.executable, RAW_SERVER], env=[]
+    )
+    async with (
+        FakeMessagesApi(reply("ok")) as api,
+        editor(api, AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="0") as (client, _),
+        asyncio.TaskGroup() as group,
+    ):
+        await client.agent.initialize(protocol_version=1)
+        session = await client.agent.new_session(cwd=str(Path.cwd()), mcp_servers=[server])
+        prompting = group.create_task(client.say(session.session_id, "go"))
+        # The request of a prompt that does not wait is sent by then.
+        asyncio.get_running_loop().call_later(0.5, Path("go").touch)
+        await prompting
+
+    assert "mcp__late__reply" in [tool["name"] for tool in api.requests[0].body["tools"]]
+
+
 async def test_mcp_command_names_the_tools_that_are_left_out() -> None:
     """Their names are a stranger's text: an image among them must not be loaded."""
     options = json.dumps({"tools": [{"name": "![x](http://x/`)"}]})

@@ -208,3 +208,20 @@ def test_agents_of_a_folder_changed_after_trust_are_not_used(tmp_path: Path) -> 
 
     assert catalogue.get("a") is None
     assert warned == [f"agents of {tmp_path} are not used: it changed"]
+
+
+def test_definitions_in_folders_of_folders_are_found(tmp_path: Path) -> None:
+    """As Claude Code finds them; the first of a name wins, by path."""
+    for name in ("top.md", "team/nested.md", "team/deep/deeper.md", "team/top.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"---\nname: {path.stem}\ndescription: {name}\n---\nDo.\n")
+
+    catalogue = AgentCatalogue([AgentFolder(tmp_path)], warn=pytest.fail)
+
+    found = {agent.name: agent.description for agent in catalogue.all()[len(BUILT_IN) :]}
+    assert found == {
+        "top": "top.md",
+        "nested": "team/nested.md",
+        "deeper": "team/deep/deeper.md",
+    }

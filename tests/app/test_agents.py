@@ -433,14 +433,26 @@ def _settings(text: str) -> str:
 
 
 async def test_more_than_ask_beyond_agents_in_one_reply_need_approval() -> None:
-    """Without a user, the calls wait for a decision."""
+    """All calls of that reply wait for the person."""
     script = Script(go=[started("a", "b", "c", "d")])
-    async with program(script) as run:
+    async with program(script, person=Person()) as run:
         result = await run.prompt()
 
     assert result.stop_reason == "waiting_for_approval"
     reasons = {call.name for call in run.app.agent.conversation.questions()}
     assert reasons == {"agent"}
+
+
+async def test_ask_beyond_is_a_limit_where_nobody_can_be_asked() -> None:
+    """So many start, the model reads why the others do not, and the run goes on."""
+    names = ["a", "b", "c", "d"]
+    script = Script(go=[started(*names), reply("Done.")], **{name: [reply(name)] for name in names})
+    async with program(script) as run:
+        result = await run.prompt()
+
+    assert result.stop_reason == "end_turn"
+    assert run.answers(result)[:3] == names[:3]
+    assert "One reply may start 3 agents here" in run.answers(result)[3]
 
 
 async def test_agents_max_parallel_limits_concurrent_agents() -> None:

@@ -508,9 +508,9 @@ def test_claude_code_model_names_resolve_to_aliases() -> None:
 
     settings = load().settings
 
-    names = ("Opus", "sonnet", "haiku", "small")
+    names = ("Opus", "sonnet", "haiku", "small", "fable")
     assert [settings.model_id(name) for name in names] == [
-        "claude-x", "claude-sonnet-5-5", "claude-y", "claude-haiku-5-5"
+        "claude-x", "claude-sonnet-5-5", "claude-y", "claude-haiku-5-5", "claude-fable-5-2"
     ]  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def test_workspace_is_trusted_until_trust_is_revoked() -> None:
     "name",
     [
         *("appsettings.toml", "appsettings.json", ".mcp.json"),
-        *(".agent-cli/agents/reviewer.md", ".claude/agents/reviewer.md"),
+        *(".agent-cli/agents/reviewer.md", ".claude/agents/team/reviewer.md"),
         *(".agent-cli/commands/team/review.md", ".claude/commands/review.md"),
     ],
 )
