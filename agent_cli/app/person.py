@@ -101,12 +101,16 @@ class ModelsPerson:
                 return await decline_and_stop(agent, [call.id for call in waiting])
         return await apply_decisions(agent, waiting, decisions)
 
-    async def present(self, plan: str) -> str:
+    async def present(self, plan: str, *, again: bool = False) -> str:
         """Ask for approval of *plan*, which ends plan mode; return the text for the model.
+
+        *again*: it was asked in plan mode by a program that ended, so that mode goes on.
 
         Raises:
             ToolError: The plan was not approved, or plan mode is off.
         """
+        if again and self.dialogs is not None and self.dialogs.can_ask:
+            self._permissions().mode = "plan"
         if self._permissions().mode != "plan":
             raise ToolError(_NO_PLAN_MODE)
         if self.dialogs is None or not self.dialogs.can_ask:

@@ -64,8 +64,9 @@ NO_USAGE = Usage()
 class Pending:
     """A call without a result yet.
 
-    `why` is "queued" (about to run), "approval" (a person must decide) or "deferred" (behind one
-    that waits for a decision). `reason` is the sentence shown to the person who decides.
+    `why` is "queued" (about to run), "approval" (a person must decide; or the call is a question
+    and runs until it is answered) or "deferred" (behind one that waits for a decision). `reason` is
+    the sentence shown to the person who decides.
     """
 
     state: ClassVar[Literal["pending"]] = "pending"

@@ -219,6 +219,8 @@ class Tool:
             its reply (`concurrency`) to other calls, and its paths order nothing.
         changes: False for a tool that only reads; plan mode offers only these.
         is_vouched: Whether `changes=False` can be trusted; if not, each call needs approval.
+        asks_person: True for a tool that is a question to the person and has no effect of its own:
+            if the program ends before the answer, the question waits for the next session.
         timeout_s: Seconds this tool may take; None uses the run's limit, 0 sets no limit.
         require_approval: Called after validation, before the call; raising counts as "required".
         reads: Returns the paths it reads, absolute; it runs after earlier calls that write them.
@@ -240,6 +242,7 @@ class Tool:
     takes_slot: bool = True
     changes: bool = True
     is_vouched: Callable[[], bool] = lambda: True
+    asks_person: bool = False
     timeout_s: float | None = None
     require_approval: RequireApproval | None = None
     reads: Callable[[Any], Sequence[str]] = lambda _params: ()

@@ -51,6 +51,7 @@ from agent_cli.system.logger import logger
 
 _log = logger(__name__)
 
+UNANSWERED_QUESTION = "It has no answer yet."
 UNANSWERED = "No result was recorded for this call."
 
 _BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}
@@ -170,9 +171,14 @@ class Conversation(ConversationView):
         prompt.usage = prompt.usage + Usage(held_microdollars=microdollars)
         self.publish(UsageHeld(prompt_id, prompt.usage.held_microdollars))
 
-    def start_call(self, tool_call_id: str) -> None:
-        """Record that a tool is about to run: from now on it may have had an effect."""
-        self._replace(replace(self.call(tool_call_id), started_at_ms=self.now()))
+    def start_call(self, tool_call_id: str, *, asks_person: bool = False) -> None:
+        """Record that a tool is about to run: from now on it may have had an effect.
+
+        A call that only asks a person has none; it waits for its answer until it has a result.
+        """
+        call = self.call(tool_call_id)
+        result = Pending("approval", UNANSWERED_QUESTION) if asks_person else call.result
+        self._replace(replace(call, result=result, started_at_ms=self.now()))
 
     def pause(self, questions: Mapping[str, str]) -> None:
         """Let the open calls wait until a person has decided about some of them.

@@ -107,7 +107,7 @@ class ToolCallRun:
     async def _result(self, tool: Tool, params: object) -> ToolResult:
         """Run the tool; raises only CancelledError, and only if the call was cancelled."""
         call, turn = self._call, self._turn
-        turn.conversation.start_call(call.tool_call_id)
+        turn.conversation.start_call(call.tool_call_id, asks_person=tool.asks_person)
         if turn.cancel.cancelled:  # the cancellation arrived while nothing was awaited
             raise asyncio.CancelledError
         self.is_running = True

@@ -66,8 +66,11 @@ class Person(Protocol):
         """Return an answer to each question, in order."""
         ...
 
-    async def present(self, plan: str) -> str:
-        """Ask for a decision about *plan* and return the answer for the model."""
+    async def present(self, plan: str, *, again: bool = False) -> str:
+        """Ask for a decision about *plan* and return the answer for the model.
+
+        *again*: a program that ended has asked before, in plan mode.
+        """
         ...
 
 
@@ -91,6 +94,7 @@ def ask_user(person: Person) -> Plugin:
         parallel_safe=False,  # one dialog at a time
         takes_slot=False,
         changes=False,
+        asks_person=True,
         timeout_s=0,  # people may take their time; Ctrl-C ends the question
         summary=lambda params: params.questions[0].question,
     )
@@ -101,9 +105,10 @@ def present_plan(person: Person) -> Plugin:
     """Return the plugin that offers `present_plan`."""
 
     async def present(
-        _call_id: str, params: PlanInput, _cancel: CancelToken, _context: ToolContext
+        _call_id: str, params: PlanInput, _cancel: CancelToken, context: ToolContext
     ) -> str:
-        return await person.present(params.plan)
+        # Approved calls without a question of their own: the program ended at the first question.
+        return await person.present(params.plan, again=context.is_approved)
 
     tool = Tool(
         name="present_plan",
@@ -114,6 +119,7 @@ def present_plan(person: Person) -> Plugin:
         parallel_safe=False,
         takes_slot=False,
         changes=False,
+        asks_person=True,
         timeout_s=0,
         summary=lambda params: _title(params.plan),
     )

@@ -90,6 +90,7 @@ class Permissions:
         self._sandbox = sandbox
         self._project_rules = project_rules
         self._asked: dict[str, ApprovalFacts] = {}
+        self._own_questions: set[str] = set()
         self._paths_asked: dict[str, tuple[Json, Sequence[str]]] = {}
 
     async def __call__(
@@ -145,6 +146,8 @@ class Permissions:
         """Recompute the facts about *call* if another process asked about it."""
         if call.id not in self._asked:
             for tool in (tool for tool in tools if tool.name == call.name):
+                if tool.asks_person:
+                    self._own_questions.add(call.id)
                 with suppress(ToolError):  # Its input may no longer be valid.
                     await self(call, tool, check_input(tool, call.input))
 
@@ -176,8 +179,13 @@ class Permissions:
             self._files = replace(self._files, place=self._place)
 
     def is_remembered(self, call: ToolCall) -> bool:
-        """Return whether rules remembered since the question about *call* allow it."""
-        return is_covered(self.asked_about(call), self._rules.allow)
+        """Return whether rules remembered since the question about *call* allow it.
+
+        A recalled call that is itself a question needs no approval: it asks again when it runs.
+        """
+        return call.id in self._own_questions or is_covered(
+            self.asked_about(call), self._rules.allow
+        )
 
     def rules(self) -> Iterator[tuple[RuleKind, Rule]]:
         """Yield the active rules with kind and origin, the strongest first."""

@@ -23,6 +23,7 @@ from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.records import dropped, record_of
 
 UNKNOWN_OUTCOME = "outcome unknown after a crash; check before repeating"
+NEVER_ANSWERED = "not answered: the program ended before the user's answer"
 NEVER_STARTED = "not run: the program ended before its turn"
 
 
@@ -91,7 +92,11 @@ def _closing(prompt: Prompt, *, keep_questions: bool) -> Iterator[Event]:
     for index, call in enumerate(prompt.output):
         if not isinstance(call, ToolOutput) or not isinstance(call.result, Pending):
             continue
-        if call.is_running:
+        if call.is_running and call.result.why == "approval":
+            again = replace(call, started_at_ms=None)
+            closed = replace(call, result=Error((text_block(NEVER_ANSWERED),)))
+            yield PromptOutput(prompt.id, index, again if waits else closed, replaced=True)
+        elif call.is_running:
             # Its end was not observed, so ended_at_ms stays empty.
             unknown = replace(call, result=Error((text_block(UNKNOWN_OUTCOME),)))
             yield PromptOutput(prompt.id, index, unknown, replaced=True)

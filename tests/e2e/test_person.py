@@ -1,12 +1,15 @@
 """The model's questions and plans in the program itself: answered, edited, refused."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.program import agent_cli, in_terminal
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.messages_api.script import Payload
 
 CTRL_C = "\x03"
 QUESTION = tool_use(
@@ -123,6 +126,35 @@ def test_declined_plan_goes_back_to_the_model_with_the_users_comment() -> None:
         assert "not approved: you said: tests first" in terminal.text
 
     assert "present it again. They say: tests first" in last_message(api)
+
+
+@pytest.mark.parametrize(
+    ("call", "shown", "keys", "told"),
+    [
+        (QUESTION, "❯ SQLite: one file", "\r", "Which database?\\n→ SQLite"),
+        (PLAN, "❯ Yes, and edit files", "\r", "The user approved the plan."),
+        (PLAN, "❯ Yes, and edit files", "later\r", "Plan mode stays on: change the plan"),
+    ],
+)
+def test_open_question_is_asked_again_after_a_kill(
+    call: Payload, shown: str, keys: str, told: str
+) -> None:
+    """As an approval is: whoever continues the session is asked, without another request."""
+    with serve_in_thread(reply(call), reply("Thanks.")) as api:
+        with in_terminal(api, "--permission-mode", "plan") as killed:
+            killed.until_prompt()
+            killed.send("go\r")
+            killed.until(shown)
+            os.kill(killed.child.pid, signal.SIGKILL)
+            killed.exit_code()
+        with in_terminal(api, "-c") as terminal:
+            terminal.until(shown)
+            assert len(api.requests) == 1
+            terminal.send(keys)
+            terminal.until("Thanks.")
+
+    assert told in last_message(api)
+    assert api.refusals == []
 
 
 def test_question_or_plan_in_a_headless_run_is_refused_at_once() -> None:
