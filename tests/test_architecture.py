@@ -70,6 +70,7 @@ CATCHERS_OF_EVERYTHING = {
     "core/listeners/": "a broken listener must not stop the run it listens to",
     "core/declared_paths/": "a tool's bug becomes an answer the model reads",
     "core/preflight/": "a broken permission check becomes a question to the user",
+    "core/foresight/": "a call whose dry run is broken is asked about as before",
     "core/tool_call/": "a tool's bug becomes an answer the model reads",
     "hooks/run/": "a hook that breaks is that hook's fault, and a guard then blocks",
     "mcp_client/connection/": "a server that fails in an unknown way costs only itself",

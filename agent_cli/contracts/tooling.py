@@ -106,12 +106,15 @@ class Ask:
     Attributes:
         input: The input to show and run in place of the model's; None keeps the model's.
         by_mode: Only the permission mode asks; no rule and no effect of the call does.
+        may_read: The model may read the files of the call without approval, so the tool may tell
+            it before the question that the call can only fail.
         holds: As in `Allow`, for a call that a person has approved.
     """
 
     reason: str
     input: Json = None
     by_mode: bool = False
+    may_read: bool = False
     holds: Callable[[], bool] = field(default=_holds, compare=False, repr=False)
 
 
@@ -189,6 +192,9 @@ class ToolContext:
 # The second argument has the type of `parameters` (an instance of it, or a dict for a JSON schema);
 # a type variable here would make every list of tools generic for no gain.
 Execute: TypeAlias = Callable[[str, Any, CancelToken, ToolContext], Awaitable[ToolResult | str]]
+FileContents: TypeAlias = MutableMapping[str, bytes]
+"""Files as the earlier calls of a reply will leave them, by real path."""
+Foresee: TypeAlias = Callable[[Any, ToolContext, FileContents], Awaitable[None]]
 RequireApproval: TypeAlias = Approval | Callable[[Any], Approval | Awaitable[Approval]]
 
 
@@ -223,6 +229,8 @@ class Tool:
             if the program ends before the answer, the question waits for the next session.
         timeout_s: Seconds this tool may take; None uses the run's limit, 0 sets no limit.
         require_approval: Called after validation, before the call; raising counts as "required".
+        foresee: Called before a person is asked: raises `ToolError` if the call can only fail, and
+            keeps the content that it would leave in the mapping. It changes nothing.
         reads: Returns the paths it reads, absolute; it runs after earlier calls that write them.
         writes: Returns the paths it writes, absolute; it runs after earlier calls that use them.
         subject: Returns the part of a call, "GROUP:DETAIL", that the text of a permission rule is
@@ -245,6 +253,7 @@ class Tool:
     asks_person: bool = False
     timeout_s: float | None = None
     require_approval: RequireApproval | None = None
+    foresee: Foresee | None = None
     reads: Callable[[Any], Sequence[str]] = lambda _params: ()
     writes: Callable[[Any], Sequence[str]] = lambda _params: ()
     subject: Callable[[Any], str] = lambda _params: ""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
@@ -12,6 +11,7 @@ from agent_cli.contracts.timeline import Json, Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.contracts.wording import MOVED
 from agent_cli.core.declared_paths import declared_paths, with_fixed_paths
+from agent_cli.core.foresight import Foresight
 from agent_cli.core.hook_values import settled
 from agent_cli.core.reasons import bounded
 from agent_cli.core.turn import Turn
@@ -30,7 +30,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CheckedCall:
-    """A call that may run (`tool` is set), or one that already has its refusal."""
+    """A call that may run (`tool` is set), at once or if a person says so (`ask`), or a refusal."""
 
     call: ToolOutput
     tool: Tool | None = None
@@ -38,6 +38,7 @@ class CheckedCall:
     reads: Sequence[str] = ()
     writes: Sequence[str] = ()
     holds: Callable[[], bool] = lambda: True
+    ask: Ask | None = None
     refusal: ToolResult | None = None
 
 
@@ -54,19 +55,24 @@ async def check_all(
     Nothing runs after a reply that was cut off: its last call may be incomplete. Other stop reasons
     do not matter: some servers send "end_turn" after a complete call. One at a time, in call order:
     two questions on one terminal would overlap. Calls behind the first question are in neither
-    (`approval="defer"`), or nothing may run (`"batch"`).
+    (`approval="defer"`), or nothing may run (`"batch"`). Nobody is asked about a call that can only
+    fail: it gets the answer of its tool at once.
     """
     stop_reason = turn.conversation.last_reply().stop_reason
     if is_cut_off(stop_reason):
         return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
     ready: list[CheckedCall] = []
     asks: dict[str, Ask] = {}
+    foresight = Foresight(turn.config.path_order)
     for call in calls:
-        verdict = await check(turn, call)
-        if isinstance(verdict, CheckedCall):
-            ready.append(verdict)
+        item = await check(turn, call)
+        if item.ask and (failure := await foresight.failure(item)):
+            item = refuse(item.call, failure)
+        foresight.add(item)
+        if not item.ask:
+            ready.append(item)
             continue
-        asks[call.tool_call_id] = verdict
+        asks[call.tool_call_id] = item.ask
         if turn.config.approval == "defer":
             break
     return ([] if asks and turn.config.approval == "batch" else ready), asks
@@ -87,7 +93,7 @@ def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]
     return waves
 
 
-async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
+async def check(turn: Turn, call: ToolOutput) -> CheckedCall:
     """Check one call; a call that a person approved is not asked about again."""
     if call.decision == "rejected" and isinstance(call.result, Pending):
         return refuse(call, call.result.reason)
@@ -113,15 +119,10 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
     except ToolError as error:
         return refuse(call, bounded(str(error)))
     joined = await _with_own(tool, params, verdict)
-    match joined:
-        case Deny() as denied:  # by a rule that may be newer than the person's approval
-            return refuse(call, bounded(denied.reason))
-        case Ask() as asked if call.decision != "approved":
-            return asked
-        case Ask() | Allow():
-            return CheckedCall(call, tool, params, reads, writes, joined.holds)
-        case _:
-            assert_never(joined)
+    if isinstance(joined, Deny):  # by a rule that may be newer than the person's approval
+        return refuse(call, bounded(joined.reason))
+    ask = joined if isinstance(joined, Ask) and call.decision != "approved" else None
+    return CheckedCall(call, tool, params, reads, writes, joined.holds, ask)
 
 
 async def recheck(turn: Turn, item: CheckedCall) -> CheckedCall:
@@ -139,7 +140,7 @@ async def recheck(turn: Turn, item: CheckedCall) -> CheckedCall:
     if not is_moved and item.holds():
         return item
     again = await check(turn, replace(item.call, decision=None) if is_moved else item.call)
-    return refuse(item.call, MOVED if is_moved else _STRICTER) if isinstance(again, Ask) else again
+    return refuse(item.call, MOVED if is_moved else _STRICTER) if again.ask else again
 
 
 def _is_changed(used: Json, call: ToolOutput) -> bool:
@@ -178,7 +179,8 @@ async def _with_own(tool: Tool, params: object, verdict: Verdict) -> Verdict:
     policy = verdict.reason if isinstance(verdict, Ask) else ""
     if not approval.required:
         return verdict
-    return Ask(_both(approval.reason, policy), holds=verdict.holds)
+    may_read = not isinstance(verdict, Ask) or verdict.may_read
+    return Ask(_both(approval.reason, policy), may_read=may_read, holds=verdict.holds)
 
 
 def _failed(tool: Tool, error: BaseException) -> Ask:

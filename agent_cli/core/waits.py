@@ -57,7 +57,7 @@ class _Use:
 
     def clashes_with(self, other: "_Use") -> bool:
         """Return whether the order of the two matters."""
-        return _overlap(self.writes, (*other.writes, *other.reads)) or _overlap(
+        return overlap(self.writes, (*other.writes, *other.reads)) or overlap(
             self.reads, other.writes
         )
 
@@ -102,6 +102,10 @@ class InOrder:
         finally:
             mine.done.set()
             self._startup.remove(mine)
+
+    def will_write(self, paths: Sequence[str]) -> bool:
+        """Return whether a call that has not ended writes any of *paths*."""
+        return any(overlap(use.writes, paths) for use in self._startup)
 
 
 class CapacityLimiter:
@@ -210,7 +214,7 @@ async def _ended(other: _Use, limit_s: float) -> None:
         raise WaitedTooLong(f"its turn with {paths}", [other.holder], limit_s) from None
 
 
-def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
+def overlap(some: Sequence[str], others: Sequence[str]) -> bool:
     """Return whether a path of *some* equals, lies in or contains one of *others*."""
     return any(
         one.startswith(other) or other.startswith(one)

@@ -73,7 +73,7 @@ class CallHooks:
             call, params = _changed(call, tool, params, before)
             verdict = await self._authorize(call, tool, params)
             if before.decision == "ask" and isinstance(verdict, Allow):
-                verdict = Ask(before.reason, holds=verdict.holds)
+                verdict = Ask(before.reason, may_read=True, holds=verdict.holds)
             elif before.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
                 verdict = Allow(holds=verdict.holds)
             request = HookAnswer()

@@ -10,7 +10,7 @@ from typing import Protocol
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.permissions import Rule, RuleKind
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.tooling import Ask, Tool
 from agent_cli.policies.decision import (
     Decision,
     allowed,
@@ -71,6 +71,16 @@ class FileCalls:
         self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
     ) -> Decision:
         """Decide about a call; a deny rule wins over everything, plan mode over the rest."""
+        decision = self._decide(call, tool, params, rules=rules, mode=mode)
+        if not isinstance(decision.verdict, Ask) or decision.opens:
+            return decision
+        paths = called_paths(call, (*tool.reads(params), *tool.writes(params)), self.place.root)
+        may_read = not rules.guards_reading(paths, self.place.root)
+        return replace(decision, verdict=replace(decision.verdict, may_read=may_read))
+
+    def _decide(
+        self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
+    ) -> Decision:
         root = self.place.root
         writes = tool.writes(params)
         touched = writes if tool.changes else (*tool.reads(params), *writes)

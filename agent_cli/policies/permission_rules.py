@@ -87,6 +87,15 @@ class RuleSet:
             None,
         )
 
+    def guards_reading(self, paths: Sequence[str], root: Path) -> bool:
+        """Return whether a rule forbids reading any of *paths*, or asks first."""
+        rules = (*self.deny, *self.ask)
+        return any(
+            rule.names("read") and self._touches_path(rule, path, root)
+            for rule in rules
+            for path in paths
+        )
+
     def locks(self, path: PurePath, root: Path) -> bool:
         """Return whether a rule forbids changing *path*; commands must not change it either."""
         denied = self._denied("edit", "write")

@@ -1,6 +1,7 @@
 """edit: replace texts in a file; all other bytes stay as they are."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,9 @@ from pydantic import Field
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import FileContents, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.stoppable import Claim, in_thread
+from agent_cli_tools.stoppable import Claim, in_thread, unstoppable
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 
 if TYPE_CHECKING:
@@ -52,51 +53,93 @@ def edit_tool(workspace: "Workspace") -> Tool:
     ) -> ToolResult:
         return await in_thread(partial(_edit, workspace, params, on_update))
 
+    async def foresee(params: EditParameters, context: ToolContext, contents: FileContents) -> None:
+        await unstoppable(partial(_foresee, workspace, params, context, contents))
+
     return Tool(
         name="edit",
         label="Edit",
         description=_DESCRIPTION,
         parameters=EditParameters,
         execute=execute,
+        foresee=foresee,
         writes=lambda params: workspace.touched_by(params.path, to_write=True),
         summary=lambda params: params.path,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The edited text of a file, before it is written."""
+
+    before: str
+    wanted: "Sequence[Edit]"
+    edited: "Edited"
+    data: bytes
 
 
 def _edit(
     workspace: "Workspace", params: EditParameters, context: ToolContext, claim: Claim
 ) -> ToolResult:
     from agent_cli_tools.diffs import diff  # noqa: PLC0415 - with the first change
-    from agent_cli_tools.matching.edits import apply_edits  # noqa: PLC0415 - with the first edit
     from agent_cli_tools.misfits import slips  # noqa: PLC0415 - as above
 
     path = workspace.resolve(params.path, to_write=True)
     context.require_decided(str(path))
     shown = workspace.shown(path)
     raw = _read(workspace, path)
+    known = workspace.seen.knows(path, raw)
+    change = _change(workspace, params, path, raw, known=known)
+    before, wanted, edited = change.before, change.wanted, change.edited
+    notes = _notes(edited, skipped=len(params.edits) - len(wanted))
+    if not known and workspace.seen.once_whole(path):
+        notes.append("The file had changed since you read it; read it before the next change.")
+    if not any(edited.repairs):
+        notes += slips(before, edited.text, wanted)
+    workspace.write(path, change.data, before=raw, claim=claim)
+    workspace.seen.changed(path, raw, change.data)
+    changes = diff(before, edited.text)
+    return ToolResult.of(
+        " ".join([_summary(shown, len(wanted), changes), *notes]), changes.details(shown)
+    )
+
+
+def _foresee(
+    workspace: "Workspace", params: EditParameters, context: ToolContext, contents: FileContents
+) -> None:
+    """Put the edited content into *contents*, or raise the `ToolError` that the call ends with."""
+    path = workspace.resolve(params.path, to_write=True)
+    context.require_decided(str(path))
+    earlier = contents.get(str(path))
+    raw = _read(workspace, path) if earlier is None else earlier
+    known = earlier is not None or workspace.seen.knows(path, raw)
+    contents[str(path)] = _change(workspace, params, path, raw, known=known).data
+
+
+def _change(
+    workspace: "Workspace", params: EditParameters, path: Path, raw: bytes, *, known: bool
+) -> _Change:
+    """Apply the edits to *raw*; *known* says whether the model has seen all of it.
+
+    Raises:
+        ToolError: They do not fit.
+    """
+    from agent_cli_tools.matching.edits import apply_edits  # noqa: PLC0415 - with the first edit
+
     wanted = _wanted(params.edits)
     before, encoding = decode(raw)
     if encoding == "utf-8-sig" and any("\ufeff" in edit.old for edit in wanted):
         # The byte order mark was quoted, so it is text.
         before, encoding = raw.decode("utf-8"), "utf-8"
     edited = apply_edits(before, wanted)
-    known = workspace.seen.knows(path, raw)
-    notes = _notes(edited, skipped=len(params.edits) - len(wanted))
     if not known:
         _refuse_inexact(workspace, path, edited)
-        if workspace.seen.once_whole(path):
-            notes.append("The file had changed since you read it; read it before the next change.")
-    if not any(edited.repairs):
-        notes += slips(before, edited.text, wanted)
-    after = encode(edited.text, encoding)
-    if after == raw:
-        raise ToolError(f"{shown} already reads like that; the edits would change nothing.")
-    workspace.write(path, after, before=raw, claim=claim)
-    workspace.seen.changed(path, raw, after)
-    changes = diff(before, edited.text)
-    return ToolResult.of(
-        " ".join([_summary(shown, len(wanted), changes), *notes]), changes.details(shown)
-    )
+    data = encode(edited.text, encoding)
+    if data == raw:
+        raise ToolError(
+            f"{workspace.shown(path)} already reads like that; the edits would change nothing."
+        )
+    return _Change(before, wanted, edited, data)
 
 
 def _read(workspace: "Workspace", path: Path) -> bytes:

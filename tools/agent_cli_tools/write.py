@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import FileContents, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.stoppable import Claim, in_thread
+from agent_cli_tools.stoppable import Claim, in_thread, unstoppable
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 
 if TYPE_CHECKING:
@@ -37,12 +37,18 @@ def write_tool(workspace: "Workspace") -> Tool:
     ) -> ToolResult:
         return await in_thread(partial(_write, workspace, params, on_update))
 
+    async def foresee(
+        params: WriteParameters, context: ToolContext, contents: FileContents
+    ) -> None:
+        await unstoppable(partial(_foresee, workspace, params, context, contents))
+
     return Tool(
         name="write",
         label="Write",
         description=_DESCRIPTION,
         parameters=WriteParameters,
         execute=execute,
+        foresee=foresee,
         writes=lambda params: workspace.touched_by(params.path, to_write=True),
         summary=lambda params: params.path,
     )
@@ -53,20 +59,11 @@ def _write(
 ) -> ToolResult:
     from agent_cli_tools.diffs import diff, lines_of  # noqa: PLC0415 - with the first change
 
-    if len(params.content) > CONTENT_CHARS_MAX:
-        raise ToolError(
-            f"The content has more than {CONTENT_CHARS_MAX:,} characters. Write it in parts with"
-            " edit, or let a program make it."
-        )
+    _refuse_huge(params.content)
     path = workspace.resolve(params.path, to_write=True)
     context.require_decided(str(path))
     raw = _old_content(workspace, path)
-    if raw is None:
-        data, before, note = encode(params.content, "utf-8"), "", ""
-    else:
-        before, encoding = decode(raw)
-        content, note = _with_old_endings(params.content, before)
-        data = encode(content, encoding)
+    data, before, note = _new_content(params.content, raw)
     workspace.write(path, data, before=raw, claim=claim)
     workspace.seen.all_of(path, data)
     shown = workspace.shown(path)
@@ -75,6 +72,36 @@ def _write(
     verb = "created" if raw is None else "replaced"
     after, _ = decode(data)
     return ToolResult.of(f"{shown} {verb} ({size}).{note}", diff(before, after).details(shown))
+
+
+def _foresee(
+    workspace: "Workspace", params: WriteParameters, context: ToolContext, contents: FileContents
+) -> None:
+    """Put the new content into *contents*, or raise the `ToolError` that the call ends with."""
+    _refuse_huge(params.content)
+    path = workspace.resolve(params.path, to_write=True)
+    context.require_decided(str(path))
+    # What an earlier call leaves there, the model knows.
+    earlier = contents.get(str(path))
+    raw = _old_content(workspace, path) if earlier is None else earlier
+    contents[str(path)] = _new_content(params.content, raw)[0]
+
+
+def _refuse_huge(content: str) -> None:
+    if len(content) > CONTENT_CHARS_MAX:
+        raise ToolError(
+            f"The content has more than {CONTENT_CHARS_MAX:,} characters. Write it in parts with"
+            " edit, or let a program make it."
+        )
+
+
+def _new_content(content: str, raw: bytes | None) -> tuple[bytes, str, str]:
+    """Return the bytes to write in place of *raw*, the old text, and a note about line ends."""
+    if raw is None:
+        return encode(content, "utf-8"), "", ""
+    before, encoding = decode(raw)
+    content, note = _with_old_endings(content, before)
+    return encode(content, encoding), before, note
 
 
 def _old_content(workspace: "Workspace", path: Path) -> bytes | None:

@@ -1,0 +1,104 @@
+"""Find the calls that can only fail, before a person is asked about them.
+
+An edit whose text is not in the file fails whatever the person answers. But an earlier call of the
+same reply may still put that text there, so the files are taken as those calls will leave them.
+Where that is not certain (a command runs first, or another agent is at work on the file), the
+person is asked.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.tooling import Ask, FileContents, Tool, ToolContext
+from agent_cli.core.reasons import bounded
+from agent_cli.core.waits import InOrder, overlap
+from agent_cli.system.logger import logger, traceback_of
+
+_LIMIT_S: Final = 5.0
+_log = logger(__name__)
+
+
+class CallToForesee(Protocol):
+    """As much of a checked call as is needed here."""
+
+    @property
+    def tool(self) -> Tool | None: ...  # noqa: D102 - as in CheckedCall, and so are the others
+    @property
+    def params(self) -> object: ...  # noqa: D102
+    @property
+    def reads(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def writes(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def ask(self) -> Ask | None: ...  # noqa: D102
+
+
+class Foresight:
+    """The files as the calls of one reply will leave them, as far as that is certain."""
+
+    def __init__(self, tree: InOrder | None) -> None:
+        """Know the files as they are; *tree* is the queue that all agents share."""
+        self._tree = tree
+        self._added: deque[CallToForesee] = deque()
+        self._contents: FileContents = {}
+        self._uncertain: list[str] = []
+        self._is_all_uncertain = False
+
+    def add(self, item: CallToForesee) -> None:
+        """Note that *item* comes next; it is looked at only if a later call needs that."""
+        self._added.append(item)
+
+    async def failure(self, item: CallToForesee) -> str:
+        """Return the error in which *item* ends whatever a person answers; "" if it may succeed.
+
+        They may refuse the calls before it, so it must fail both after them and without them.
+        """
+        if not (item.tool and item.tool.foresee and item.ask and item.ask.may_read):
+            return ""
+        while self._added:
+            await self._follow(self._added.popleft())
+        if not self._is_certain(item):
+            return ""
+        error = await _error(item, dict(self._contents))
+        if error and any(path in self._contents for path in item.writes):
+            return error if await _error(item, {}) else ""
+        return error
+
+    async def _follow(self, item: CallToForesee) -> None:
+        """Take in what *item*, the next call, leaves."""
+        if item.tool is None:
+            return
+        if item.tool.foresee and self._is_certain(item):
+            await _error(item, self._contents)
+        elif item.tool.changes and not item.writes:
+            self._is_all_uncertain = True
+        else:  # a file that was read may be replaced, so reading counts too
+            self._uncertain += (*item.reads, *item.writes)
+
+    def _is_certain(self, item: CallToForesee) -> bool:
+        touched = (*item.reads, *item.writes)
+        return not (
+            self._is_all_uncertain
+            or overlap(touched, self._uncertain)
+            or (self._tree and self._tree.will_write(touched))
+        )
+
+
+async def _error(item: CallToForesee, contents: FileContents) -> str:
+    """Return the error of *item* with these *contents*, which it changes; "" if there is none."""
+    assert item.tool
+    assert item.tool.foresee
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            context = ToolContext(paths=(*item.reads, *item.writes))
+            await item.tool.foresee(item.params, context, contents)
+    except ToolError as error:
+        return bounded(str(error))
+    except TimeoutError:
+        pass  # The person is asked; the call has a limit of its own.
+    except (Exception, SystemExit) as error:
+        _log.error("call not foreseen", tool=item.tool.name, exception=traceback_of(error))
+    return ""
