@@ -46,7 +46,7 @@ def test_permissions_explain_names_the_rule_its_line_and_each_command() -> None:
     ("words", "verdict", "why"),
     [
         (("bash", "ls | sort"), "allow", "only reads"),
-        (("bash", "echo x > out.txt"), "ask", "redirect"),
+        (("bash", "echo x > out.txt"), "ask", "writes out.txt"),
         (("bash", '{"command": "ls", "unsandboxed": true}'), "ask", "outside the sandbox"),
         (("read", "a.txt"), "allow", "only reads"),
         (("grep", "src"), "allow", "only reads"),
@@ -55,7 +55,7 @@ def test_permissions_explain_names_the_rule_its_line_and_each_command() -> None:
         (("edit", "a.txt", "--permission-mode", "auto-edit"), "allow", "mode auto-edit"),
         (("edit", "a.txt", "--permission-mode", "plan"), "deny", "plan mode"),
         (("write", ".git/config", "--permission-mode", "yolo"), "deny", "git's own data"),
-        (("bash", "cat notes.txt"), "ask", "notes.txt may hold secrets"),
+        (("bash", "cat notes.txt"), "ask", "notes.txt, which may hold secrets"),
         (("mcp__web__search", "{}"), "ask", "may have side effects"),
         (("mcp__web__search", "{}", "--allow", "mcp__web__*"), "allow", "the rule mcp__web__*"),
     ],

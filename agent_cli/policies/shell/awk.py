@@ -117,7 +117,7 @@ def check_awk(arguments: Sequence[Word], place: Place, folder: str) -> None:
         if not (
             option[:2] == "-F" or (option[:2] == "-v" and assigned and _is_own(assigned["name"]))
         ):
-            raise Objection(f"awk {option} is not a known read-only option")
+            raise Objection(f"awk {option} may do more than read")
     if not words or words[0].glob:
         raise Objection("awk without a program")
     program, *files = words

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
 
+from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.readings import Reading, base_name
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
@@ -51,7 +52,7 @@ _GIT_LOSSES = tuple(
         ("checkout-index", _FORCE),
     )
 )
-_EVERY_FILE = "find deletes every file of a folder"
+_EVERY_FILE = "deletes every file of a folder"
 _REMOVERS = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
 # Without one of these, `find` finds everything.
 _TESTS_OF_FIND = frozenset(
@@ -100,7 +101,8 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return _CHANGES[name](words)
     for loss in _LOSSES.get(name, ()):
         if _in_order(loss, words):
-            return f"{' '.join((name, *loss))} cannot be undone"
+            does = listed_effect(name, words)
+            return f"{does or ' '.join((name, *loss))}, which cannot be undone"
     if name == "git":
         return _git_loss(words)
     if name in _DISK or name.startswith("mkfs"):
@@ -121,14 +123,14 @@ def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
     )
     targets = [word for word in arguments if word is None or not word.startswith("-")]
     if recursive and any(each is None or moved or _is_vital(each, root) for each in targets):
-        return "deletes folders recursively; targets unclear or outside the workspace"
+        return "deletes folders that are unclear or outside the workspace"
     return None
 
 
 def _deletion(arguments: Reading, root: PurePath) -> str | None:
     # Mostly `find . -name '*.pyc' -delete`, which only deletes files of harmless names.
     if any(word is None or (word != "." and _is_vital(word, root)) for word in arguments):
-        return "find deletes files; targets unclear or outside the workspace"
+        return "deletes files in folders that are unclear or outside the workspace"
     return None if _TESTS_OF_FIND.intersection(filter(None, arguments)) else _EVERY_FILE
 
 
@@ -188,7 +190,8 @@ def _git_loss(words: Sequence[str]) -> str | None:
             continue
         behind = words[words.index(subcommand) + 1 :]
         if found := next(filter(argument.fullmatch, behind), None):
-            return f"git {subcommand} {found} cannot be undone"
+            does = listed_effect("git", (subcommand, *behind))
+            return f"{does or f'git {subcommand} {found}'}, which cannot be undone"
     forced = any(map(_IS_FORCED.fullmatch, words))
     if "branch" in words and forced and any(map(_DELETE.fullmatch, words)):
         return "git branch deletes commits that are in no other branch"

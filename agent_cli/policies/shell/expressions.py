@@ -64,7 +64,7 @@ def _check_find(arguments: Sequence[Word], place: Place, folder: str) -> None:
             continue
         value = next(expression, None) if word.text in _FIND_WITH_VALUE else word
         if value is None or value.glob or word.text not in _FIND_ALONE | _FIND_WITH_VALUE:
-            raise Objection(f"find {word.text} is not a known read-only test")
+            raise Objection(f"find {word.text} may do more than search")
 
 
 def _check_exec(expression: Iterator[Word], tops: Sequence[str], place: Place, folder: str) -> None:

@@ -158,7 +158,7 @@ def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, Splitting]
         elif option == "-d" and value == "\\n":
             splits.add("exact lines")
         else:
-            raise Objection(f"xargs {option} is not a known read-only option")
+            raise Objection(f"xargs {option} may do more than read")
     by_strength: Sequence[Splitting] = ("nul", "lines", "exact lines", "blanks")
     return words, mark, next(each for each in by_strength if each in splits)
 

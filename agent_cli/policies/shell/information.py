@@ -108,4 +108,4 @@ def _check_ps(texts: list[str], place: Place) -> None:
         else:
             known = bool(_PS_OPTIONS.fullmatch(text) or _PS_BSD.fullmatch(text))
         if not known:
-            raise Objection(f"ps {text} is not a known read-only option")
+            raise Objection(f"ps {text} may do more than read")

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.destructive import destructions
+from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.plain import Part, Unknown, parse
-from agent_cli.policies.shell.read_only import objections
+from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, strongest
 
@@ -50,7 +51,7 @@ def judge(script: str, rules: CommandRules, place: Place) -> Judgement:
     commands = parse(script, place.variables)
     construct = commands.construct if isinstance(commands, Unknown) else None
     verdict, reason, rule, read_only = _forbidden(script, rules, place) or _permitted(
-        commands, rules, place
+        script, commands, rules, place
     )
     return Judgement(
         verdict=verdict,
@@ -82,10 +83,13 @@ def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | Non
     return None
 
 
-def _permitted(commands: Sequence[Part] | Unknown, rules: CommandRules, place: Place) -> _Finding:
+def _permitted(
+    script: str, commands: Sequence[Part] | Unknown, rules: CommandRules, place: Place
+) -> _Finding:
     """Return "allow" if each command is read-only or allowed by a rule."""
     if isinstance(commands, Unknown):
-        return "undecided", commands.construct, None, False
+        reasons = effects(script, place) or [commands.construct]
+        return "undecided", _joined(reasons), None, False
     used: CommandRule | None = None
     against: list[str] = []
     for command, objection in objections(commands, place):
@@ -96,6 +100,7 @@ def _permitted(commands: Sequence[Part] | Unknown, rules: CommandRules, place: P
         if rule is None:
             against.append(objection)
     if against:
+        against = [each for each in against if each != UNCERTAIN_FOLDER] or against
         return "undecided", _joined(against), None, False
     if used:
         return "allow", f"allowed by the rule {used.written}", used, False

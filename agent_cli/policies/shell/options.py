@@ -83,7 +83,7 @@ class KnownOptions:
 
     def _known(self, program: str, name: str) -> bool | None:
         if name not in self.takes_value:
-            raise Objection(f"{program} {name} is not a known read-only option")
+            raise Objection(f"{program} {name} may do more than read")
         return self.takes_value[name]
 
 

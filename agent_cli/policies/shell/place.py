@@ -43,6 +43,10 @@ class Objection(Exception):
     """A command may do more than read files of the workspace; the message says why."""
 
 
+class OutOfPlace(Objection):
+    """It runs or reads something that it should not; the message names that."""
+
+
 def _no_secret(_path: PurePath) -> bool:
     return False
 
@@ -82,12 +86,12 @@ class Place:
             Objection: It is not, or PATH depends on the current folder.
         """
         if "/" in name:
-            raise Objection(f"{name} is run by its path, so it may be any program")
+            raise OutOfPlace(f"runs {name}, which may be any program")
         if not all(folder.startswith("/") for folder in self.search_path.split(os.pathsep)):
-            raise Objection("PATH contains a relative folder")
+            raise OutOfPlace("PATH contains a relative folder")
         found = shutil.which(name, path=self.search_path)
         if found and (self._holds(found) or self._holds(os.path.realpath(found))):
-            raise Objection(f"{name} is found in the workspace: {found}")
+            raise OutOfPlace(f"runs {found}, a program of the workspace")
         if found and Path(found).parent.name == "shims":
             # A shim of asdf, pyenv or mise: a file of the workspace names the program it runs.
             raise Objection(
@@ -105,9 +109,9 @@ class Place:
         if real == written == _ALWAYS_READABLE:
             return real
         if not self._holds(real):
-            raise Objection(f"{text} is outside the workspace")
+            raise OutOfPlace(f"reads {text}, outside the workspace")
         if any(map(self.is_secret, map(PurePath, (written, os.path.normpath(written), real)))):
-            raise Objection(f"{text} may hold secrets")
+            raise OutOfPlace(f"reads {text}, which may hold secrets")
         return real
 
     def check_tree(self, text: str, folder: str) -> None:
@@ -128,11 +132,11 @@ class Place:
             if path.endswith(_IGNORE_FILES):
                 self.check_path(path, folder)
             if self.is_secret(PurePath(path)):
-                raise Objection(
-                    f"{text} holds {os.path.relpath(path, real)}, which may hold secrets"
+                raise OutOfPlace(
+                    f"reads {text}, and {os.path.relpath(path, real)} in it may hold secrets"
                 )
             if count >= SEARCHED_ENTRIES_MAX:
-                raise Objection(f"{text} holds too many files to check for secrets")
+                raise OutOfPlace(f"{text} holds too many files to check for secrets")
 
     def check_found(self, text: str, folder: str, splitting: Splitting) -> None:
         """Accept the folder *text* if a program may read all files that a search finds in it.
@@ -147,7 +151,7 @@ class Place:
         for count, path in enumerate((text, *_entries(top))):
             name = path.rpartition("/")[2] if count else path
             if not unchanged.fullmatch(name):
-                raise Objection(f"{text} holds {name!a}, which would be read as something else")
+                raise OutOfPlace(f"{text} holds {name!a}, which would be read as something else")
             if count and Path(path).is_symlink():
                 real = self.check_path(path, folder)
                 # The program may search a folder that it is given.
@@ -155,7 +159,7 @@ class Place:
                     self.check_tree(path, folder)
                     searched.add(real)
             if count > SEARCHED_ENTRIES_MAX:
-                raise Objection(f"{text} holds too many files to check")
+                raise OutOfPlace(f"{text} holds too many files to check")
 
     def expand(self, word: "Word", folder: str) -> Sequence[str]:
         """Return the possible expansions of *word*: the names a pattern matches, and itself.
@@ -168,9 +172,9 @@ class Place:
         found = [word.text]
         for name in _matches(re.sub("/+", "/", word.text), folder):
             if name.startswith("-"):
-                raise Objection(f"{word.text} matches {name}, which looks like an option")
+                raise OutOfPlace(f"{word.text} matches {name}, which looks like an option")
             if len(found) >= MATCHES_MAX:
-                raise Objection(f"{word.text} matches more than {MATCHES_MAX:,} names")
+                raise OutOfPlace(f"{word.text} matches more than {MATCHES_MAX:,} names")
             found.append(name)
         return found
 

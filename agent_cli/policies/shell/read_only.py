@@ -8,17 +8,19 @@ from itertools import islice
 from pathlib import Path
 
 from agent_cli.policies.shell.conditions import only_compares
+from agent_cli.policies.shell.effects import effect_of, runs_unknown
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.feeding import check_xargs
 from agent_cli.policies.shell.git import check_git
 from agent_cli.policies.shell.information import tells_about_itself
 from agent_cli.policies.shell.operands import check_names, check_operands
-from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.place import Objection, OutOfPlace, Place
 from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.words import NotLiteral, Word
 
 JUDGED_MAX = 2_000
+UNCERTAIN_FOLDER = "works in a folder that is known only when it runs"
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _PATTERN = re.compile(r"[*?\[\]]")
 _CONDITIONS = frozenset({"test", "[", "[["})
@@ -71,7 +73,7 @@ def _looped(loop: Loop, place: Place, shell: _Shell) -> Iterator[tuple[SimpleCom
     inner = _Shell(shell.folder, may_move=False)
     try:
         if inner.folder is None:
-            raise Objection("runs in a folder that is not certain")
+            raise Objection(UNCERTAIN_FOLDER)
         check_names(loop.values, place, inner.folder)
         values = [text for word in loop.values for text in place.expand(word, inner.folder)]
         patterns = {word.text for word in loop.values if word.glob}
@@ -89,6 +91,9 @@ def _moved(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str |
     """Follow a `cd`; return the objection to it, if any."""
     try:
         shell.folder = _entered(parts, at, place, shell)
+    except OutOfPlace as objection:
+        shell.folder = None
+        return str(objection).replace("reads ", "works in ", 1)
     except (Objection, OSError) as objection:
         # On an OSError no program could open the path either: a name too long, a link loop.
         shell.folder = None
@@ -106,7 +111,7 @@ def _entered(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str
     )
     joins = {part.after for part in parts[1 : at + 2]}
     if shell.folder is None or not (shell.may_move and first and joins <= {"&&", ";", "\n"}):
-        raise Objection("cd whose effect is not certain")
+        raise Objection(UNCERTAIN_FOLDER)
     if len(words) != 2 or words[1].glob or words[1].untold or words[1].text[:1] in ("-", ""):
         raise Objection("cd without exactly one folder")
     # Bash resolves .. in the text before it follows links.
@@ -122,14 +127,16 @@ def _objection(
 ) -> str | None:
     try:
         if folder is None:
-            raise Objection("runs in a folder that is not certain")
+            raise Objection(UNCERTAIN_FOLDER)
         for word in command.reads:
             if word.glob or word.untold:
                 raise Objection("a redirect from a file whose name is not certain")
             place.check_path(word.text, folder)
         _check(command, _pipeline(command, before), place, folder)
-    except (Objection, OSError) as objection:
+    except OutOfPlace as objection:
         return str(objection)
+    except (Objection, OSError) as objection:
+        return effect_of([word.text for word in command.words], place) or str(objection)
     return None
 
 
@@ -197,28 +204,4 @@ def _check_program(words: Sequence[Word], place: Place, folder: str) -> None:
     elif name in PROGRAMS:
         check_operands(name, PROGRAMS[name], arguments, place, folder)
     else:
-        raise Objection(why_unknown(name))
-
-
-_RUNS_CODE = {
-    **dict.fromkeys(("bash", "sh", "zsh", "dash", "fish"), "runs a shell script"),
-    **dict.fromkeys(("node", "deno", "bun"), "runs a JavaScript program"),
-    **dict.fromkeys(("perl", "ruby", "php", "lua"), "runs a script"),
-    **dict.fromkeys(
-        ("make", "ninja", "just", "cmake", "gradle", "mvn"), "runs the project's build"
-    ),
-    **dict.fromkeys(
-        ("npm", "npx", "yarn", "pnpm", "uv", "poetry", "cargo"), "may run project code"
-    ),
-    **dict.fromkeys(("pytest", "tox", "nox", "jest", "go", "dotnet"), "runs project code"),
-    **dict.fromkeys(("curl", "wget", "ssh", "scp", "nc", "ftp", "rsync"), "uses the network"),
-    **dict.fromkeys(("rm", "rmdir", "unlink", "shred"), "deletes files"),
-    **dict.fromkeys(("sudo", "doas", "su", "pkexec"), "runs with other rights"),
-    **dict.fromkeys(("kill", "pkill", "killall"), "ends processes"),
-    **dict.fromkeys(("env", "printenv", "set", "export"), "shows or changes the environment"),
-}
-
-
-def why_unknown(name: str) -> str:
-    """Return the reason to ask about a program whose effects are unknown."""
-    return f"{name} {_RUNS_CODE.get(name, 'may change files')}"
+        raise Objection(runs_unknown(name))

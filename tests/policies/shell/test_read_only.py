@@ -55,7 +55,7 @@ def test_folder_added_to_the_workspace_can_be_read(workspace: Workspace) -> None
 
 def test_recursive_search_of_a_folder_with_secrets_asks(workspace: Workspace) -> None:
     """Threat 4: `grep -r` reads .env without naming it."""
-    assert reason("grep -r x .", workspace.place()) == ". holds .env, which may hold secrets"
+    assert reason("grep -r x .", workspace.place()) == "reads ., and .env in it may hold secrets"
     assert reads("grep -r x src", workspace.place())
     assert reads("grep -r x .", workspace.place(secrets_are_masked=True))
     assert not reads("cat .env", workspace.place(secrets_are_masked=True))
@@ -69,7 +69,7 @@ def test_search_whose_ignore_file_links_to_a_secret_asks(workspace: Workspace) -
     (workspace.root / "src" / ".ignore").symlink_to("../.env")
 
     for folder in ("src", "src/deep"):
-        assert "/src/.ignore may hold secrets" in reason(f"rg x {folder}", workspace.place())
+        assert "/src/.ignore, which may hold secrets" in reason(f"rg x {folder}", workspace.place())
 
 
 def test_search_of_a_folder_too_large_to_check_for_secrets_asks(
@@ -90,8 +90,10 @@ def test_glob_pattern_is_judged_by_the_files_it_matches(workspace: Workspace) ->
 
     (workspace.root / "src/linked.py").symlink_to(workspace.outside / "secret.txt")
 
-    assert reason("cat src/*.py", workspace.place()) == "src/linked.py is outside the workspace"
-    assert reason("cat src//*.py", workspace.place()) == "src/linked.py is outside the workspace"
+    assert reason("cat src/*.py", workspace.place()) == "reads src/linked.py, outside the workspace"
+    assert (
+        reason("cat src//*.py", workspace.place()) == "reads src/linked.py, outside the workspace"
+    )
 
 
 def test_glob_pattern_that_matches_a_name_like_an_option_asks(workspace: Workspace) -> None:
@@ -108,7 +110,7 @@ def test_glob_pattern_of_hidden_names_matches_the_parent_folder(tmp_path: Path) 
     (tmp_path / ".hidden").touch()
     empty = Place(root=tmp_path.resolve(), search_path=os.environ["PATH"])
 
-    assert reason("ls .*", empty) == ".. is outside the workspace"
+    assert reason("ls .*", empty) == "reads .., outside the workspace"
 
 
 def test_glob_pattern_with_too_many_matches_asks(

@@ -1,0 +1,66 @@
+"""The reason of a question says what the command does."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.shell.effect_table import effect_table
+
+
+def _reason(script: str, root: Path) -> str:
+    place = Place(root=root.resolve(), search_path=os.defpath, home="/home/somebody")
+    return judge(script, CommandRules(), place).reason
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("find . -name '*.pyc' -delete", "deletes files"),
+        ("find . -exec sed -ni.bak s/a/b/ {} +", "edits files in place"),
+        ("sed --in-place=.bak s/a/b/ x.py", "edits files in place"),
+        ("docker compose -f x.yml up -d", "starts containers"),
+        ("docker ps", "looks at containers"),
+        ("echo hi > out.txt", "writes out.txt"),
+        ("cat a >> ../x.log", "writes ../x.log, outside the workspace"),
+        ('echo hi > "$X"', "writes a file whose name is known only when it runs"),
+        ("make 2>&1 | tee -a log", "runs the build; writes log"),
+        ("cd /tmp && ls", "works in /tmp, outside the workspace"),
+        ("cd /tmp && make", "works in /tmp, outside the workspace; runs the build"),
+        ("mkdir -p b && cd b && cmake ..", "creates folders; runs the build"),
+        ("python3.12 - <<'PY'\nprint(1)\nPY", "runs Python"),
+        ("python -m pytest -q", "runs the tests"),
+        ("FOO=1 timeout 10 uv run pytest", "runs the tests"),
+        ("git commit -m 'push it'", "makes a commit"),
+        ("git -C src push", "sends commits to the remote"),
+        ("git branch -D x", "deletes a branch, which cannot be undone"),
+        ("npm publish", "publishes a package, which cannot be undone"),
+        ("tar xzf a.tgz", "unpacks files"),
+        ("sudo apt-get install x", "runs with other rights; installs programs"),
+        ("bash -c 'rm -r x; curl y | sh'", "deletes folders; uses the network; "),
+        ("f() { rm x; }; f", "deletes files"),
+        ("x=$(frobnicate y); make", "runs frobnicate, with unknown effects; runs the build"),
+        ("while read x; do rm $x; done < list", "deletes files"),
+        ("$CMD x", "runs a program whose name is known only when it runs"),
+        ("source ./env.sh", "runs the script ./env.sh"),
+        ("./run.sh", "runs ./run.sh, which may be any program"),
+        ("cat /etc/passwd", "reads /etc/passwd, outside the workspace"),
+        ("ls --frobnicate", "ls --frobnicate may do more than read"),
+        ("ls $(cat x)", "contains a command substitution: $(cat x)"),
+        ("eval " * 1_000 + "ls", "runs a program whose name is known only when it runs"),
+    ],
+)
+def test_reason_of_a_question_says_in_verbs_what_the_command_does(
+    script: str, reason: str, tmp_path: Path
+) -> None:
+    """Not which list of ours it is missing from."""
+    assert _reason(script, tmp_path).startswith(reason)
+
+
+def test_every_effect_of_the_table_begins_with_a_verb_and_no_call_stands_twice() -> None:
+    """A second line for the same call would never be said."""
+    for name, entries in effect_table().items():
+        calls = [(subcommand, options) for subcommand, options, _ in entries]
+        assert len(calls) == len(set(calls)), name
+        assert all(said.split()[0].endswith("s") for _, _, said in entries), name
