@@ -270,7 +270,7 @@ def permissions(
         trusted=startup.trusted,
         own_dirs=tuple(map(_real, _own_dirs())),
         sandbox=sandbox.outlook,
-        project_rules=ProjectRules(permissions_file, keep) if startup.trusted else None,
+        project_rules=ProjectRules(permissions_file, keep),
         access=access,
     )
 

@@ -1,5 +1,6 @@
 """Settings in effect in a workspace; only shown content is trusted."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -9,12 +10,15 @@ import pytest
 from agent_cli.app import startup
 from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
-from agent_cli.app.parts import sandbox
+from agent_cli.app.parts import permissions, sandbox
 from agent_cli.app.plugins import output_styles
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
+from agent_cli.policies.permissions import Permissions
 from agent_cli.settings.load import load_settings
 from agent_cli.system import paths
 from agent_cli.trust.store import TrustStore
@@ -354,3 +358,34 @@ def test_tilde_of_no_user_is_reported_in_one_sentence() -> None:
 def test_directory_name_that_is_too_long_is_reported_in_one_sentence() -> None:
     with pytest.raises(UsageError, match=r"^--add-dir: a+ is not a directory$"):
         start(Arguments(add_dirs=(Path("a" * 300),)), may_ask=False)
+
+
+def test_dont_ask_again_in_this_project_holds_in_a_folder_that_is_not_trusted() -> None:
+    """The rule lies in the user's own file, which no project can write."""
+    untrusted = start(Arguments(), may_ask=False)
+    policy = permissions(untrusted, sandbox(untrusted))
+    call = ToolCall("t1", "edit", {"path": "a.txt"})
+    tool = Tool(
+        name="edit",
+        label="Edit",
+        description="",
+        parameters={"type": "object"},
+        execute=_nothing,
+        writes=lambda _params: [os.path.realpath("a.txt")],
+    )
+
+    asked = asyncio.run(_decided(policy, call, tool))
+    policy.remember_for_project(call)
+    again = start(Arguments(), may_ask=False)
+    then = asyncio.run(_decided(permissions(again, sandbox(again)), call, tool))
+
+    assert (untrusted.trusted, policy.project_file) == (False, paths.permissions_file())
+    assert (type(asked), type(then)) == (Ask, Allow)
+
+
+async def _decided(policy: Permissions, call: ToolCall, tool: Tool) -> Verdict:
+    return await policy(call, tool, call.input)
+
+
+async def _nothing(*_given: object) -> str:
+    return ""
