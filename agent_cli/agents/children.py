@@ -26,6 +26,7 @@ from agent_cli.contracts.timeline import Json, ToolOutput
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter
 
@@ -34,7 +35,6 @@ STATUS: Final = "status"
 NO_JOBS: Final = (
     "An agent's own agents cannot go on in the background. Call it without run_in_background."
 )
-STOPPED: Final = "The user stopped this agent. Do not start it again unless they ask for it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ class Children:
                         worker = await stack.enter_async_context(self._build(assignment))
                     return await self._done(assignment, worker, tell)
         except Aborted:
-            raise ToolError(STOPPED) from None
+            raise ToolError(AGENT_STOPPED) from None
 
     @asynccontextmanager
     async def _parent_waits(self) -> AsyncGenerator[None]:
@@ -271,7 +271,7 @@ async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -
     name, text = assignment.definition.name, _text(result)
     more = await worker.end()
     if result.stop_reason == "aborted":
-        raise ToolError(" ".join(filter(None, (STOPPED, more))))
+        raise ToolError(" ".join(filter(None, (AGENT_STOPPED, more))))
     if result.stop_reason == "error":
         last = f"Its last words: {text}" if text else ""
         failed = f"The agent {name} failed: {result.error}."

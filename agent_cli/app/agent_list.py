@@ -9,7 +9,7 @@ from typing import Final
 from agent_cli.agents.activity import AgentActivity
 from agent_cli.agents.children import Assignment
 from agent_cli.agents.definition import AgentDefinition
-from agent_cli.contracts.agents import AgentInfo, AgentServer
+from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerState
 from agent_cli.core.agent import Agent
@@ -75,7 +75,7 @@ class AgentList:
 
     @contextmanager
     def following(self, assignment: Assignment, agent: Agent) -> Generator[None]:
-        """Show the activity and the transcript of *agent*; the activity while the body runs."""
+        """Show the activity and the work of *agent*; the activity while the body runs."""
         listed = self._of(assignment)
         listed.agent = agent
         unsubscribe = agent.subscribe(AgentActivity(listed.note))
@@ -109,16 +109,13 @@ class AgentList:
         """Return the agents in the order they were started."""
         return [each.info() for each in self._listed]
 
-    def transcript(self, number: int) -> str:
-        """Return an agent's transcript so far; raises `UsageError` if there is no such agent."""
-        from agent_cli.session_store.transcript import transcript  # noqa: PLC0415 - rare
-
+    def work(self, number: int) -> AgentWork:
+        """Return what an agent has done so far; raises `UsageError` if there is no such agent."""
         listed = self._named(number)
+        info, task = listed.info(), listed.assignment.task
         if listed.agent is None:
-            return (
-                f"{listed.assignment.who} has done nothing yet; its task:\n{listed.assignment.task}"
-            )
-        return transcript(listed.agent.conversation.prompts)
+            return AgentWork(info, task)
+        return AgentWork(info, task, listed.agent.conversation.prompts, listed.agent.state.tools)
 
     def stop(self, number: int) -> AgentInfo:
         """Stop an agent and all its subagents; raises `UsageError` if there is no such agent."""

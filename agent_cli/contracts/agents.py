@@ -1,10 +1,16 @@
 """Values about agents that work for the session's agent."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.servers import ServerState
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.timeline import Prompt
+    from agent_cli.contracts.tooling import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,16 @@ class AgentInfo:
     is_running: bool
     tool_call_id: str = ""
     is_stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWork:
+    """What an agent was to do and has done so far; `tools` names its calls."""
+
+    info: AgentInfo
+    task: str
+    prompts: "Sequence[Prompt]" = ()
+    tools: "Sequence[Tool]" = ()
 
 
 @dataclass(frozen=True, slots=True)

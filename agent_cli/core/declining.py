@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 UNWANTED: Final = "The user does not want this call to run. Do not try it again in another form."
 STOPPED: Final = "The user stopped here instead of answering."
+AGENT_STOPPED: Final = "The user stopped this agent. Do not start it again unless they ask for it."
 CLOSED: Final = (
     "The user closed the question without an answer. Do not ask it again: end your reply, and say"
     " what you need to know."

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agent_cli.contracts.agents import AgentInfo, AgentServer
+from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.core.application import InteractiveApplication
@@ -113,8 +113,8 @@ class AgentsPort(Protocol):
         """Return the MCP servers of working agents, and those that start with other agents."""
         ...
 
-    def transcript(self, number: int) -> str:
-        """Return an agent's transcript so far."""
+    def work(self, number: int) -> AgentWork:
+        """Return what an agent has done so far."""
         ...
 
     def stop(self, number: int) -> AgentInfo:

@@ -48,7 +48,7 @@ def result_line(call: ToolOutput) -> str:
         case Pending(why="approval"):
             outcome = "waits for a decision"
         case Pending():
-            outcome = "has not run"
+            outcome = "has not run" if call.started_at_ms is None else "at work"
         case Error():
             outcome = "error"
         case Success():

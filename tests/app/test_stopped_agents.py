@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_cli.agents.children import STOPPED
 from agent_cli.contracts.agents import AgentInfo
 from agent_cli.contracts.dialogs import Decision
 from agent_cli.contracts.events import ToolCall
+from agent_cli.core.declining import AGENT_STOPPED
 from tests.app.test_agents import Person, Program, Script, _settings, program, started
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, reply, tool_use
@@ -31,14 +31,14 @@ async def test_agent_that_waits_for_a_free_slot_can_be_listed_and_stopped() -> N
         await until(lambda: len(script.asked) == 2 and len(run.app.agents.all()) == 3)
         waiting = agent_of(run, "two")
         run.app.agents.stop(waiting.number)
-        told = run.app.agents.transcript(waiting.number)
+        work = run.app.agents.work(waiting.number)
         await until(lambda: not agent_of(run, "two").is_running)
         gate.open(100)
         result = await prompting
 
     assert waiting.state.startswith("waiting for its turn")
-    assert "its task:\ntwo" in told
-    assert run.answers(result) == ["first", STOPPED, "third"]
+    assert (work.task, work.prompts) == ("two", ())
+    assert run.answers(result) == ["first", AGENT_STOPPED, "third"]
 
 
 async def test_agent_can_be_stopped_while_its_stop_hook_runs() -> None:
@@ -50,7 +50,7 @@ async def test_agent_can_be_stopped_while_its_stop_hook_runs() -> None:
         run.app.agents.stop(1)
         result = await prompting
 
-    assert run.answers(result) == [STOPPED]
+    assert run.answers(result) == [AGENT_STOPPED]
     assert result.stop_reason == "end_turn"
 
 
@@ -74,6 +74,6 @@ async def test_agent_can_be_stopped_while_its_question_is_pending() -> None:
         result = await prompting
         [kept] = run.app.sessions.agents()
 
-    assert run.answers(result) == [STOPPED]
+    assert run.answers(result) == [AGENT_STOPPED]
     assert (result.stop_reason, kept.problem) == ("end_turn", "")
     assert not Path("a").exists()

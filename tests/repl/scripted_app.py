@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_cli.app import logs
 from agent_cli.app.checks import Check, CheckReport
-from agent_cli.contracts.agents import AgentInfo, AgentServer
+from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.errors import (
@@ -282,8 +282,8 @@ class Agents:
     def all(self) -> Sequence[AgentInfo]:
         return list(self._agents.values())
 
-    def transcript(self, number: int) -> str:
-        return f"what {self._named(number).title} did\n"
+    def work(self, number: int) -> AgentWork:
+        return AgentWork(self._named(number), "find it")
 
     def stop(self, number: int) -> AgentInfo:
         return self._named(number)

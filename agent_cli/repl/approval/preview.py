@@ -20,6 +20,7 @@ _EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
 }
 _TAIL_ROWS: Final = 3
 _TAB_CELLS: Final = 4
+_VALUE_MARGIN: Final = "  │ "
 # Replacing fewer rows than this by a note would save next to nothing.
 _FOLDED_ROWS_MIN: Final = 3
 
@@ -91,8 +92,11 @@ def _values(given: Json) -> Iterator[Row]:
             case "edits", [*edits]:
                 for edit in edits:
                     yield from _edit(edit)
-            case _, str() if "\n" not in value:
-                yield Row(f"{name}: {reveal(value)}")
+            case _, str():
+                first, *others = reveal(value).split("\n")
+                yield Row(f"{name}: {first}" if not others else f"{name}:")
+                # Indented, so that no line looks like another value.
+                yield from (Row(f"{_VALUE_MARGIN}{line}") for line in (first, *others) if others)
             case _:
                 yield Row(f"{name}: {_literal(value)}")
 

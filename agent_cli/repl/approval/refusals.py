@@ -3,7 +3,15 @@
 import re
 from typing import Final
 
-from agent_cli.core.declining import CHANGE_PLAN, CLOSED, SAYING, STOPPED, UNDECIDED, UNWANTED
+from agent_cli.core.declining import (
+    AGENT_STOPPED,
+    CHANGE_PLAN,
+    CLOSED,
+    SAYING,
+    STOPPED,
+    UNDECIDED,
+    UNWANTED,
+)
 from agent_cli.terminal.narration import one_line, seconds
 
 # The executor's results for calls that were running when the run was stopped or steered.
@@ -42,6 +50,8 @@ def failure(answer: str, elapsed_s: float | None) -> tuple[str, str]:
     for begin, outcome in ((SAYING, "not run"), (CHANGE_PLAN, "not approved")):
         if answer.startswith(begin):
             return outcome, f"you said: {one_line(answer.removeprefix(begin))}"
+    if answer.startswith(AGENT_STOPPED):
+        return f"stopped after {seconds(elapsed_s or 0)}", "you stopped it"
     if was_stopped(answer):
         return f"stopped after {seconds(elapsed_s or 0)}", "may be half done"
     reason = one_line(_ADVICE.sub("", answer))

@@ -1,4 +1,4 @@
-"""`/agents`: list the session's subagents, show their transcripts, stop them."""
+"""`/agents`: list the session's subagents, show their work, stop them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -42,7 +42,7 @@ def _list(context: Context) -> None:
 
 
 async def _choose(context: Context) -> None:
-    """Show the transcript of a working agent, or of the last; with several, the user picks one."""
+    """Show the work of a working agent, or of the last; with several, the user picks one."""
     agents = context.app.agents.all()
     working = [agent for agent in agents if agent.is_running] or agents[-1:]
     if not working:
@@ -56,7 +56,9 @@ async def _choose(context: Context) -> None:
 
 
 def _show(context: Context, number: int) -> None:
-    context.writer.aside(context.app.agents.transcript(number).rstrip("\n"))
+    from agent_cli.repl.agent_work import agent_work  # noqa: PLC0415 - rare
+
+    context.writer.aside(agent_work(context.app.agents.work(number)))
 
 
 def _number(word: str) -> int:

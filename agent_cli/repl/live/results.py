@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, dropwhile
 from typing import Final
 
+from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted
@@ -45,6 +46,8 @@ class Results:
             case {"kind": "command"}:
                 shown = _without_status(result.text, details.get("status"))
                 return self.folded(self._dim(shown), result.text, last=True)
+            case {"agent": str()}:
+                return self.folded(self._dim(result.text), result.text)
             case _ if is_error:  # its first line is in the call's own row
                 rows = self._dim(result.text.partition("\n")[2])
                 return self.folded(rows, result.text, last=was_stopped(result.text))
@@ -130,6 +133,10 @@ def outcome_of(details: Json) -> str:
             return f"{shown}{counted(total, 'line')}"
         case {"kind": "search", "matches": int(matches)}:
             return counted(matches, "match", "matches")
+        case {"agent": str(), "rounds": int(rounds), **more}:
+            cost = more.get("cost_microdollars")
+            spent = dollars(cost, decimals=4) if isinstance(cost, int) else ""
+            return " · ".join(filter(None, (counted(rounds, "round"), spent)))
         case {"kind": "directory", "entries": int(entries)}:
             return counted(entries, "entry", "entries")
         case _:

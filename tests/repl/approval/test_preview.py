@@ -27,7 +27,7 @@ from tests.fakes import returns, tool
             ["path: a.py", "- x", "- y", "+ z", "all: true", '"odd"'],
         ),
         ({"path": "a\u202e.py", "content": "1\n2"}, ["path: a\\u202e.py", "+ 1", "+ 2"]),
-        ({"text": "two\nlines", "n": [1]}, ['text: "two\\nlines"', "n: [1]"]),
+        ({"text": "two\nlines", "n": [1]}, ["text:", "  │ two", "  │ lines", "n: [1]"]),
         ({"command": ["not", "text"]}, ['command: ["not", "text"]']),
         ("no object", ["input: no object"]),
     ],

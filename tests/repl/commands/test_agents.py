@@ -13,10 +13,14 @@ def test_agents_command_lists_subagents_with_their_state() -> None:
     ]
 
 
-def test_agents_command_shows_the_log_of_a_subagent() -> None:
-    """Without a number, it is the log of the running one."""
-    assert said("/agents 2") == ["what agent plan (plan it) did"]
-    assert said("/agents show")[0].startswith("what agent explore")
+def test_agents_command_shows_the_work_of_a_subagent() -> None:
+    """Without a number, it is that of the running one."""
+    assert said("/agents 2")[:3] == [
+        "agent plan (plan it) · ended after 3 s",
+        "its task:",
+        "  find it",
+    ]
+    assert said("/agents show")[0].startswith("agent explore")
 
 
 def test_agents_stop_stops_a_running_subagent() -> None:
