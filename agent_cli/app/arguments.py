@@ -42,6 +42,8 @@ class Arguments(NamedTuple):
         retries, outage_wait_s, retry_failed: Options of a batch: how often a task is run again, how
             long an outage is waited for, whether tasks that failed earlier are run again.
         engine, ray_address: Options of a batch: one of `ENGINES`, and the address of the cluster.
+        ray_cpus, ray_wait_s: Options of a batch: the processors of the cluster that one task takes,
+            and how long Ray may take to start.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
         overrides: Options that are settings, in the order they were given.
@@ -66,6 +68,8 @@ class Arguments(NamedTuple):
     retry_failed: bool | None = None
     engine: str | None = None
     ray_address: str | None = None
+    ray_cpus: float | None = None
+    ray_wait_s: float | None = None
     settings_file: Path | None = None
     continue_session: bool = False
     resume: str | None = None

@@ -22,6 +22,7 @@ SESSIONS: Final = "@sessions"
 MODELS: Final = "@models"
 ENGINES: Final = ("local", "ray")
 _JOBS_MAX: Final = 1_000
+_RAY_CPUS_MIN, _RAY_CPUS_MAX = 0.01, 1024.0
 _RETRIES_MAX = 100
 
 
@@ -59,13 +60,32 @@ def _seconds(text: str) -> float:
 
 
 def _wait(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
+    seconds = _number(text)
     if not 0 <= seconds < math.inf:
         raise UsageError(f"--wait must be a number of seconds from 0, not {text!r}")
     return seconds
+
+
+def _ray_wait(text: str) -> float:
+    seconds = _number(text)
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"--ray-wait must be a number of seconds above 0, not {text!r}")
+    return seconds
+
+
+def _ray_cpus(text: str) -> float:
+    cpus = _number(text)
+    if not _RAY_CPUS_MIN <= cpus <= _RAY_CPUS_MAX:
+        most = f"{_RAY_CPUS_MIN:g} to {_RAY_CPUS_MAX:g}"
+        raise UsageError(f"--ray-cpus must be a number from {most}, not {text!r}")
+    return cpus
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _retries(text: str) -> int:
@@ -117,6 +137,8 @@ OPTIONS = {
     "--retry-failed": OptionEntry(Takes.NOTHING, "retry_failed"),
     "--engine": OptionEntry(Takes.VALUE, "engine", convert=_engine, values=" ".join(ENGINES)),
     "--ray-address": OptionEntry(Takes.VALUE, "ray_address"),
+    "--ray-cpus": OptionEntry(Takes.VALUE, "ray_cpus", convert=_ray_cpus),
+    "--ray-wait": OptionEntry(Takes.VALUE, "ray_wait_s", convert=_ray_wait),
     "--budget": OptionEntry(Takes.VALUE, "budget_usd", convert=_dollars),
     "--output-format": OptionEntry(Takes.VALUE, "output_format", values="text json stream-json"),
     "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path, values=FILES),
@@ -182,6 +204,7 @@ BATCH = (
     *(("--jobs", "jobs"), ("--budget", "budget_usd")),
     *(("--retries", "retries"), ("--wait", "outage_wait_s"), ("--retry-failed", "retry_failed")),
     *(("--engine", "engine"), ("--ray-address", "ray_address")),
+    *(("--ray-cpus", "ray_cpus"), ("--ray-wait", "ray_wait_s")),
 )
 
 

@@ -5,7 +5,8 @@
 Ray's native code may end the process it runs in, wait without a limit, install signal handlers, or
 write to stdout. None of this reaches the batch. Messages are JSON objects, one a line:
 
-    stdin     {"address", "cpus", "temporary"}     first; an address of "local" starts a cluster
+    stdin     {"address", "cpus", "temporary", "share"}
+                                                   first; an address of "local" starts a cluster
               {"run", "name", "order"}             run a task; "run" is its number
               {"stop"}                             cancel all tasks
               {"end"}                              disconnect
@@ -32,7 +33,7 @@ from agent_cli.batch.ray_worker import run_on_node
 
 FORCE_AFTER_S: Final = GRACE_S + 5
 """Seconds from a request to end until the worker processes are killed."""
-_OPTIONS: Final = {"num_cpus": 1, "max_retries": 0, "scheduling_strategy": "SPREAD"}
+_OPTIONS: Final = {"max_retries": 0, "scheduling_strategy": "SPREAD"}
 _OBJECTS_BYTES: Final = 100 * 1024 * 1024
 _TOLD_CHARS: Final = 200
 _STDOUT, _STDERR = 1, 2
@@ -43,9 +44,9 @@ Ray = Any  # its types exist only where the extra is installed
 class _Driver:
     """Hands tasks to Ray and reports their ends, which arrive in threads of Ray's."""
 
-    def __init__(self, ray: Ray, replies: "_Replies") -> None:
+    def __init__(self, ray: Ray, replies: "_Replies", share: float) -> None:
         self._ray = ray
-        self._run_on_node = ray.remote(**_OPTIONS)(run_on_node)
+        self._run_on_node = ray.remote(num_cpus=share, **_OPTIONS)(run_on_node)
         self._replies = replies
         self._running: dict[int, Any] = {}
         self._kill = threading.Timer(FORCE_AFTER_S, self._cancel, kwargs={"is_forced": True})
@@ -112,12 +113,13 @@ def main() -> None:
     os.dup2(_STDERR, _STDOUT)
     messages = _messages()
     try:
-        ray = _connected(next(messages))
+        config = next(messages)
+        ray = _connected(config)
         cpus = int(ray.cluster_resources().get("CPU", 0))
     except Exception as error:
         replies.write({"failed": line_of(error)})
         return
-    driver = _Driver(ray, replies)
+    driver = _Driver(ray, replies, config["share"])
     replies.write({"cpus": cpus})
     for message in messages:
         if not driver.take(message):

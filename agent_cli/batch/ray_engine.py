@@ -24,7 +24,10 @@ from agent_cli.version import __version__
 
 LOCAL: Final = "local"
 DRIVER: Final = (sys.executable, "-P", "-m", "agent_cli.batch.ray_driver")
-_CONNECT_LIMIT_S: Final = 180.0
+CONNECT_LIMIT_S: Final = 180.0
+CPUS_PER_RUN: Final = 0.1
+"""An agent waits for the model nearly all the time."""
+_ROUNDING: Final = 1e-6
 _REACH_LIMIT_S: Final = 10.0
 _END_LIMIT_S: Final = 10.0
 # The driver kills workers five seconds after the grace period.
@@ -67,7 +70,7 @@ class RayEngine:
     """Each run is a task of Ray; one whose worker or node is lost has ended without a result.
 
     Attributes:
-        jobs: The number of the cluster's processors, once it is connected.
+        jobs: How many runs the cluster's processors take at a time, once it is connected.
     """
 
     def __init__(
@@ -76,9 +79,10 @@ class RayEngine:
         log: Path,
         *,
         cpus: int | None = None,
+        share: float = CPUS_PER_RUN,
         variables: Mapping[str, str] | None = None,
         command: tuple[str, ...] = DRIVER,
-        limit_s: float = _CONNECT_LIMIT_S,
+        limit_s: float = CONNECT_LIMIT_S,
     ) -> None:
         """Start nothing yet.
 
@@ -86,6 +90,7 @@ class RayEngine:
             address: HOST:PORT, "auto", or `LOCAL` to start a cluster that ends with the batch.
             log: The file for messages of Ray.
             cpus: Processors of a local cluster; None for those of this machine.
+            share: Processors that a run takes of those of the cluster.
             variables: Variables of the runs, besides those that all nodes get.
             command: The command line of the driver.
             limit_s: Limit of the time until the driver is connected.
@@ -94,6 +99,7 @@ class RayEngine:
         self._address = address
         self._log = log
         self._cpus = cpus
+        self._share = share
         self._command = command
         self._limit_s = limit_s
         self._process: asyncio.subprocess.Process | None = None
@@ -218,7 +224,8 @@ class RayEngine:
             raise AgentCliError(f"no process can be started: {error}") from error
         self._process = process
         cpus = self._cpus or os.cpu_count() or 1
-        self._send({"address": self._address, "cpus": cpus, "temporary": temporary})
+        cluster = {"address": self._address, "cpus": cpus, "temporary": temporary}
+        self._send({**cluster, "share": self._share})
         return process
 
     async def _connect(self, connected: asyncio.Future[_Message]) -> str:
@@ -229,12 +236,13 @@ class RayEngine:
         except TimeoutError:
             return (
                 f"Ray ({self._address}) did not answer within {self._limit_s:g} s: check the"
-                f" cluster with `ray status`, and see {self._log}"
+                f" cluster with `ray status`, see {self._log}, or give --ray-wait more seconds"
             )
         if failed := message.get("failed"):
             return f"Ray ({self._address}) cannot be used: {failed}; see {self._log}"
         if cpus := message.get("cpus"):
-            self.jobs = cpus
+            # Of a share like 0.1, one processor holds ten, not the nine of its binary fraction.
+            self.jobs = max(1, int(cpus / self._share + _ROUNDING))
         self._is_connected = "cpus" in message
         return ""
 

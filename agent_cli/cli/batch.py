@@ -1,5 +1,6 @@
 """`agent-cli batch TASKS.jsonl`: collect the options, run the tasks, print the progress."""
 
+import math
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -15,7 +16,7 @@ from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import RESULTS, BatchFolder
 from agent_cli.batch.local import LocalEngine
 from agent_cli.batch.outage import ALIKE
-from agent_cli.batch.ray_engine import RayEngine, ray_address
+from agent_cli.batch.ray_engine import CONNECT_LIMIT_S, CPUS_PER_RUN, RayEngine, ray_address
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import read_tasks
 from agent_cli.cli.complaint import print_complaint
@@ -42,6 +43,9 @@ _HANDED_ON: Final = (
 _NOT_HERE: Final = (
     *(("--continue", "continue_session"), ("--resume", "resume"), ("--fork", "fork")),
     *(("--record", "record"), ("--replay", "replay")),
+)
+_OF_RAY: Final = (
+    *(("--ray-address", "ray_address"), ("--ray-cpus", "ray_cpus"), ("--ray-wait", "ray_wait_s")),
 )
 _FAILED, _LIMIT = 1, 4
 _TRY_AGAIN: Final = 75  # as sendmail's EX_TEMPFAIL: the world failed, not the tasks
@@ -89,7 +93,7 @@ def run_batch(arguments: Arguments) -> int:
             shared = settings.retry.shared_file or folder.path / _PAUSE
             variables = {_PAUSE_VARIABLE: str(shared)}
             engine = (
-                RayEngine(address, folder.path / _RAY_LOG, cpus=arguments.jobs, variables=variables)
+                _ray_engine(arguments, address, folder.path / _RAY_LOG, variables)
                 if address
                 else LocalEngine({**os.environ, "PATH": users_path(), **variables})
             )
@@ -102,9 +106,25 @@ def _address(arguments: Arguments) -> str:
     """Return the address of the Ray cluster; "" for this machine without Ray."""
     if arguments.engine == "ray":
         return ray_address(arguments.ray_address)
-    if arguments.ray_address:
-        raise UsageError("--ray-address needs --engine ray")
+    for option, name in _OF_RAY:
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"{option} needs --engine ray")
     return ""
+
+
+def _ray_engine(
+    arguments: Arguments, address: str, log: Path, variables: dict[str, str]
+) -> RayEngine:
+    share = CPUS_PER_RUN if arguments.ray_cpus is None else arguments.ray_cpus
+    return RayEngine(
+        address,
+        log,
+        # A local cluster needs no more processors than the tasks take together.
+        cpus=math.ceil(arguments.jobs * share) if arguments.jobs else None,
+        share=share,
+        variables=variables,
+        limit_s=arguments.ray_wait_s or CONNECT_LIMIT_S,
+    )
 
 
 def worker_options(arguments: Arguments) -> Iterator[str]:

@@ -1,16 +1,19 @@
 """`agent-cli batch --engine ray`: a local cluster, and one that loses a node."""
 
 import json
+import os
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event
 from typing import IO, Any
 
 import pytest
@@ -18,7 +21,7 @@ import pytest
 from agent_cli.batch.folder import state_folder
 from agent_cli.system.supervisor import supervised
 from tests.e2e.program import KEY, agent_cli, finished, processes_with, started_for
-from tests.messages_api import Gate, ReceivedRequest, reply, serve_in_thread
+from tests.messages_api import Gate, ReceivedRequest, error, reply, serve_in_thread
 from tests.messages_api.script import Answer
 from tests.waiting import wait_until
 
@@ -29,6 +32,7 @@ pytestmark = [
     ),
 ]
 RUNS_S, CAMPAIGN_S = 400.0, 1_500.0
+OUTAGE_S = 60.0
 TASKS, CPUS = 200, 2
 ON_RAY = ("batch", "tasks.jsonl", "--engine", "ray", "--max-cost", "1")
 
@@ -160,3 +164,53 @@ def test_two_hundred_tasks_have_one_result_each_though_a_node_is_lost(
 
 def _text(path: Path) -> str:
     return path.read_text(errors="replace")
+
+
+def test_batch_survives_an_outage_a_lost_node_and_a_killed_driver(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All 200 tasks have one result; during the outage the agents ask once a second at most."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    write_tasks(*(f"t{number}" for number in range(TASKS)))
+    outage = Event()
+    refused_at: list[float] = []
+
+    def answer(_request: ReceivedRequest) -> Answer:
+        if not outage.is_set():
+            return reply("Done.")
+        refused_at.append(time.monotonic())
+        return error(529, "overloaded_error", "busy")
+
+    with (
+        two_nodes(folder) as (address, orders, answers),
+        serve_in_thread(answer=answer) as api,
+    ):
+        command = (*ON_RAY, "--ray-address", address, "--budget", "100", "--wait", "600")
+        with started_for(CAMPAIGN_S, *command, api=api) as process:
+            wait_until(lambda: len(results()) >= TASKS // 4, "results", limit_s=CAMPAIGN_S)
+            began = time.monotonic()
+            outage.set()
+            Event().wait(OUTAGE_S)
+            outage.clear()
+            wait_until(lambda: len(results()) >= TASKS // 2, "results", limit_s=CAMPAIGN_S)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+        wait_until(lambda: workers() == [], "the runs to end", limit_s=RUNS_S)
+        with started_for(CAMPAIGN_S, *command, api=api) as process:
+            wait_until(lambda: len(results()) >= TASKS * 3 // 4, "results", limit_s=CAMPAIGN_S)
+            print("lose a node", file=orders, flush=True)
+            assert answers.readline() == "lost\n"
+            run = finished(process)
+
+    found, attempts = results(), lines("attempts.jsonl")
+    during = [at - began for at in refused_at]
+    print(f"{len(attempts) - TASKS} runs repeated; requests refused at {during}")
+    assert (run.code, run.stderr, len(found)) == (0, "", TASKS)
+    assert {each["status"] for each in found.values()} == {"done"}
+    # Those that were under way when it began come on top.
+    assert len(during) <= OUTAGE_S + 2 * CPUS
+    lost = len(attempts) - TASKS
+    assert lost * 1.0 + sum(each["cost_usd"] for each in found.values()) <= 100
+    assert workers() == []
