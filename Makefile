@@ -19,6 +19,8 @@ PINS := pyproject.toml constraints.txt
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Without its caches, each of the tests' interpreters would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
@@ -44,10 +46,13 @@ demo: .venv/installed
 	@echo '==> agent-cli demo'
 	@$(BIN)/agent-cli demo
 
-# pyright takes 35 seconds of one core, most of them while the others leave one idle.
+# pyright takes 35 seconds of one core, most of them while the others leave one idle. The first run
+# after an installation compiles the tests once; otherwise each worker would compile all of them.
 test: .venv/installed-test
 	@$(BIN)/pyright > .venv/pyright.txt 2>&1 & typed=$$!; \
-	trap 'kill $$typed 2> /dev/null || :' EXIT; \
+	[ .venv/compiled -nt .venv/installed-test ] || \
+	    $(BIN)/python -m pytest --collect-only -qq > .venv/compiled 2>&1 & compiled=$$!; \
+	trap 'kill $$typed $$compiled 2> /dev/null || :' EXIT; \
 	set -e; \
 	echo '==> ruff format --check'; \
 	$(BIN)/ruff format --check .; \
@@ -58,7 +63,8 @@ test: .venv/installed-test
 	echo '==> lint-imports'; \
 	$(BIN)/lint-imports --no-logo; \
 	echo '==> pytest'; \
-	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) $(if $(SKIPS_MAX),--skips-max $(SKIPS_MAX)); \
+	wait $$compiled || :; \
+	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist worksteal $(if $(SKIPS_MAX),--skips-max $(SKIPS_MAX)); \
 	echo '==> pyright, begun beside the first'; \
 	wait $$typed && checked=0 || checked=$$?; \
 	cat .venv/pyright.txt; \

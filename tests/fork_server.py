@@ -33,6 +33,7 @@ from typing import NamedTuple, NoReturn
 
 from pydantic import BaseModel
 
+from agent_cli.app import early_imports
 from agent_cli.contracts.input_schemas import input_schema
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.sandbox.backends import Backend
@@ -47,6 +48,7 @@ DESCRIPTORS_MAX = 1_024
 ON_FIRST_USE = (
     "anyio._backends._asyncio",
     "anyio.streams.tls",
+    "encodings.utf_8_sig",
     "httpcore2",
     "mcp.server.mcpserver",
     "rich.traceback",
@@ -106,7 +108,7 @@ def import_everything() -> None:
     for package in map(importlib.import_module, ("agent_cli", "agent_cli_tools")):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
-    for name in ON_FIRST_USE:
+    for name in (*ON_FIRST_USE, *early_imports.REPLY, *early_imports.TOOLS):
         importlib.import_module(name)
     for model in _models():
         if model.__name__.endswith(("Parameters", "Input")):
