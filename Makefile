@@ -33,7 +33,7 @@ help:
 	@echo 'make lowest       the tests with the oldest versions that pyproject.toml allows'
 	@echo 'make format       format and fix what ruff can fix'
 	@echo 'make coverage     run the tests once more and count the branches they take'
-	@echo 'make soak         the slow tests; SEED=n repeats a run'
+	@echo 'make soak         the slow tests and many more examples of the others; SEED=n repeats a run'
 	@echo 'make mutants      change the source in small ways and count what the tests notice; SEED=n'
 	@echo 'make bench        speed and memory against their targets, in two minutes'
 	@echo 'make bench-all    every benchmark'
@@ -100,7 +100,8 @@ coverage: .venv/installed-test
 
 soak: .venv/installed-test
 	@echo '==> pytest -m slow (SEED=$(SEED))'
-	@$(BIN)/python -m pytest -m slow --hypothesis-seed=$(SEED) -ra --durations=10
+	@$(BIN)/python -m pytest -m 'slow or hypothesis' --hypothesis-profile=thorough \
+	    --hypothesis-seed=$(SEED) -ra --durations=10
 
 mutants: .venv/installed-test
 	@echo '==> tests.mutants (SEED=$(SEED))'

@@ -36,7 +36,13 @@ CHILDREN_GRACE_S = 60.0
 Address: TypeAlias = Any  # each family of sockets has its own kind
 
 # A busy machine may take any time for one example.
-hypothesis.settings.register_profile("any machine", hypothesis.settings.default, deadline=None)
+hypothesis.settings.register_profile(
+    "any machine", hypothesis.settings.default, deadline=None, max_examples=40
+)
+# `make soak` takes this one.
+hypothesis.settings.register_profile(
+    "thorough", hypothesis.settings.get_profile("any machine"), max_examples=1_000
+)
 hypothesis.settings.load_profile("any machine")
 
 

@@ -54,16 +54,16 @@ def _imported(roots: Sequence[Path]) -> Iterator[Path]:
     # Most lie in one folder, which is looked at once.
     is_inside: dict[str, bool] = {}
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if "." in name or not file or name == "__main__":
+        if "." in name or name == "__main__" or not (file := getattr(module, "__file__", None)):
             continue
-        path = Path(file)
-        path = path.parent if path.stem == "__init__" else path
-        holder = str(path.parent)
+        # Text, not paths: there are a thousand modules, and each edit asks.
+        holder, _, base = str(file).rpartition(os.sep)
+        if base.startswith("__init__."):
+            holder, _, base = holder.rpartition(os.sep)
         if holder not in is_inside:
-            is_inside[holder] = any(map(real_path(path.parent).is_relative_to, roots))
+            is_inside[holder] = any(map(real_path(Path(holder or os.sep)).is_relative_to, roots))
         if is_inside[holder]:
-            yield path
+            yield Path(holder or os.sep, base)
 
 
 def _imported_first() -> Iterator[Path]:

@@ -28,7 +28,7 @@ from tests.fakes import NOT_THE_USERS
 from tests.messages_api import FakeMessagesApi
 from tests.policies.histories import llm
 
-QUICK_TREES = 15
+QUICK_TREES = 8
 SOAK_TREES = 1_000
 
 

@@ -158,17 +158,15 @@ async def test_each_thinking_level_is_sent_or_refused(
 
 
 @pytest.mark.filterwarnings("ignore:The model 'claude-sonnet-4-5' is deprecated")
-@pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh", None])
 @pytest.mark.parametrize("model", sorted(model_table().models))
-async def test_no_thinking_level_makes_an_invalid_request(
-    model: str, level: ThinkingLevel | None
-) -> None:
+async def test_no_thinking_level_makes_an_invalid_request(model: str) -> None:
     """S3-09: whatever we know of a model, the API accepts it or we refuse first."""
-    async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
-        asked = await it.ask(request(model=model, thinking_level=level))
+    levels: list[ThinkingLevel | None] = ["off", "minimal", "low", "medium", "high", "xhigh", None]
+    async with FakeMessagesApi(*[reply("ok")] * len(levels)) as api, asker(api) as it:
+        asked = [await it.ask(request(model=model, thinking_level=level)) for level in levels]
 
     assert api.refusals == []
-    assert len(api.requests) == (0 if asked.error else 1)
+    assert len(api.requests) == sum(not each.error for each in asked)
 
 
 async def test_thinking_budget_of_each_level_is_configurable() -> None:

@@ -112,7 +112,7 @@ async def _none_answers(tmp_path: Path, speed: int | str, sentences: Sequence[st
 @pytest.mark.parametrize("at", range(len(SPEEDS)), ids=map(str, SPEEDS))
 async def test_no_typed_sentence_approves_a_call(tmp_path: Path, at: int) -> None:
     """Nothing runs, no rule is stored, the model reads it; a slow test takes all at each speed."""
-    await _none_answers(tmp_path, SPEEDS[at], SENTENCES[at :: 3 * len(SPEEDS)])
+    await _none_answers(tmp_path, SPEEDS[at], SENTENCES[at :: 6 * len(SPEEDS)])
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ async def test_sentence_interrupted_by_the_question_stays_whole(tmp_path: Path, 
     async with live(tmp_path) as it:
         asked = Asked(it)
         asking = it.screen.asking
-        for sentence in SENTENCES[::25]:
+        for sentence in SENTENCES[::50]:
             it.person.got.clear()
             half = len(sentence) // 2
             for char in sentence[:half]:
