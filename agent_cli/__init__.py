@@ -9,6 +9,7 @@ from agent_cli.version import __version__
 # Not imported from typing, which takes longer than all the rest before the program's first line.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from agent_cli.agents.definition import AgentDefinition as AgentDefinition
     from agent_cli.contracts.cancel import CancelToken as CancelToken
     from agent_cli.contracts.errors import Aborted as Aborted
     from agent_cli.contracts.errors import AgentBusy as AgentBusy
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.messages import Message as Message
     from agent_cli.contracts.messages import ToolResultMessage as ToolResultMessage
     from agent_cli.contracts.messages import UserMessage as UserMessage
+    from agent_cli.contracts.permission_modes import Mode as Mode
     from agent_cli.contracts.provider import BlockEnd as BlockEnd
     from agent_cli.contracts.provider import Model as Model
     from agent_cli.contracts.provider import ModelRequest as ModelRequest
@@ -81,6 +83,9 @@ if TYPE_CHECKING:
     from agent_cli.contracts.provider import ThinkingLevel as ThinkingLevel
     from agent_cli.contracts.provider import ToolCallDelta as ToolCallDelta
     from agent_cli.contracts.provider import ToolCallStart as ToolCallStart
+    from agent_cli.contracts.servers import ServerPhase as ServerPhase
+    from agent_cli.contracts.servers import ServerState as ServerState
+    from agent_cli.contracts.sessions import SessionInfo as SessionInfo
     from agent_cli.contracts.timeline import Block as Block
     from agent_cli.contracts.timeline import Json as Json
     from agent_cli.contracts.timeline import Usage as Usage
@@ -107,6 +112,19 @@ if TYPE_CHECKING:
     from agent_cli.core.phase import Phase as Phase
     from agent_cli.core.run_result import RunResult as RunResult
     from agent_cli.core.stream_processor import StreamProcessor as StreamProcessor
+    from agent_cli.hooks.definition import Hook as Hook
+    from agent_cli.hooks.functions import HookEvent as HookEvent
+    from agent_cli.hooks.functions import HookFunction as HookFunction
+    from agent_cli.hooks.functions import HookReply as HookReply
+    from agent_cli.library.functions import tool as tool
+    from agent_cli.library.options import Approve as Approve
+    from agent_cli.library.options import SessionOptions as SessionOptions
+    from agent_cli.library.session import AgentSession as AgentSession
+    from agent_cli.library.session import PromptResult as PromptResult
+    from agent_cli.library.session import RunFailed as RunFailed
+    from agent_cli.library.session import StreamItem as StreamItem
+    from agent_cli.library.session import list_sessions as list_sessions
+    from agent_cli.library.session import query as query
     from agent_cli.plugins.api import Plugin as Plugin
     from agent_cli.plugins.api import PluginContext as PluginContext
     from agent_cli.plugins.api import PluginState as PluginState
@@ -120,6 +138,7 @@ if TYPE_CHECKING:
     from agent_cli_tools import builtin_tools as builtin_tools
 
 _PUBLIC = {
+    "agent_cli.agents.definition": "AgentDefinition",
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (
         "Aborted AgentBusy AgentCliError ContextOverflow ConversationError LimitReached "
@@ -144,6 +163,9 @@ _PUBLIC = {
         "ToolCallStart"
     ),
     "agent_cli.contracts.image_files": "image_block",
+    "agent_cli.contracts.permission_modes": "Mode",
+    "agent_cli.contracts.servers": "ServerPhase ServerState",
+    "agent_cli.contracts.sessions": "SessionInfo",
     "agent_cli.contracts.timeline": "Block Json Usage text_block",
     "agent_cli.contracts.tooling": (
         "Allow Approval Ask Deny Tool ToolContext ToolResult ToolSpec Verdict check_input"
@@ -156,6 +178,13 @@ _PUBLIC = {
     "agent_cli.core.phase": "ChatStateMachine Phase",
     "agent_cli.core.run_result": "RunResult",
     "agent_cli.core.stream_processor": "StreamProcessor",
+    "agent_cli.hooks.definition": "Hook",
+    "agent_cli.hooks.functions": "HookEvent HookFunction HookReply",
+    "agent_cli.library.functions": "tool",
+    "agent_cli.library.options": "Approve SessionOptions",
+    "agent_cli.library.session": (
+        "AgentSession PromptResult RunFailed StreamItem list_sessions query"
+    ),
     "agent_cli.plugins.api": "Plugin PluginContext PluginState",
     "agent_cli.providers.anthropic_messages": "AnthropicMessages",
     "agent_cli.providers.connection": "Connection",

@@ -90,6 +90,7 @@ SAME_ROLE = {
 }
 STARTERS_OF_BARE_TASKS = {
     "core/event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",
+    "library/session/": "as core/event_stream: its generator yields",
     "core/deadline/": "a task group waits for a task that swallows its cancellation",
 }
 SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "node_modules"}

@@ -61,10 +61,27 @@ def test_demo_transcript_in_the_docs_matches_what_the_demo_prints() -> None:
 
 def test_program_on_the_library_page_is_one_of_the_examples() -> None:
     """That way both type checkers read it."""
-    example = (ROOT / "examples" / "real_model.py").read_text()
+    assert program_of("real_model") == program_below("## An agent")
+    assert program_of("session_question") == program_below("## A session")
 
-    shown = page("library").partition("```python\n")[2].partition("```")[0]
-    assert example.partition('"""\n\n')[2] == shown
+
+def test_programs_on_the_page_about_another_sdk_are_the_examples_of_sessions() -> None:
+    """Those run in the tests, and both type checkers read them."""
+    shown = re.findall(r"```python\n(.*?)```", page("claude-agent-sdk"), re.DOTALL)
+    names = [path.stem for path in (ROOT / "examples").glob("session_*.py")]
+
+    assert sorted(shown) == sorted(map(program_of, names))
+
+
+def program_of(example: str) -> str:
+    """Return an example without its docstring."""
+    return (ROOT / "examples" / f"{example}.py").read_text().partition('"""\n\n')[2]
+
+
+def program_below(heading: str) -> str:
+    """Return the first program below a heading of the page of the library."""
+    section = page("library").partition(f"\n{heading}\n")[2]
+    return section.partition("```python\n")[2].partition("```")[0]
 
 
 def test_prompt_page_names_every_slash_command() -> None:
@@ -77,7 +94,7 @@ def test_prompt_page_names_every_slash_command() -> None:
 
 def test_program_on_the_library_page_runs(tmp_path: Path) -> None:
     """S0-71, S3-01: unchanged, with a test server in place of the real one."""
-    program = page("library").partition("```python\n")[2].partition("```")[0]
+    program = program_below("## An agent")
     (tmp_path / "example.py").write_text(program, encoding="utf-8")
 
     with serve_in_thread(reply("Hello yourself!")) as api:

@@ -1,6 +1,7 @@
 """The examples run unchanged, offline, and print their expected output."""
 
 import ast
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import agent_cli
+from tests.messages_api import Answer, reply, serve_in_thread, tool_use
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
@@ -56,11 +58,56 @@ SAYS = {
         "notes.txt\n",
     ],
 }
+# Programs with a whole session: the server's answers, and the lines that they print.
+SERVED: dict[str, tuple[list[Answer], list[str]]] = {
+    "session_question": ([reply("4")], ["4"]),
+    "session_options": ([reply("A horse walks in.")], ["A horse walks in."]),
+    "session_tools": (
+        [
+            reply(tool_use("write", {"path": "hello.py", "content": "print('Hello!')\n"})),
+            reply("Done."),
+        ],
+        ["write {'path': 'hello.py', 'content': \"print('Hello!')\\n\"}"],
+    ),
+    "session_own_tool": (
+        [reply(tool_use("greet", {"name": "Alice"})), reply("Alice is greeted.")],
+        ["Alice is greeted."],
+    ),
+    "session_hook": (
+        [
+            reply(tool_use("bash", {"command": "./foo.sh --help"})),
+            reply("It was declined."),
+            reply(tool_use("bash", {"command": "echo Hello!"})),
+            reply("It said Hello!"),
+        ],
+        ["It was declined.", "It said Hello!"],
+    ),
+    "session_resume": (
+        [
+            reply(
+                tool_use("write", {"path": "notes.txt", "content": "milk\n"}),
+                tool_use("write", {"path": "tea.txt", "content": "tea\n"}),
+            ),
+            reply("Noted."),
+            reply("Milk."),
+            reply(tool_use("read", {"path": "notes.txt"})),
+        ],
+        [
+            "may it? write notes.txt",
+            "may it? write tea.txt",
+            "Noted.",
+            "Milk.",
+            "max_rounds: stopped after round 1, the limit max_rounds: send a message to go on",
+            "['Note that milk is out', 'Note that milk is out']",
+        ],
+    ),
+}
 
 
 def test_every_example_has_an_expected_output() -> None:
     """`scripted` is a shared module; `real_model` needs a key."""
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SAYS, "scripted", "real_model"}
+    named = {*SAYS, *SERVED, "scripted", "real_model"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == named
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
@@ -92,3 +139,32 @@ def test_example_prints_its_expected_output(name: str) -> None:
         found = run.stdout.find(line, position)
         assert found >= position, (line, run.stdout)
         position = found + len(line)
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_example_of_a_session_prints_its_expected_output(
+    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The programs of docs/claude-agent-sdk.md, unchanged, against a server."""
+    answers, lines = SERVED[name]
+    with serve_in_thread(*answers) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+
+    printed = capfd.readouterr()
+    assert (printed.out.splitlines(), printed.err) == (lines, "")
+    assert (len(api.requests), api.refusals) == (len(answers), [])
+    sent = [str(request.body["messages"]) for request in api.requests]
+    match name:
+        case "session_own_tool":
+            assert "Hello, Alice!" in sent[1]
+        case "session_hook":
+            assert "foo.sh must not run" in sent[1]
+            assert "Hello!\\n[exit 0" in sent[3]
+        case "session_tools":
+            assert Path("hello.py").read_text() == "print('Hello!')\n"
+        case "session_resume":
+            assert (Path("notes.txt").exists(), Path("tea.txt").exists()) == (True, False)
+        case _:
+            pass

@@ -27,6 +27,8 @@ class AgentFolder:
 class AgentCatalogue:
     """Definitions by name; the first of a name wins, and files win over built-in ones.
 
+    Those that a Python program gives win over all.
+
     Files are read once, on first use or when their plugin is added: the descriptions are part of
     every request, so they must not change.
     """
@@ -35,6 +37,7 @@ class AgentCatalogue:
         self,
         folders: Sequence[AgentFolder] = (),
         *,
+        given: Sequence[AgentDefinition] = (),
         warn: Callable[[str], None],
         objection: Callable[[], str] = lambda: "",
     ) -> None:
@@ -42,10 +45,12 @@ class AgentCatalogue:
 
         Args:
             folders: The directories of definitions.
+            given: Definitions of a Python program.
             warn: Receives a sentence about each unusable file, and about unknown fields.
             objection: Returns the reason not to use a workspace's definitions, or "".
         """
         self._folders = folders
+        self._given = given
         self._warn = warn
         self._objection = objection
         self._found: dict[str, AgentDefinition] | None = None
@@ -86,7 +91,8 @@ class AgentCatalogue:
             for folder in self._folders:
                 for agent in self._read(folder):
                     of_files.setdefault(agent.name, agent)
-            self._found = {**found, **of_files}
+            given = {agent.name: agent for agent in self._given}
+            self._found = {**found, **of_files, **given}
         return self._found
 
     def _read(self, folder: AgentFolder) -> Sequence[AgentDefinition]:

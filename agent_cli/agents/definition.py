@@ -38,6 +38,8 @@ class AgentDefinition:
     """An agent that can be started.
 
     Attributes:
+        name: Lowercase letters, digits, "-" and "."; the model starts it by this name.
+        description: When to use it; the model reads it.
         prompt: Its system prompt.
         source: Its file, for messages.
         tools: Patterns of the only tools it may use; None allows all of its parent's.
@@ -57,7 +59,7 @@ class AgentDefinition:
     name: str
     description: str
     prompt: str
-    source: str
+    source: str = "this program"
     tools: tuple[str, ...] | None = None
     denied_tools: tuple[str, ...] = ()
     model: str = ""
@@ -76,6 +78,12 @@ class AgentDefinition:
     unknown: tuple[str, ...] = ()
 
 
+def require_name(name: str) -> None:
+    """Raise ValueError unless *name* can be an agent's."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"its name {name!r} must be of lowercase letters, digits, - and .")
+
+
 def parse_definition(text: str, source: str) -> AgentDefinition:
     """Return the agent defined by *text*; *source* is its file, for messages.
 
@@ -87,8 +95,7 @@ def parse_definition(text: str, source: str) -> AgentDefinition:
         raise ValueError("it does not begin with front matter between two lines of ---")
     fields = {name.strip().lower(): value.strip() for name, value in written.items()}
     name, description = fields.pop("name", ""), fields.pop("description", "")
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"its name {name!r} must be of lowercase letters, digits, - and .")
+    require_name(name)
     if not description:
         raise ValueError("it has no description")
     if not body.strip():

@@ -1,4 +1,4 @@
-"""The subagents available here: those of the user, of a trusted workspace, built-in ones."""
+"""The subagents available here: a Python program's, the user's, a trusted workspace's, built-in."""
 
 from collections.abc import Callable
 
@@ -13,4 +13,4 @@ def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCata
     workspace = startup.workspace
     project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
     folders = [AgentFolder(paths.config_dir() / "agents"), *(project if startup.trusted else ())]
-    return AgentCatalogue(folders, warn=warn, objection=startup.objection)
+    return AgentCatalogue(folders, given=startup.agents, warn=warn, objection=startup.objection)

@@ -212,6 +212,10 @@ class App:
         self._bench.person.dialogs, self._bench.person.calls = model, calls
         self.jobs.is_attended = lambda: model.can_ask
 
+    def answer_calls(self, calls: "CallDialogs") -> None:
+        """Let *calls* decide about calls of agents; nobody answers other questions."""
+        self._bench.person.calls = calls
+
     async def examine(self) -> "CheckReport":
         """Return the checks of `doctor` for this program; this sends the model a short request."""
         from agent_cli.app.doctor import diagnosis  # noqa: PLC0415 - rare

@@ -28,7 +28,8 @@ def dead_rules(
     yield from without_matches(rules, tools())
     for kind, rule in rules.listed():
         named = _SERVER_NAMED.match(rule.tool)
-        if named and rule.origin.startswith("flag ") and not any(_is_of(rule, x) for x in servers):
+        is_option = rule.origin.startswith(("flag ", "argument "))
+        if named and is_option and not any(_is_of(rule, x) for x in servers):
             known = ", ".join(one_line(reveal(name)) for name in servers) or "none"
             yield (
                 f"{rule.origin}: the rule {kind} {rule} matches nothing: there is no MCP server"

@@ -81,7 +81,7 @@ class SessionHooks:
         self._host = host
         self._one_shot = one_shot
         self._problems: Sequence[str] = ()
-        if startup.loaded.hooks or startup.lost_guards:
+        if startup.loaded.hooks or startup.lost_guards or startup.hooks:
             self._build()
 
     def _build(self) -> None:
@@ -242,14 +242,14 @@ class SessionHooks:
 
 
 def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
-    """Return the hooks of this workspace and user, and a sentence for each problem."""
+    """Return the hooks of workspace, user and Python program, and a sentence for each problem."""
     from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - as above
 
     written = startup.loaded.hooks
     groups = [HookGroup(each.event, each.group, each.origin, each.from_project) for each in written]
     hooks, problems = parse_hooks(groups)
     allowed = [_allowed(hook, startup) for hook in hooks]
-    return [*allowed, *map(_lost, startup.lost_guards)], problems
+    return [*startup.hooks, *allowed, *map(_lost, startup.lost_guards)], problems
 
 
 def _lost(file: str) -> "Hook":

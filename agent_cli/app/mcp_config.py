@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.switches import Switches
 from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.settings.environment import Environment
@@ -187,6 +188,22 @@ def servers_of_agent(
         )
         if isinstance(server, ServerConfig) and server.transport == "stdio":
             server = replace(server, cwd=str(folder / paths.expanded(server.cwd)))
+        yield server
+
+
+def servers_of_program(
+    startup: StartupContext, entries: Mapping[str, Mapping[str, Json]]
+) -> "Iterator[ServerConfig]":
+    """Yield the servers that a Python program gives, in the format of `.mcp.json`.
+
+    Raises:
+        SettingsError: An entry cannot be used.
+    """
+    from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+
+    for server in servers_of_agent(startup, entries, Path("mcp_servers"), startup.workspace):
+        if not isinstance(server, ServerConfig):
+            raise SettingsError(server.reason)
         yield server
 
 

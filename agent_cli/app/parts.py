@@ -185,13 +185,17 @@ def snapshots(startup: StartupContext) -> Snapshots:
 def tools(
     startup: StartupContext, shared: Workspace | None = None, sandbox: Sandbox | None = None
 ) -> Sequence[Tool]:
-    """Return the built-in tools; without *shared* they can be listed but not run."""
-    return builtin_tools(
+    """Return the tools of an agent: the built-in ones, and those that a Python program added.
+
+    Without *shared* the built-in ones can be listed but not run.
+    """
+    built_in = builtin_tools(
         shared or workspace(startup),
         sandbox,
         permissions="allow",  # the permission rules decide whether a person is asked
         result_chars_max=startup.loaded.settings.history.max_tool_result_chars,
     )
+    return (*built_in, *startup.tools)
 
 
 def sandbox(

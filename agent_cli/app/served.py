@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from agent_cli.app.app import App
     from agent_cli.contracts.sessions import SessionInfo
 
-_BY = "the MCP client"
-
 
 class ServedProgram(EditorProgram):
     """Builds the program of each call."""
@@ -79,11 +77,11 @@ class ServedProgram(EditorProgram):
         settings = self._startup.loaded.settings
         found: list[Override] = []
         if wanted.model is not None:
-            found.append(Override("model", wanted.model, _BY))
+            found.append(Override("model", wanted.model, "model"))
         if wanted.max_cost_usd is not None:
             own = settings.max_cost_usd
             cost = min(wanted.max_cost_usd, own) if own else wanted.max_cost_usd
-            found.append(Override("max_cost_usd", str(cost), _BY))
+            found.append(Override("max_cost_usd", cost, "max_cost"))
         if wanted.mode is not None:
             own_mode = settings.permissions.mode
             if stricter(wanted.mode, own_mode) != wanted.mode:
@@ -91,5 +89,5 @@ class ServedProgram(EditorProgram):
                     f"permission_mode: {wanted.mode} allows more than {own_mode}, the server's own;"
                     f" it needs `--permission-mode {wanted.mode}` before mcp"
                 )
-            found.append(Override("permissions.mode", wanted.mode, _BY))
+            found.append(Override("permissions.mode", wanted.mode, "permission_mode"))
         return found

@@ -5,8 +5,9 @@ Runs before the first prompt, so nothing heavy is imported here.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_cli.app.arguments import Arguments
@@ -31,6 +32,9 @@ from agent_cli.trust.store import (
 )
 
 if TYPE_CHECKING:  # imported late, for a quick first prompt
+    from agent_cli.agents.definition import AgentDefinition
+    from agent_cli.contracts.tooling import Tool
+    from agent_cli.hooks.definition import Hook
     from agent_cli.mcp_client import ServerConfig
 
 _NAMED_MAX = 4
@@ -43,7 +47,8 @@ class StartupContext(NamedTuple):
     `pinned` is set if trust covers certain file contents, and not with --trust, which covers any
     content. `guarded` is set if only the guards of the workspace are trusted, because another part
     of its files changed. `lost_guards` are the files of guards that were trusted and changed.
-    `servers` are MCP servers that an editor passed along.
+    `servers` are MCP servers that an editor or a Python program passed along; `tools`, `agents` and
+    `hooks` are a Python program's.
     """
 
     arguments: Arguments
@@ -56,6 +61,9 @@ class StartupContext(NamedTuple):
     guarded: bool = False
     lost_guards: tuple[str, ...] = ()
     servers: "tuple[ServerConfig, ...]" = ()
+    tools: "tuple[Tool, ...]" = ()
+    agents: "tuple[AgentDefinition, ...]" = ()
+    hooks: "tuple[Hook, ...]" = ()
 
     @property
     def folders(self) -> SessionFolders:
@@ -93,6 +101,7 @@ def start(
     may_ask: bool,
     workspace: Path | None = None,
     copy_of: Path | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> StartupContext:
     """Determine the workspace, its trust and its settings.
 
@@ -102,6 +111,7 @@ def start(
         workspace: The directory the tools work in; None is the current directory.
         copy_of: The directory that the current one is a worktree of: it is trusted here too if the
             acting files are the same, and its working_directory setting is ignored.
+        variables: Variables that replace those of the process.
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.
@@ -112,12 +122,12 @@ def start(
     if copy_of:
         _pass_trust_on(copy_of, workspace)
     standing, notices = _trust(workspace, arguments, may_ask=may_ask, copy_of=copy_of)
-    startup = _read(workspace, arguments, standing)
+    startup = _read(workspace, arguments, standing, variables)
     if not startup.is_unchanged() or startup.guard_objection():
         # A file changed between the two checks, so the settings read may match neither version.
         standing = TrustStore.of_user().standing(workspace, copy_of=copy_of)
         standing = standing._replace(is_trusted=False, is_guarded=False)
-        startup = _read(workspace, arguments, standing)
+        startup = _read(workspace, arguments, standing, variables)
         notices = (_ignored(acting_files(workspace), workspace),)
     if startup.loaded.settings.working_directory and not copy_of:
         workspace = _directory(startup.loaded.settings.working_directory)
@@ -163,8 +173,10 @@ def _host_of(url: str) -> str | None:
         return None
 
 
-def _read(workspace: Path, arguments: Arguments, standing: Standing) -> StartupContext:
-    process = {**os.environ, "PATH": users_path()}
+def _read(
+    workspace: Path, arguments: Arguments, standing: Standing, variables: Mapping[str, str]
+) -> StartupContext:
+    process = {**os.environ, "PATH": users_path(), **variables}
     trusted = standing.is_trusted
     guarded = standing.is_guarded and not trusted
     # What trust does not cover, because it was not asked about, is not read either.

@@ -147,7 +147,7 @@ def worker_options(arguments: Arguments) -> Iterator[str]:
 def _as_option(override: Override) -> Iterator[str]:
     if isinstance(override.value, bool):
         yield override.flag
-    elif isinstance(override.value, str):
+    elif not isinstance(override.value, tuple):
         yield f"{override.flag}={override.value}"
     else:
         for each in override.value:

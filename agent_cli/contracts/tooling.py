@@ -201,7 +201,7 @@ RequireApproval: TypeAlias = Approval | Callable[[Any], Approval | Awaitable[App
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def _is_async(execute: object) -> bool:
+def is_async(execute: object) -> bool:
     """Return whether calling *execute* returns an awaitable, as far as inspection can tell."""
     while isinstance(execute, partial):
         execute = execute.func
@@ -264,7 +264,7 @@ class Tool:
             raise AgentCliError(
                 f"a tool cannot be named {self.name!r}: use 1 to 64 ASCII letters, digits, _ and -"
             )
-        if not _is_async(self.execute):
+        if not is_async(self.execute):
             raise AgentCliError(f"execute of the tool {self.name!r} must be an async def")
 
     @property

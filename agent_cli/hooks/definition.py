@@ -14,7 +14,9 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agent_cli.contracts.claude_tools import claude_tool_name, exact_names, may_match
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import GUARDED, folded_keys
+from agent_cli.hooks.functions import HookFunction
 from agent_cli.system.shapes import is_mapping, is_sequence
 
 EVENTS: Final = (
@@ -39,13 +41,15 @@ _MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """One hook.
+    """One hook: a command, a URL, or a function of a Python program.
 
     Attributes:
+        event: The event that it is run for ("PreToolUse", "Stop", ...); docs/hooks.md lists them.
         matcher: "" matches all; else names joined by "|" or ",", or a regular expression. Names of
             tools are Claude Code's or ours, a regular expression is compared with Claude Code's.
         command: A shell command, or with `args` a program.
         args: None runs `command` in a shell.
+        function: A Python program's own `async def`, called with a `HookEvent`.
         allowed_variables: Variables that a program gets beside the harmless ones (PATH, HOME, ...),
             and that `headers` may contain.
         condition: A permission rule; the hook runs only for calls that it covers. "" for all.
@@ -55,6 +59,7 @@ class Hook:
         opens: Whether the action goes ahead if the hook cannot run.
         outside: Whether the user wants it to run outside the sandbox in any case; of no effect
             in a file of the workspace.
+        status: The text to show while it runs.
         origin: The file that defines it.
         is_project: Whether a file of the workspace defines it.
         ignored: Its unknown keys.
@@ -65,6 +70,7 @@ class Hook:
     matcher: str = ""
     command: str = ""
     args: tuple[str, ...] | None = None
+    function: HookFunction | None = None
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     allowed_variables: tuple[str, ...] = ()
@@ -92,7 +98,9 @@ class Hook:
 
     @property
     def shown(self) -> str:
-        """The command it runs or the URL it calls, for display."""
+        """The command it runs, or the URL or function it calls, for display."""
+        if self.function:
+            return getattr(self.function, "__qualname__", type(self.function).__name__)
         return self.url or " ".join((self.command, *(self.args or ()))) or "(unusable)"
 
     def may_match(self, tools: Collection[str]) -> bool:
@@ -177,6 +185,20 @@ def parse_hooks(groups: Sequence[HookGroup]) -> tuple[list[Hook], list[str]]:
                 # Two files may define the same hook; the user's counts.
                 found.setdefault(replace(hook, origin="", is_project=False), hook)
     return list(found.values()), list(dict.fromkeys(problems))
+
+
+def require_usable(hook: Hook) -> None:
+    """Check a hook that a Python program defines.
+
+    Raises:
+        SettingsError: Its event or its matcher is not valid, or it does not run exactly one thing.
+    """
+    if hook.event not in EVENTS:
+        raise SettingsError(f"hook {hook.shown}: its event must be one of {', '.join(EVENTS)}")
+    if fault := _matcher_fault(hook.matcher):
+        raise SettingsError(f"{hook.event} hook {hook.shown}: {fault}")
+    if sum((bool(hook.command), bool(hook.url), hook.function is not None)) != 1:
+        raise SettingsError(f"{hook.event} hook {hook.shown}: give a function, a command or a url")
 
 
 def _hooks_of(group: HookGroup) -> Iterator[Hook]:

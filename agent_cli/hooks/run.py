@@ -1,4 +1,5 @@
-"""Run one hook: a program that reads JSON and may answer in JSON, or a URL to which it is posted.
+"""Run one hook: a program that reads JSON and may answer in JSON, a URL to which it is posted, or a
+Python function.
 
 Every failure becomes a `HookOutcome` with a fault. Only a cancellation raises, and then the program
 and all its processes are killed.
@@ -20,6 +21,7 @@ from typing import TypeAlias
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.exports import Exports, ExportsReader
+from agent_cli.hooks.functions import printed_by
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
 from agent_cli.system.child_environment import child_environment
@@ -92,10 +94,9 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
     started_s = time.monotonic()
     if hook.fault:
         return HookOutcome(fault=hook.fault, is_broken=True)
-    sent = json.dumps(payload, ensure_ascii=False).encode(errors="replace")
     try:
         async with asyncio.timeout(hook.timeout_s):
-            ran = await (_ask(hook, sent, around) if hook.url else _start(hook, sent, around))
+            ran = await _run(hook, payload, around)
     except TimeoutError:
         fault = f"it took longer than {hook.timeout_s:g} s; make it faster, or raise its timeout"
         ran = HookOutcome(fault=fault)
@@ -113,9 +114,21 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
     return replace(ran, elapsed_s=time.monotonic() - started_s)
 
 
+async def _run(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
+    if hook.function:
+        try:
+            return HookOutcome(stdout=await printed_by(hook.function, payload, around.workspace))
+        except Exception as error:
+            _log.info("hook failed", hook=hook.shown, exc_info=True)
+            fault = f"it raised {type(error).__name__} ({error}); correct it"
+            return HookOutcome(fault=fault, is_broken=True)
+    sent = json.dumps(payload, ensure_ascii=False).encode(errors="replace")
+    return await (_ask(hook, sent, around) if hook.url else _start(hook, sent, around))
+
+
 def problem_of(hook: Hook, around: HookEnvironment) -> str:
     """Return why *hook* cannot run, or "", as far as that is known without running it."""
-    if hook.fault or hook.url:
+    if hook.fault or hook.url or hook.function:
         return hook.fault
     program = _program(hook, around)
     path = around.environment.get("PATH", os.defpath)

@@ -85,11 +85,17 @@ class Layers:
         return (key, path[-1:]) if goes_on else ("", ())
 
     def _reject(self, entry: Entry) -> None:
-        """Warn about an unknown key; a plain value where a table belongs is an error."""
+        """Warn about an unknown key of a file or variable; anything else is an error.
+
+        Raises:
+            SettingsError: A program gave the key, or it is a table and has a plain value.
+        """
         written = ".".join(entry.path)
         if fold(written) in sections():
             raise SettingsError(f"{entry.origin}: {written} must be a table, [{fold(written)}]")
         hint = _nearest(written, self._keys)
+        if entry.must_exist:
+            raise SettingsError(f"{entry.origin}: unknown setting {written}{hint}")
         self.notices.append(f"{entry.origin}: unknown setting {written}{hint}")
 
     def _put(self, key: str, entry: Entry) -> None:

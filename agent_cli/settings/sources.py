@@ -5,9 +5,12 @@ It knows no settings: `layers` decides about valid keys and values.
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.timeline import Json
 
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
 # Claude Code's hook files: the first in the home directory, both in a project.
@@ -24,9 +27,10 @@ class Entry(NamedTuple):
 
     Attributes:
         path: The key as written there, split at its dots.
-        origin: "FILE:LINE", "env NAME" or "flag --NAME".
+        origin: "FILE:LINE", "env NAME", "flag --NAME" or "argument NAME".
         is_text: The value is text (of a variable or option), to be parsed as the setting's type.
         from_project: The value comes from a project's file, not from the user.
+        must_exist: An unknown key is an error, not a warning.
         adds: A list that is added to the lists of earlier layers.
     """
 
@@ -36,6 +40,7 @@ class Entry(NamedTuple):
     is_text: bool = False
     from_project: bool = False
     adds: bool = False
+    must_exist: bool = False
 
 
 class Override(NamedTuple):
@@ -43,12 +48,13 @@ class Override(NamedTuple):
 
     Attributes:
         key: Dotted, as in the schema.
-        value: Its text or texts, or the value of a switch.
-        flag: The option as the user typed it, with its dashes.
+        value: Its text or its texts, which are added to those of earlier layers; from a program,
+            any other value as a settings file would hold it.
+        flag: The option as the user typed it, with its dashes; from a program, the argument.
     """
 
     key: str
-    value: str | tuple[str, ...] | bool
+    value: "Json | tuple[str, ...]"
     flag: str
 
 
@@ -101,7 +107,12 @@ def environment_entries(
 def override_entries(overrides: Iterable[Override]) -> Iterator[Entry]:
     """Read options; a repeatable one adds to the lists of earlier layers."""
     for key, value, flag in overrides:
-        several = isinstance(value, tuple)
+        origin = f"flag {flag}" if flag.startswith("-") else f"argument {flag}"
         yield Entry(
-            tuple(key.split(".")), value, f"flag {flag}", isinstance(value, str), adds=several
+            tuple(key.split(".")),
+            value,
+            origin,
+            isinstance(value, str),
+            adds=isinstance(value, tuple),
+            must_exist=True,
         )

@@ -1,0 +1,111 @@
+"""Make a tool of a Python function: its signature is the schema, its docstring the description."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, get_type_hints, overload
+
+from pydantic import BaseModel, ConfigDict, create_model
+from pydantic.errors import PydanticUserError
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, is_async
+
+# Any parameters: the model's input is validated against the signature before each call.
+ToolFunction: TypeAlias = Callable[..., Awaitable[ToolResult | str]]
+
+
+@overload
+def tool(function: ToolFunction, /) -> Tool: ...
+
+
+@overload
+def tool(
+    *, name: str = "", changes: bool = True, timeout_s: float | None = None
+) -> Callable[[ToolFunction], Tool]: ...
+
+
+def tool(
+    function: ToolFunction | None = None,
+    /,
+    *,
+    name: str = "",
+    changes: bool = True,
+    timeout_s: float | None = None,
+) -> Tool | Callable[[ToolFunction], Tool]:
+    """Make a tool of an `async def`: `@tool`, or `@tool(changes=False)`.
+
+    The model reads the docstring; `Annotated[int, Field(description="...")]` describes a parameter.
+    A parameter of type `CancelToken` or `ToolContext` is the call's own and not the model's.
+
+    Args:
+        function: Returns a text or a `ToolResult`; raises `ToolError` to tell the model what to do.
+        name: The name for the model; "" is the function's.
+        changes: False for a tool that only reads: it runs without approval, and in plan mode.
+        timeout_s: Seconds it may take; None uses the run's limit, 0 sets no limit.
+
+    Raises:
+        AgentCliError: It is no `async def`, has no docstring, or a parameter has no type.
+    """
+
+    def made(given: ToolFunction) -> Tool:
+        return _tool_of(given, name or given.__name__, changes=changes, timeout_s=timeout_s)
+
+    return made if function is None else made(function)
+
+
+def _tool_of(function: ToolFunction, name: str, *, changes: bool, timeout_s: float | None) -> Tool:
+    if not is_async(function):
+        raise AgentCliError(f"tool {name}: it must be an async def")
+    description = inspect.getdoc(function)
+    if not description:
+        raise AgentCliError(f"tool {name}: write a docstring, which the model reads")
+    own, parameters = _parameters(function, name)
+
+    async def execute(
+        _id: str, params: BaseModel, cancel: CancelToken, on_update: ToolContext
+    ) -> ToolResult | str:
+        values = {each: getattr(params, each) for each in type(params).model_fields}
+        calls = {CancelToken: cancel, ToolContext: on_update}
+        return await function(**values, **{each: calls[kind] for each, kind in own.items()})
+
+    return Tool(
+        name=name,
+        label=name,
+        description=description,
+        parameters=parameters,
+        execute=execute,
+        changes=changes,
+        timeout_s=timeout_s,
+    )
+
+
+def _parameters(function: ToolFunction, name: str) -> tuple[dict[str, type], type[BaseModel]]:
+    """Return the parameters that are the call's own, by name, and a model of the others."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise AgentCliError(
+            f"tool {name}: a parameter's type is not known here: {error}"
+        ) from error
+    own: dict[str, type] = {}
+    # Any: pydantic's own form of a field, the type and the default.
+    asked: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        kind = hints.get(parameter.name)
+        if kind is None or parameter.kind not in _BY_NAME or parameter.name.startswith("_"):
+            raise AgentCliError(
+                f"tool {name}: parameter {parameter.name} needs a type, and a name without _ or *"
+            )
+        if kind in (CancelToken, ToolContext):
+            own[parameter.name] = kind
+        else:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            asked[parameter.name] = (kind, default)
+    try:
+        return own, create_model(name, __config__=ConfigDict(extra="forbid"), **asked)
+    except (PydanticUserError, NameError, ValueError) as error:
+        raise AgentCliError(f"tool {name}: {error}") from error
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -1,0 +1,200 @@
+"""The options of a session, and the program that they describe."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from agent_cli.agents.definition import AgentDefinition, require_name
+from agent_cli.app.access import check_access, check_guards
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.startup import StartupContext, start
+from agent_cli.contracts.errors import SettingsError, UsageError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Allow, Deny, Tool
+from agent_cli.hooks.definition import Hook, require_usable
+from agent_cli.settings.schema import SandboxMode
+from agent_cli.settings.sources import Override
+from agent_cli.system import paths
+from agent_cli.system.programs import shield_path
+from agent_cli.system.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agent_cli.app.app import App
+
+Approve: TypeAlias = Callable[[ToolCall], Awaitable[Allow | Deny]]
+"""Decides about a call that needs a person's approval; `call.reason` says why it does."""
+
+SETTING_OF: Final[Mapping[str, str]] = {
+    "model": "model",
+    "effort": "effort",
+    "max_tokens": "max_tokens",
+    "max_rounds": "max_rounds",
+    "max_cost_usd": "max_cost_usd",
+    "permission_mode": "permissions.mode",
+    "allow": "permissions.allow",
+    "ask": "permissions.ask",
+    "deny": "permissions.deny",
+    "sandbox": "sandbox.mode",
+    "network": "sandbox.network",
+    "keep_session": "session.enabled",
+}
+"""The options that are settings: name of the field → key of the setting."""
+
+
+_RULES: Final = ("allow", "ask", "deny")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """The options of a session; what is not given comes from the user's settings, as for `-p`.
+
+    Attributes:
+        workspace: The directory that the tools work in; None is the current one.
+        add_dirs: Further directories that the tools may use.
+        trust: Use the settings, hooks, servers and skills of the workspace. Without it they count
+            only if the user trusted them with `agent-cli trust`.
+        model: An id, or an alias of the settings.
+        system_prompt: Replaces the program's own; None keeps that.
+        append_system_prompt: Added behind the system prompt.
+        max_tokens: The limit of one reply.
+        max_rounds: The limit of model calls for one prompt; 0 sets none.
+        max_cost_usd: The limit of cost of one prompt and all done for it; it is never exceeded.
+        permission_mode: "ask" by default; a question that nobody answers is a denial.
+        allow, ask, deny: Permission rules ("read", "bash(npm test *)"), added to the user's.
+        sandbox: Whether commands run in the sandbox: "auto", "required" or "off".
+        network: Whether commands in the sandbox reach the network.
+        tools: Tools beside the built-in ones, for subagents too; see `tool`.
+        agents: Subagents beside the built-in ones and the user's; they win over those.
+        hooks: Lifecycle hooks beside those of the settings; they run for subagents too.
+        mcp_servers: MCP servers by name, each an entry in the format of `.mcp.json`.
+        approve: Decides about calls that need approval, those of subagents too.
+        resume: The id of a session to continue.
+        fork: The id of a session to continue in a copy; "ID@ENTRY" copies up to that entry.
+        continue_session: Continue the last session of the workspace.
+        keep_session: Whether the conversation is stored, so that it can be resumed.
+        settings: Any other settings, by dotted key: {"retry.max": 2}.
+        settings_file: One more settings file, after the user's and the project's.
+        environment: Variables that replace those of the process: keys, addresses, AGENT_CLI_*.
+    """
+
+    workspace: Path | str | None = None
+    add_dirs: Sequence[Path | str] = ()
+    trust: bool = False
+    model: str | None = None
+    effort: ThinkingLevel | None = None
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    max_tokens: int | None = None
+    max_rounds: int | None = None
+    max_cost_usd: float | None = None
+    permission_mode: Mode | None = None
+    allow: Sequence[str] = ()
+    ask: Sequence[str] = ()
+    deny: Sequence[str] = ()
+    sandbox: SandboxMode | None = None
+    network: bool | None = None
+    tools: Sequence[Tool] = ()
+    agents: Sequence[AgentDefinition] = ()
+    hooks: Sequence[Hook] = ()
+    mcp_servers: Mapping[str, Mapping[str, Json]] = field(
+        default_factory=dict[str, Mapping[str, Json]]
+    )
+    approve: Approve | None = None
+    resume: str | None = None
+    fork: str | None = None
+    continue_session: bool = False
+    keep_session: bool | None = None
+    settings: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    settings_file: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+def build(options: SessionOptions) -> "App":
+    """Return the program for *options*, not started; this may take a second.
+
+    Raises:
+        UsageError: Two options exclude each other, or a directory does not exist.
+        SettingsError: A setting, a hook, an agent or a server is not valid.
+        NoCredentials, GuardsChanged: As for `agent-cli -p`.
+    """
+    workspace = _directory(options.workspace or Path.cwd())
+    _check(options)
+    shield_path(workspace)
+    startup = start(
+        _arguments(options), may_ask=False, workspace=workspace, variables=options.environment
+    )
+    check_guards(startup)
+    check_access(startup)
+    from agent_cli.app.app import App  # noqa: PLC0415 - slow, and the caller's import waits for it
+
+    # The logs are the host's: they are not configured here.
+    return App(
+        _with_parts(startup, options), one_shot=True, log_secrets=Redactor.of(startup.environment)
+    )
+
+
+def _with_parts(startup: StartupContext, options: SessionOptions) -> StartupContext:
+    from agent_cli.app.mcp_config import servers_of_program  # noqa: PLC0415 - as above
+
+    return startup._replace(
+        servers=tuple(servers_of_program(startup, options.mcp_servers)),
+        tools=tuple(options.tools),
+        agents=tuple(options.agents),
+        hooks=tuple(options.hooks),
+    )
+
+
+def _arguments(options: SessionOptions) -> Arguments:
+    return Arguments(
+        command="print",
+        settings_file=options.settings_file,
+        continue_session=options.continue_session,
+        resume=options.resume,
+        fork=options.fork,
+        system_prompt=options.system_prompt,
+        append_system_prompt=options.append_system_prompt,
+        add_dirs=tuple(map(_directory, options.add_dirs)),
+        trust=options.trust,
+        overrides=tuple(_overrides(options)),
+    )
+
+
+def _overrides(options: SessionOptions) -> Iterator[Override]:
+    for name, key in SETTING_OF.items():
+        # Any: the types of the fields differ.
+        value: Any = getattr(options, name)
+        if name in _RULES:
+            value = tuple(value) or None
+        if value is not None:
+            yield Override(key, value, name)
+    for key, value in options.settings.items():
+        yield Override(key, value, "settings")
+
+
+def _check(options: SessionOptions) -> None:
+    chosen = [options.resume is not None, options.fork is not None, options.continue_session]
+    if sum(chosen) > 1:
+        raise UsageError("resume, fork and continue_session exclude each other: give one of them")
+    if "" in (options.resume, options.fork):
+        raise UsageError("resume and fork need the id of a session; list_sessions() returns them")
+    for name in (*_RULES, "add_dirs"):
+        if isinstance(getattr(options, name), str):
+            raise UsageError(f"{name} must be a list of texts, not one text")
+    for hook in options.hooks:
+        require_usable(hook)
+    for agent in options.agents:
+        try:
+            require_name(agent.name)
+        except ValueError as error:
+            raise SettingsError(f"agents: {error}") from error
+
+
+def _directory(given: Path | str) -> Path:
+    path = paths.expanded(str(given))
+    if not paths.is_dir(path):
+        raise UsageError(f"{given} is not a directory")
+    return path.resolve()

@@ -1,0 +1,360 @@
+"""A session of the whole program as a Python object, and one prompt without more."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+
+from agent_cli.contracts.agent_events import innermost
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
+from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
+from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, UsageChanged
+from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
+from agent_cli.contracts.tooling import Allow, Deny
+from agent_cli.core.agent import Agent
+from agent_cli.core.declining import (
+    NOBODY_ALLOWS,
+    REFUSALS_MAX,
+    apply_decisions,
+    decline_and_stop,
+)
+from agent_cli.core.run_result import RunResult
+from agent_cli.core.run_slot import RunSlot
+from agent_cli.library.options import Approve, SessionOptions, build
+from agent_cli.terminal.background import in_background
+
+if TYPE_CHECKING:
+    from agent_cli.app.app import App
+    from agent_cli.contracts.cancel import CancelToken
+    from agent_cli.contracts.permission_modes import Mode
+    from agent_cli.contracts.servers import ServerState
+    from agent_cli.contracts.sessions import SessionInfo
+
+_WAITING: Final = "waiting_for_approval"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptResult:
+    """The outcome of one prompt: the fields of `app.result`, the last line of stream-json.
+
+    Attributes:
+        text: The final answer.
+        stop_reason: "end_turn" when the model was done; see `AgentEnd` for the others.
+        rounds: Model calls, without those of subagents.
+        usage: Tokens and cost, with those of subagents.
+        session_id: For `SessionOptions(resume=...)`; None if the session is not kept.
+        messages: The messages that the prompt added.
+        declined: Calls that did not run because nobody could approve them, subagents' included.
+    """
+
+    type: ClassVar[Literal["app.result"]] = "app.result"
+    text: str
+    stop_reason: str
+    rounds: int
+    usage: Usage
+    session_id: str | None
+    messages: tuple[Message, ...] = ()
+    declined: tuple[ToolCall, ...] = ()
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost in US dollars; None if a part has no known price."""
+        cost = self.usage.cost_microdollars
+        return None if cost is None else in_usd(cost)
+
+
+class RunFailed(AgentCliError):
+    """A prompt did not come to its end: an error, or a limit of rounds or cost.
+
+    Attributes:
+        result: The outcome so far; its `stop_reason` is "error", "max_rounds", "max_cost", ...
+        trouble: The part of the world that failed, or None.
+    """
+
+    def __init__(self, sentence: str, result: PromptResult) -> None:
+        super().__init__(sentence)
+        self.result = result
+        self.stop_reason = result.stop_reason
+
+
+StreamItem: TypeAlias = Event | PromptResult
+
+
+async def query(prompt: str | UserMessage, options: SessionOptions | None = None) -> PromptResult:
+    """Answer one prompt in a session of its own.
+
+    Raises:
+        RunFailed: It did not come to its end.
+        AgentCliError: The session cannot be opened, or the options are not valid.
+    """
+    async with AgentSession(options) as session:
+        return await session.prompt(prompt)
+
+
+def list_sessions() -> Sequence["SessionInfo"]:
+    """Return the saved sessions, the most recently used first; it reads files."""
+    from agent_cli.session_store import SessionStore  # noqa: PLC0415 - rare
+    from agent_cli.system import paths  # noqa: PLC0415 - as above
+
+    return SessionStore(paths.sessions_dir()).list()
+
+
+class AgentSession:
+    """A conversation with the whole program: `async with AgentSession(options) as session:`.
+
+    It belongs to the event loop in which it was opened. Leaving `async with` stops a prompt that
+    still runs, and ends every child process. A process may have several sessions at once.
+    """
+
+    def __init__(self, options: SessionOptions | None = None) -> None:
+        """Open nothing yet."""
+        self._options = options or SessionOptions()
+        self._slot = RunSlot()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._app: App | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "AgentSession":
+        """Open the session.
+
+        Raises:
+            UsageError: It was opened before, or an option is not valid.
+            SettingsError: A setting, a hook, an agent or a server is not valid.
+            NoCredentials: No key or token is set.
+            SessionError: The session to resume does not exist, or is open elsewhere.
+        """
+        if self._loop:
+            raise UsageError("this session was opened before: make another AgentSession")
+        self._loop = asyncio.get_running_loop()
+        app = await in_background(partial(build, self._options))
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(app)
+            if self._options.approve:
+                app.answer_calls(_CallsOfAgents(self._options.approve))
+            self._stack = stack.pop_all()
+        self._app = app
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        app, self._app = self._app, None
+        try:
+            if app:
+                self._slot.cancel()
+                app.agent.abort()
+                await self._slot.wait()
+        finally:
+            await self._stack.__aexit__(kind, error, traceback)
+
+    @property
+    def agent(self) -> Agent:
+        """The agent: subscribe to its events, steer it, read its conversation.
+
+        A prompt sent to the agent itself stops at the first question.
+        """
+        return self._opened().agent
+
+    @property
+    def id(self) -> str | None:
+        """The id of the session; None if it is not kept."""
+        return self._opened().session_id
+
+    @property
+    def path(self) -> Path | None:
+        """The file of the session; None if it is not kept."""
+        return self._opened().session_path
+
+    @property
+    def permission_mode(self) -> "Mode":
+        """The permission mode; it may be set at any time, and counts from the next call on."""
+        return self._opened().permissions.mode
+
+    @permission_mode.setter
+    def permission_mode(self, mode: "Mode") -> None:
+        self._opened().permissions.mode = mode
+
+    def servers(self) -> Sequence["ServerState"]:
+        """Return the state of every MCP server."""
+        return self._opened().servers.states()
+
+    async def prompt(
+        self,
+        message: str | UserMessage,
+        images: Sequence[Block] = (),
+        *,
+        model: str | None = None,
+    ) -> PromptResult:
+        """Send a message, and run until nothing is left to do.
+
+        Calls that still wait for a decision are decided first, if there is an `approve`.
+
+        Args:
+            message: The text, or a user message.
+            images: Image blocks (`image_block`) to go with the text.
+            model: An id or an alias, used instead of the session's for this prompt.
+
+        Raises:
+            RunFailed: It did not come to its end.
+            AgentBusy: Another prompt is running.
+            ConversationError: A call waits for a decision, and there is no `approve`.
+            UsageError: The session is closed, or was opened in another event loop.
+        """
+        app = self._opened()
+        if asyncio.get_running_loop() is not self._loop:
+            raise UsageError("this session was opened in another event loop: open one in this loop")
+        with self._slot.claimed() as stop:
+            run = _PromptRun(app, self._options.approve, stop)
+            unsubscribe = app.agent.subscribe(run.note)
+            try:
+                chosen = app.find_model(model) if model else None
+                await run.settle()
+                if not stop.cancelled:
+                    run.add(await app.agent.prompt(message, images, model=chosen))
+                    await run.settle()
+            finally:
+                unsubscribe()
+        return run.result()
+
+    async def stream(
+        self,
+        message: str | UserMessage,
+        images: Sequence[Block] = (),
+        *,
+        model: str | None = None,
+    ) -> AsyncGenerator[StreamItem]:
+        """Send a message as `prompt` does; yield its events, and its result as the last item.
+
+        Leaving the iteration early stops the run.
+        """
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        unsubscribe = self.agent.subscribe(queue.put_nowait)
+        # Not a TaskGroup: this generator yields (PEP 789). It owns the task.
+        task = asyncio.ensure_future(self.prompt(message, images, model=model))
+        task.add_done_callback(lambda _task: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            yield await task
+        finally:
+            unsubscribe()
+            if not task.done():
+                self.abort()
+                with suppress(AgentCliError):
+                    await task
+
+    def abort(self) -> None:
+        """Stop the prompt that runs, if any: its result has the stop reason "aborted"."""
+        if self._app:
+            self._slot.cancel()
+            self._app.agent.abort()
+
+    def _opened(self) -> "App":
+        if self._app is None:
+            raise UsageError("this session is not open: use it inside `async with`")
+        return self._app
+
+
+@dataclass(slots=True)
+class _PromptRun:
+    """The runs of one prompt: it goes on after each question, until nothing waits."""
+
+    app: "App"
+    approve: Approve | None
+    stop: "CancelToken"
+    usage: Usage = NO_USAGE
+    declined: list[ToolCall] = field(default_factory=list[ToolCall])
+    runs: list[RunResult] = field(default_factory=list[RunResult])
+
+    def note(self, event: Event) -> None:
+        """Count the usage, and the calls of subagents that nobody can approve."""
+        told = innermost(event)
+        if isinstance(told, UsageChanged):
+            self.usage += told.reply
+        elif isinstance(told, ApprovalRequested) and event is not told and not self.approve:
+            self.declined.append(told.call)
+
+    def add(self, run: RunResult) -> None:
+        """Take in the result of a run."""
+        self.runs.append(run)
+
+    async def settle(self) -> None:
+        """Decide about the calls that wait, and go on, until none waits or the prompt is stopped.
+
+        Without an `approve`, calls that waited before this prompt stay as they are.
+        """
+        agent = self.app.agent
+        while calls := [ToolCall.of(each) for each in agent.conversation.questions()]:
+            if self.approve is None and not self.runs:
+                return
+            if len(self.declined) + len(calls) > REFUSALS_MAX and self.approve is None:
+                return
+            try:
+                decisions = [await self._decision(call) for call in calls]
+                self.stop.check()
+            except Aborted:
+                self.add(await decline_and_stop(agent, [call.id for call in calls]))
+                return
+            self.add(await apply_decisions(agent, calls, decisions))
+
+    async def _decision(self, call: ToolCall) -> Decision:
+        if self.approve is None:
+            self.declined.append(call)
+            return Rejected(NOBODY_ALLOWS)
+        async with self.stop.scope():
+            return await _decided(self.approve, call)
+
+    def result(self) -> PromptResult:
+        """Return the outcome of the prompt.
+
+        Raises:
+            RunFailed: The last run ended in an error or at a limit.
+        """
+        last = self.runs[-1] if self.runs else RunResult((), None, 0, "aborted")
+        final = last.final_message
+        outcome = PromptResult(
+            text=final.text if final and final.error is None else "",
+            stop_reason=last.stop_reason,
+            rounds=sum(run.iterations for run in self.runs),
+            usage=self.usage,
+            session_id=self.app.session_id,
+            messages=tuple(each for run in self.runs for each in run.messages),
+            declined=tuple(self.declined),
+        )
+        if last.error is not None:
+            failure = RunFailed(last.error, outcome)
+            failure.trouble = last.trouble
+            raise failure
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _CallsOfAgents:
+    """Lets `approve` decide about the calls of subagents."""
+
+    approve: Approve
+    can_ask: bool = True
+
+    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:  # noqa: ARG002 - the port has it
+        """Return a decision about each of *calls*."""
+        return [await _decided(self.approve, call) for call in calls]
+
+
+async def _decided(approve: Approve, call: ToolCall) -> Decision:
+    verdict: object = await approve(call)
+    match verdict:
+        case Allow():
+            return Approved(verdict.input)
+        case Deny():
+            return Rejected(verdict.reason)
+        case _:
+            raise TypeError(f"approve must return Allow or Deny, not {type(verdict).__name__}")

@@ -1,0 +1,433 @@
+"""Sessions as Python objects: the whole program against a test server."""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli import (
+    AgentBusy,
+    AgentDefinition,
+    AgentSession,
+    Allow,
+    ConversationError,
+    Deny,
+    Notice,
+    PromptResult,
+    RunFailed,
+    ServerPhase,
+    SessionError,
+    SessionNotFound,
+    SessionOptions,
+    SettingsError,
+    ToolCall,
+    UsageError,
+    list_sessions,
+    query,
+    tool,
+)
+from agent_cli.contracts.timeline import Json
+from tests.app.test_agents import Script, started
+from tests.e2e.program import results_in, text_of
+from tests.mcp_client.conftest import RAW_SERVER
+from tests.messages_api import (
+    Answer,
+    FakeMessagesApi,
+    Gate,
+    error,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
+from tests.waiting import until
+
+WRITES = tool_use("write", {"path": "a.txt", "content": "a\n"})
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("AGENT_CLI_RETRY__MAX", "0")
+
+
+def at(api: FakeMessagesApi, key: str = "k") -> dict[str, str]:
+    """Return the variables that lead to *api*."""
+    return {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": key}
+
+
+async def asked(
+    *answers: Answer,
+    **options: Any,  # Any: by name
+) -> tuple[PromptResult, FakeMessagesApi]:
+    """Answer one prompt; return the result and the server."""
+    with serve_in_thread(*answers) as api:
+        return await query("go", SessionOptions(environment=at(api), **options)), api
+
+
+def told(api: FakeMessagesApi, request: int = 1) -> str:
+    """Return what the model read of the first call in a request."""
+    return text_of(results_in(api.requests[request].body)[0])
+
+
+def server(**options: Json) -> dict[str, Json]:
+    """Return the entry of a server; see raw_server.py for the options."""
+    return {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, json.dumps(options)]}
+
+
+async def test_question_that_nobody_can_answer_is_a_denial_that_the_result_names() -> None:
+    """Safe by default: without options a program changes nothing."""
+    result, api = await asked(reply(WRITES), reply("It was not written."))
+
+    assert [call.name for call in result.declined] == ["write"]
+    assert (result.text, result.stop_reason) == ("It was not written.", "end_turn")
+    assert "nobody can be asked" in told(api)
+    assert not Path("a.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text", "read"),
+    [
+        (Allow(), "a\n", "a.txt"),
+        (Allow(input={"path": "a.txt", "content": "b\n"}), "b\n", "a.txt"),
+        (Deny("Not today."), None, "Not today."),
+    ],
+)
+async def test_approve_decides_about_a_call(
+    verdict: Allow | Deny, text: str | None, read: str
+) -> None:
+    """It may change the input, or give the model a reason."""
+    calls: list[tuple[str, str]] = []
+
+    async def approve(call: ToolCall) -> Allow | Deny:
+        calls.append((call.name, call.reason))
+        return verdict
+
+    result, api = await asked(reply(WRITES), reply("Done."), approve=approve)
+
+    assert calls == [("write", "changes files")]
+    assert read in told(api)
+    assert (Path("a.txt").read_text() if Path("a.txt").exists() else None) == text
+    assert (result.rounds, result.declined) == (2, ())
+
+
+async def test_approve_that_raises_leaves_the_call_waiting_and_the_session_usable() -> None:
+    """The error is the program's own; the next prompt asks about the same call first."""
+    verdicts: list[Allow | Exception] = [LookupError("no database"), Allow()]
+
+    async def approve(_call: ToolCall) -> Allow:
+        match verdicts.pop(0):
+            case Allow() as verdict:
+                return verdict
+            case failure:
+                raise failure
+
+    with serve_in_thread(reply(WRITES), reply("Written."), reply("Yes.")) as api:
+        async with AgentSession(SessionOptions(environment=at(api), approve=approve)) as session:
+            with pytest.raises(LookupError, match="no database"):
+                await session.prompt("go")
+            assert not Path("a.txt").exists()
+            result = await session.prompt("and?")
+
+    assert (result.text, Path("a.txt").read_text()) == ("Yes.", "a\n")
+
+
+async def test_call_that_waits_in_a_resumed_session_is_not_answered_without_an_approve() -> None:
+    """As with `-p`: what an earlier person was asked must not be declined by a program."""
+
+    async def approve(_call: ToolCall) -> Allow:
+        raise LookupError
+
+    with serve_in_thread(reply(WRITES)) as api:
+        with pytest.raises(LookupError):
+            await query("go", SessionOptions(environment=at(api), approve=approve))
+        [session] = list_sessions()
+        assert session.waiting
+        with pytest.raises(ConversationError, match="a decision is due first"):
+            await query("and?", SessionOptions(environment=at(api), resume=session.id))
+
+    assert [each.waiting for each in list_sessions()] == [True]
+
+
+async def test_approve_decides_about_calls_of_subagents_and_without_it_they_are_declined() -> None:
+    """A subagent of the program's own has the program's tools, and asks like the session."""
+
+    @tool
+    async def ring(times: int) -> str:
+        """Ring the bell."""
+        return f"rang {times} times"
+
+    async def approve(_call: ToolCall) -> Allow:
+        return Allow()
+
+    bell = AgentDefinition(name="bell", description="Rings.", prompt="You ring.", tools=("ring",))
+
+    def script() -> Script:
+        rings = reply(tool_use("ring", {"times": 3}))
+        return Script(
+            go=[started("do ring", agent="bell"), reply("ok")], do_ring=[rings, reply("x")]
+        )
+
+    for answers, allowed in ((script(), True), (script(), False)):
+        with serve_in_thread(answer=answers) as api:
+            result = await query(
+                "go",
+                SessionOptions(
+                    environment=at(api),
+                    tools=[ring],
+                    agents=[bell],
+                    approve=approve if allowed else None,
+                ),
+            )
+        read = text_of(results_in(answers.bodies("do ring")[1])[0])
+        assert answers.tools("do ring") == ["ring"]
+        assert ("rang 3 times" in read) is allowed
+        assert [call.name for call in result.declined] == ([] if allowed else ["ring"])
+
+
+async def test_two_sessions_at_once_use_each_their_own_key_server_and_workspace(
+    tmp_path: Path,
+) -> None:
+    """Nothing of one is the other's: not even the process's variables are changed."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    before = dict(os.environ)
+    with (
+        serve_in_thread(reply(WRITES), reply("1")) as one,
+        serve_in_thread(reply(WRITES), reply("2")) as two,
+    ):
+        options: list[SessionOptions] = []
+        for folder, api, key in zip(folders, (one, two), ("k1", "k2"), strict=True):
+            folder.mkdir()
+            options.append(
+                SessionOptions(
+                    workspace=folder, permission_mode="auto-edit", environment=at(api, key)
+                )
+            )
+        results = await asyncio.gather(*(query("go", each) for each in options))
+
+    assert [result.text for result in results] == ["1", "2"]
+    keys = [each.headers["authorization"] for each in (*one.requests, *two.requests)]
+    assert keys == ["Bearer k1", "Bearer k1", "Bearer k2", "Bearer k2"]
+    assert [(folder / "a.txt").read_text() for folder in folders] == ["a\n", "a\n"]
+    assert dict(os.environ) == before
+
+
+def test_threads_with_their_own_event_loops_ask_side_by_side() -> None:
+    """`asyncio.run(query(...))` in any number of threads, again and again in each."""
+    texts: list[str] = []
+    with serve_in_thread(answer=lambda _request: reply("ok")) as api:
+
+        def ask_twice() -> None:
+            for _ in range(2):
+                texts.append(asyncio.run(query("go", SessionOptions(environment=at(api)))).text)
+
+        threads = [threading.Thread(target=ask_twice) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+
+    assert texts == ["ok"] * 6
+
+
+async def test_session_belongs_to_its_event_loop_and_to_its_block() -> None:
+    """Each misuse is one sentence."""
+    with serve_in_thread(reply("ok")) as api:
+        session = AgentSession(SessionOptions(environment=at(api)))
+        with pytest.raises(UsageError, match="not open"):
+            await session.prompt("go")
+        async with session:
+            elsewhere = asyncio.to_thread(lambda: asyncio.run(session.prompt("go")))
+            with pytest.raises(UsageError, match="another event loop"):
+                await elsewhere
+            with pytest.raises(UsageError, match="opened before"):
+                await session.__aenter__()
+            assert (await session.prompt("go")).text == "ok"
+        with pytest.raises(UsageError, match="not open"):
+            await session.prompt("go")
+        session.abort()
+
+
+async def test_closing_stops_a_prompt_that_runs_and_a_question_that_waits() -> None:
+    """Also a second prompt meanwhile is refused; nothing is left running."""
+    gate, waits = Gate(), asyncio.Event()
+
+    async def approve(_call: ToolCall) -> Allow:
+        waits.set()
+        await asyncio.Event().wait()
+        return Allow()
+
+    with serve_in_thread(reply("late", gate=gate, hold_at=0), reply(WRITES)) as api:
+        options = SessionOptions(environment=at(api), approve=approve)
+        async with AgentSession(options) as session:
+            running = asyncio.ensure_future(session.prompt("go"))
+            await until(gate.reached.is_set)
+            with pytest.raises(AgentBusy):
+                await session.prompt("and?")
+        assert (await running).stop_reason == "aborted"
+        gate.open()
+        async with AgentSession(options) as session:
+            running = asyncio.ensure_future(session.prompt("go"))
+            await waits.wait()
+        assert (await running).stop_reason == "aborted"
+
+    assert not Path("a.txt").exists()
+
+
+async def test_leaving_a_stream_early_stops_its_run() -> None:
+    """The session can be used again at once; the last item of a stream is the result."""
+    gate = Gate()
+    with serve_in_thread(reply("one two", gate=gate, hold_at=4), reply("ok")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            stream = session.stream("go")
+            async for event in stream:
+                if event.type == "message_update":
+                    break
+            await stream.aclose()
+            gate.open()
+            last = [event async for event in session.stream("again")][-1]
+
+    assert isinstance(last, PromptResult)
+    assert (last.type, last.text, last.cost_usd is not None) == ("app.result", "ok", True)
+
+
+async def test_session_that_is_open_elsewhere_is_refused_and_can_be_forked() -> None:
+    """Two writers would damage the record; a copy goes its own way."""
+    with serve_in_thread(reply("1"), reply("2"), reply("3")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            first = await session.prompt("go")
+            with pytest.raises(SessionError, match="open"):
+                await query("x", SessionOptions(environment=at(api), resume=first.session_id))
+            copy = await query("x", SessionOptions(environment=at(api), fork=first.session_id))
+            assert (await session.prompt("y")).text == "3"
+
+    assert copy.text == "2"
+    assert copy.session_id != first.session_id
+    assert len(list_sessions()) == 2
+    assert "go" in str(api.requests[1].body["messages"])
+
+
+@pytest.mark.parametrize(
+    ("options", "failure", "sentence"),
+    [
+        ({"resume": "nowhere"}, SessionNotFound, "nowhere"),
+        ({"resume": ""}, UsageError, "need the id"),
+        ({"resume": "a", "fork": "b"}, UsageError, "exclude each other"),
+        ({"workspace": "missing"}, UsageError, "missing is not a directory"),
+        ({"max_rounds": -1}, SettingsError, "argument max_rounds: max_rounds must be"),
+        ({"settings": {"retry.maxx": 1}}, SettingsError, "argument settings: unknown setting"),
+        ({"allow": "bash"}, UsageError, "allow must be a list"),
+        ({"allow": ["bash("]}, SettingsError, "argument allow: 'bash\\(' is not a rule"),
+        ({"mcp_servers": {"x": {"args": []}}}, SettingsError, '"command" is missing'),
+        (
+            {"agents": [AgentDefinition(name="A b", description="", prompt="")]},
+            SettingsError,
+            "A b",
+        ),
+        ({"environment": {"ANTHROPIC_API_KEY": ""}}, SettingsError, "key"),
+    ],
+)
+async def test_option_that_cannot_be_used_is_one_sentence_before_anything_is_sent(
+    options: dict[str, Any], failure: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(failure, match=sentence) as caught:
+        await query("go", SessionOptions(**options))
+
+    assert "\n" not in str(caught.value)
+    assert list_sessions() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "stop_reason"),
+    [
+        (error(404, "not_found_error", "model: nothing-1"), {"model": "nothing-1"}, "error"),
+        (error(401, "authentication_error", "invalid x-api-key"), {}, "error"),
+        (reply("much"), {"max_cost_usd": 0.000001}, "max_cost"),
+        (reply(tool_use("glob", {"pattern": "*"})), {"max_rounds": 1}, "max_rounds"),
+    ],
+)
+async def test_prompt_that_does_not_come_to_its_end_raises_with_its_result(
+    answer: Answer, options: dict[str, Any], stop_reason: str
+) -> None:
+    """Unknown model, wrong key, budget, rounds: no empty text that looks like an answer."""
+    with pytest.raises(RunFailed) as caught:
+        await asked(answer, **options)
+
+    assert caught.value.result.stop_reason == stop_reason
+    assert caught.value.trouble == ("auth" if "API key" in str(caught.value) else None)
+    cost = caught.value.result.usage.cost_microdollars
+    assert cost == 0 or stop_reason == "max_rounds"
+
+
+@pytest.mark.parametrize("required", [True, False])
+async def test_mcp_server_that_fails_is_named_and_ends_the_prompt_only_if_required(
+    *, required: bool
+) -> None:
+    entry: dict[str, Json] = {"command": "no-such-server"}
+    if required:
+        entry |= {"required": True, "enabled": False}
+    with serve_in_thread(reply("ok")) as api:
+        options = SessionOptions(
+            environment=at(api),
+            mcp_servers={"broken": entry},
+            settings={"mcp.headless_wait_s": 0},
+        )
+        async with AgentSession(options) as session:
+            if required:
+                with pytest.raises(RunFailed, match="'broken' is required"):
+                    await session.prompt("go")
+            else:
+                assert (await session.prompt("go")).text == "ok"
+            [state] = session.servers()
+            assert (state.name, state.phase != ServerPhase.READY) == ("broken", True)
+
+
+async def test_mcp_server_of_the_program_is_used_under_its_permission_rules() -> None:
+    """Its tools ask like those of any server."""
+    calls = [
+        reply(tool_use("mcp__raw__reply", {"reply": {"content": []}})),
+        reply("ok"),
+    ]
+    result, api = await asked(*calls, mcp_servers={"raw": server()}, allow=["mcp__raw__reply"])
+
+    assert (result.text, result.declined) == ("ok", ())
+    assert "nobody" not in told(api)
+
+
+@pytest.fixture
+def strangers_folder(tmp_path: Path) -> Iterator[Path]:
+    """A repository whose files run a program and allow everything, if they are believed."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "appsettings.toml").write_text(
+        'system_prompt = "x"\n[[hooks.session_start]]\nhooks = [{ command = "touch ran" }]\n'
+    )
+    (folder / ".mcp.json").write_text(
+        '{"mcpServers": {"evil": {"command": "sh", "args": ["-c", "touch served"]}}}'
+    )
+    (folder / ".env").write_text("ANTHROPIC_BASE_URL=http://127.0.0.1:1\n")
+    yield folder
+
+
+@pytest.mark.parametrize("trust", [False, True])
+async def test_files_of_a_folder_act_only_if_the_program_trusts_it(
+    strangers_folder: Path, *, trust: bool
+) -> None:
+    """Nobody can be asked, so nothing is trusted; the server is not the repository's either."""
+    notices: list[str] = []
+    with serve_in_thread(reply("ok")) as api:
+        options = SessionOptions(workspace=strangers_folder, trust=trust, environment=at(api))
+        async with AgentSession(options) as session:
+            session.agent.subscribe(
+                lambda event: notices.append(event.text) if isinstance(event, Notice) else None
+            )
+            await session.prompt("go")
+
+    assert (strangers_folder / "ran").exists() is trust
+    assert (strangers_folder / "served").exists() is trust
+    assert any("is not trusted" in text for text in notices) is not trust
