@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -25,6 +26,8 @@ FINISH_LIMIT_S = 0.5
 # Notice a dead connection within six minutes, not at the next prompt.
 # Errors of a request that could not be made, beyond those of the HTTP library.
 NEVER_SENT = (ModelError, OverflowError, UnicodeError, httpx2.InvalidURL)
+# Faults of TLS that a broken connection shows, not the kind of server.
+_BROKE_OFF = re.compile("eof|closed|reset|bad record mac|decrypt")
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
 
@@ -163,7 +166,13 @@ def connection_failure(
         return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
     if isinstance(why, ssl.SSLError):
         fault = (why.reason or str(why)).replace("_", " ").lower()
-        return broken_off(f"no TLS connection to {base_url} ({fault})", is_sent=is_sent)
+        what = f"no TLS connection to {base_url} ({fault})"
+        if is_sent or isinstance(why, ssl.SSLEOFError) or _BROKE_OFF.search(fault):
+            return broken_off(what, is_sent=is_sent)
+        # The other side speaks no TLS, or no version or cipher of ours: waiting changes nothing.
+        advice = f"; check {variable}, and a proxy in between"
+        error = ModelError(f"{what}{advice}", trouble="network")
+        return CallFailed(error, retryable=False)
     said = _of_system(why) or str(why) or type(why).__name__
     return broken_off(f"cannot reach {base_url} ({said})", is_sent=is_sent)
 

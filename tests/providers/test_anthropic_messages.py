@@ -287,6 +287,7 @@ async def test_tls_failure_is_reported_with_its_cause() -> None:
     async with server, asker(base_url=f"https://127.0.0.1:{port}", api_key="k") as it:
         asked = await it.ask()
 
+    assert it.waits_s == []
     assert str(asked.error).startswith("no TLS connection to https://127.0.0.1:")
     assert "()" not in str(asked.error)
 

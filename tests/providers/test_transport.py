@@ -83,8 +83,8 @@ AGAIN = "; check the network and ask again"
             False,
         ),
         (
-            behind(httpx2.ConnectError("failed"), system(RESET), tls("WRONG_VERSION", "[SSL] no")),
-            f"no TLS connection to https://x (wrong version){AGAIN}",
+            behind(httpx2.ConnectError("failed"), tls("UNEXPECTED_EOF", "[SSL] no")),
+            f"no TLS connection to https://x (unexpected eof){AGAIN}",
             False,
         ),
         (
@@ -123,6 +123,19 @@ def test_an_untrusted_certificate_is_not_retried() -> None:
     assert str(failed) == (
         "the certificate of https://proxy is not trusted (self-signed certificate); check"
         " SSL_CERT_FILE, a proxy that inspects TLS, and the clock"
+    )
+    assert not failed.retryable
+
+
+def test_server_that_speaks_no_tls_of_ours_is_not_retried() -> None:
+    """Half a minute of retries changes nothing."""
+    error = behind(httpx2.ConnectError("failed"), system(RESET), tls("WRONG_VERSION", "[SSL] no"))
+
+    failed = connection_failure(error, "https://x")
+
+    assert str(failed) == (
+        "no TLS connection to https://x (wrong version); check ANTHROPIC_BASE_URL, and a proxy in"
+        " between"
     )
     assert not failed.retryable
 
