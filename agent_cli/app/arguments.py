@@ -223,6 +223,8 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
         hint = _nearest(name, [key.partition(" ")[0] for key in COMMANDS])
         if hint and len(operands) == 1:
             raise UsageError(f"unknown command {name!r}{hint}; a prompt goes after --")
+        if meant := _mistyped(name, operands[1:]):
+            raise UsageError(f"unknown command {name!r} (did you mean {meant}?)")
         return arguments._replace(prompt=_one_prompt(operands))
     given = [o for o, field in EXCLUSIVE[-1] if getattr(arguments, field) is not None]
     if given:
@@ -238,6 +240,16 @@ def _one_prompt(words: Sequence[str]) -> str:
     if len(words) > 1:
         raise UsageError(f"put quotes around the prompt: {' '.join(words[:2])!r} ...")
     return words[0]
+
+
+def _mistyped(name: str, others: Sequence[str]) -> str:
+    """Return the command of two words that *name* and *others* nearly are, or ""."""
+    import difflib  # noqa: PLC0415 - as below
+
+    fitting = [key for key in COMMANDS if others and key.partition(" ")[2] == others[0]]
+    first_words = {key.partition(" ")[0]: key for key in fitting}
+    close = difflib.get_close_matches(name, first_words, n=1)
+    return first_words[close[0]] if close else ""
 
 
 def _nearest(wrong: str, known: Sequence[str] | dict[str, OptionEntry]) -> str:

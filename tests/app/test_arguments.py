@@ -163,6 +163,7 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ("-p --model x", "--print needs a value; see agent-cli --help"),
         ("--trust=yes", "--trust takes no value"),
         ("trsut", "unknown command 'trsut' (did you mean trust?); a prompt goes after --"),
+        ("sesions list", "unknown command 'sesions' (did you mean sessions list?)"),
         ("fix the bug", "put quotes around the prompt: 'fix the' ..."),
         ("-p fix the", "-p and a prompt cannot be combined; use one of them"),
         ("--prompts-from f -p x", "-p and --prompts-from cannot be combined; use one of them"),
