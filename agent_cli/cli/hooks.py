@@ -144,7 +144,7 @@ def _import(startup: StartupContext) -> int:
                 print(f"{_key(name)} = {_toml(value)}")
             print()
             found += 1
-    told = "put them into appsettings.toml" if found else "there are no hooks in files of Claude"
+    told = "put them into appsettings.toml" if found else "no Claude hooks found"
     print(f"agent-cli: {told}", file=sys.stderr)
     return 0
 

@@ -26,6 +26,8 @@ Messages say what happened, to what, and what to do now; they carry no "Error:" 
 import errno
 from typing import Final, Literal, TypeAlias
 
+SEND_A_MESSAGE: Final = "; send a message to go on"
+"""Ends the error of a run that a limit ended; left out where nobody can send one."""
 Trouble: TypeAlias = Literal[
     "auth", "billing", "rate_limit", "overloaded", "server", "network", "disk", "guards"
 ]

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+UNSANDBOXED: Final = "runs outside the sandbox, with all your rights and the network"
+"""Why a command without the sandbox is asked about."""
 MOVED: Final = "Not run: it would touch other files now than when it was checked. Call again."
 """The refusal of a call that a symlink leads to other files since its paths were checked."""
 

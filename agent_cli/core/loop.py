@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from agent_cli.contracts import events
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReached
+from agent_cli.contracts.errors import SEND_A_MESSAGE, AgentCliError, ContextOverflow, LimitReached
 from agent_cli.contracts.messages import Incoming, is_cut_off
 from agent_cli.core.batch_end import give_up
 from agent_cli.core.conversation import Conversation
@@ -130,7 +130,7 @@ class Run:
         )
 
     def _give_up(self, turns: int) -> NoReturn:
-        limit = f"stopped after round {turns}, the limit max_rounds: send a message to go on"
+        limit = f"stopped after round {turns}, the limit max_rounds{SEND_A_MESSAGE}"
         raise LimitReached(limit, limit="max_rounds")
 
     def _end(self, stop_reason: str, error: str | None = None) -> RunResult:

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.agent_events import AgentEvent, innermost
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import Aborted, AgentCliError, trouble_of
+from agent_cli.contracts.errors import SEND_A_MESSAGE, Aborted, AgentCliError, trouble_of
 from agent_cli.contracts.events import (
     ApprovalRequested,
     ErrorShown,
@@ -200,6 +200,8 @@ class _HeadlessRun:
             )
 
     def _note(self, result: RunResult) -> None:
+        error = (result.error or "").removesuffix(SEND_A_MESSAGE)
+        result = replace(result, error=error or None)
         at_limit = self._limits.reached if result.stop_reason == "aborted" else ""
         silent = at_limit or self._writer.stdout_closed or self._unwritable
         if (ended := narrate_end(result)) and not silent:
@@ -209,7 +211,7 @@ class _HeadlessRun:
         self._outcome.text = final.text if final and final.error is None else ""
         self._outcome.stop_reason = at_limit or result.stop_reason
         self._outcome.rounds += result.iterations
-        self._outcome.error, self._outcome.trouble = result.error or "", result.trouble
+        self._outcome.error, self._outcome.trouble = error, result.trouble
 
     def _exit_code(self) -> int:
         if self._signal is not None and self._outcome.stop_reason in _INTERRUPTED:

@@ -6,7 +6,7 @@ All amounts are whole micro-dollars.
 import asyncio
 from typing import Final
 
-from agent_cli.contracts.errors import LimitReached, ModelError
+from agent_cli.contracts.errors import SEND_A_MESSAGE, LimitReached, ModelError
 from agent_cli.contracts.money import dollars
 
 # The longest wait for running model calls while none of them ends or begins; each has limits of its
@@ -98,5 +98,5 @@ class Account:
 
     def _reached(self, how_far: str) -> LimitReached:
         lost = f", {dollars(self.lost)} of it for replies that broke off" if self.lost else ""
-        advice = "send a message to continue" if self._is_root else "this agent's share is used up"
-        return LimitReached(f"cost limit reached: {how_far}{lost}; {advice}", limit="max_cost")
+        advice = SEND_A_MESSAGE if self._is_root else "; this agent's share is used up"
+        return LimitReached(f"cost limit reached: {how_far}{lost}{advice}", limit="max_cost")

@@ -17,7 +17,7 @@ from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, Rule, RuleKind
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Ask, Deny, Tool, Verdict, check_input
-from agent_cli.contracts.wording import MOVED
+from agent_cli.contracts.wording import MOVED, UNSANDBOXED
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
 from agent_cli.policies.decision import (
     Decision,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from agent_cli.policies.shell import Judgement
 
 
-_UNSANDBOXED = "runs outside the sandbox, with all your rights and the network"
 _THIS_SESSION = "this session"
 _NO_RULES = RuleSet()
 _NOTHING_ASKED = ApprovalFacts()
@@ -224,7 +223,7 @@ class Permissions:
         if judged.verdict == "ask":
             return asked(judged.reason, rule=rule, commands=judged.commands)
         if unsandboxed:
-            return asked(_UNSANDBOXED, commands=judged.commands)
+            return asked(UNSANDBOXED, commands=judged.commands)
         if judged.verdict == "allow":
             return allowed(judged.reason, rule=rule, commands=judged.commands)
         if every := self._rule_for_every_command():

@@ -73,7 +73,8 @@ def facts_about(
         started = programs(command_of(call), place.search_path)
         if len(started) > 1:
             facts.append(f"runs: {', '.join(started)}")
-        held = report if not leaves_sandbox(call) else None
         outside = "none: runs with all your rights and the network"
-        facts.append(f"sandbox: {held.summary if held else outside}")
+        summary = report.summary if report else outside
+        # The reason says the rest about a call that leaves it.
+        facts.append(f"sandbox: {'none' if leaves_sandbox(call) else summary}")
     return tuple(facts)

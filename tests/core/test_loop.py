@@ -706,7 +706,7 @@ async def test_max_rounds_ends_the_run_with_a_valid_history() -> None:
 
     assert (len(model.requests), result.stop_reason) == (3, "max_rounds")
     check_run(events)
-    limit = "stopped after round 3, the limit max_rounds: send a message to go on"
+    limit = "stopped after round 3, the limit max_rounds; send a message to go on"
     assert result.error == limit
     note = result.messages[-1]
     assert isinstance(note, CustomMessage)

@@ -385,7 +385,7 @@ async def test_child_agent_cannot_spend_more_than_its_parent_has_left() -> None:
     child = book.ledger.child(Conversation, limit_usd=5)
     await ask(child)
 
-    with pytest.raises(LimitReached, match=r"of \$0.011 is left|send a message to continue"):
+    with pytest.raises(LimitReached, match=r"of \$0.011 is left|send a message to go on"):
         await ask(child)
 
     assert (child.account.spent, book.ledger.account.spent) == (9_500, 9_500)
@@ -432,7 +432,7 @@ async def test_run_at_the_cost_limit_ends_with_its_own_stop_reason() -> None:
     result = await agent.prompt("go")
 
     assert (result.stop_reason, result.iterations) == ("max_cost", 2)
-    assert result.error == "cost limit reached: $1 of $1 (max_cost); send a message to continue"
+    assert result.error == "cost limit reached: $1 of $1 (max_cost); send a message to go on"
     assert len(model.requests) == 2
     assert problems(to_api(llm(agent.conversation.context()))) == []
     assert agent.conversation.usage.held_microdollars == 0

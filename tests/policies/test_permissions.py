@@ -574,7 +574,7 @@ async def test_approval_shows_the_rule_that_asks_and_the_sandbox() -> None:
             "rule: bash(git push *)  (appsettings.toml:3)",
             "sandbox: bubblewrap, no network",
         ),
-        ("sandbox: none: runs with all your rights and the network",),
+        ("sandbox: none",),
         ("rule: edit",),
     ]
 

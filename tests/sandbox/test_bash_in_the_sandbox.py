@@ -301,8 +301,8 @@ async def test_processes_ended_with_the_command_are_reported(bash: Bash) -> None
     result = await bash("sleep 68.5 & (exec -a x sleep 68.5) & echo started")
 
     assert result.text.splitlines()[-1] == (
-        "ended with the command, as the sandbox closed: sleep, sleep;"
-        " what is to go on needs a call of its own with background=true"
+        "sleep, sleep were stopped when the command ended;"
+        " call with background=true for a program that is to go on"
     )
     await until(lambda: not processes_named("68.5"))
     quiet = await bash("sleep 0.02 & seq 3 > >(cat >/dev/null); exit 3")

@@ -8,6 +8,7 @@ from pydantic import Field
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
+from agent_cli.contracts.wording import UNSANDBOXED
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Sandbox
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 TIMEOUT_MAX_S = 600
 _SHOWN_COMMAND_CHARS = 100
 
-_UNSANDBOXED = "it would run outside the sandbox, with all of your rights and the network"
 _DESCRIPTION = (
     "Run a command in a new bash at the workspace root (cd does not persist); stdin is empty."
     " Returns stdout and stderr merged, then [exit CODE · TIME]; long output keeps head and tail,"
@@ -60,7 +60,7 @@ def bash_tool(
         parameters=BashParameters,
         execute=execute,
         timeout_s=0,  # bash has its own limit, which the model may raise.
-        require_approval=lambda params: Approval(params.unsandboxed, _UNSANDBOXED),
+        require_approval=lambda params: Approval(params.unsandboxed, UNSANDBOXED),
         # A command may read and write anywhere, so it starts after earlier changes and ends before
         # later ones; commands themselves run in parallel.
         reads=lambda _params: workspace.dirs,

@@ -162,15 +162,15 @@ def _outcome(code: int, duration_s: float) -> str:
 
 
 def _ended_with_it(names: Sequence[str]) -> Sequence[str]:
-    """Return a line that says that processes started with & have ended."""
+    """Return a line that says that processes started with & were stopped."""
     if not names:
         return ()
     listed = ", ".join(reveal(name) for name in names[:_LISTED_PROCESSES_MAX])
     more = len(names) - _LISTED_PROCESSES_MAX
     return (
-        f"ended with the command, as the sandbox closed: {listed}"
-        f"{f' and {more} more' if more > 0 else ''};"
-        " what is to go on needs a call of its own with background=true",
+        f"{listed}{f' and {more} more' if more > 0 else ''}"
+        f" {'was' if len(names) == 1 else 'were'} stopped when the command ended;"
+        " call with background=true for a program that is to go on",
     )
 
 
