@@ -14,7 +14,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
-from agent_cli.settings.sources import CLAUDE_FILES
+from agent_cli.settings.sources import CLAUDE_FILES, Override
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.paths import real_path
@@ -108,9 +108,10 @@ def start(
     Args:
         arguments: The command line.
         may_ask: Whether the user can be asked to trust this workspace.
-        workspace: The directory the tools work in; None is the current directory.
+        workspace: The directory the tools work in; None is that of the setting working_directory,
+            or the current one.
         copy_of: The directory that the current one is a worktree of: it is trusted here too if the
-            acting files are the same, and its working_directory setting is ignored.
+            acting files are the same.
         variables: Variables that replace those of the process.
 
     Raises:
@@ -118,6 +119,10 @@ def start(
         UsageError: A given path is not a directory, or the current directory no longer exists.
     """
     arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
+    if workspace or copy_of:
+        # Before the settings are read: permission rules are chosen by the folder, too.
+        here = Override("working_directory", None, "workspace")
+        arguments = arguments._replace(overrides=(*arguments.overrides, here))
     workspace = workspace or _here()
     if copy_of:
         _pass_trust_on(copy_of, workspace)
@@ -129,7 +134,7 @@ def start(
         standing = standing._replace(is_trusted=False, is_guarded=False)
         startup = _read(workspace, arguments, standing, variables)
         notices = (_ignored(acting_files(workspace), workspace),)
-    if startup.loaded.settings.working_directory and not copy_of:
+    if startup.loaded.settings.working_directory:
         workspace = _directory(startup.loaded.settings.working_directory)
         # The trust question was about another directory.
         pinned = not arguments.trust and TrustStore.of_user().is_trusted(workspace)

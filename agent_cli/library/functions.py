@@ -69,6 +69,7 @@ def _tool_of(function: ToolFunction, name: str, *, changes: bool, timeout_s: flo
         calls = {CancelToken: cancel, ToolContext: on_update}
         return await function(**values, **{each: calls[kind] for each, kind in own.items()})
 
+    execute.__module__ = function.__module__  # messages say where a tool is defined
     return Tool(
         name=name,
         label=name,

@@ -20,6 +20,7 @@ from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.policies.permissions import Permissions
 from agent_cli.settings.load import load_settings
+from agent_cli.settings.permissions_file import add_project_rules
 from agent_cli.system import paths
 from agent_cli.trust.store import TrustStore
 
@@ -336,6 +337,25 @@ def test_unencrypted_base_url_gives_a_warning_except_on_loopback(
     notices = start(Arguments(), may_ask=False).notices
 
     assert any("is not encrypted" in notice for notice in notices) is warned
+
+
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_directory_that_the_caller_chose_wins_over_the_setting_for_tools_and_rules(
+    tmp_path: Path, *, is_copy: bool
+) -> None:
+    """An editor, an MCP client, a Python program or --worktree named the folder."""
+    chosen, other = tmp_path / "chosen", tmp_path / "other"
+    for folder in (chosen, other):
+        folder.mkdir()
+        add_project_rules(paths.permissions_file(), folder, [f"bash({folder.name})"])
+    paths.user_settings_file().write_text(f'working_directory = "{other}"')
+
+    named = start(Arguments(), may_ask=False, workspace=chosen, copy_of=other if is_copy else None)
+    unnamed = start(Arguments(), may_ask=False)
+
+    assert (named.workspace, unnamed.workspace) == (chosen, other)
+    assert [rule.text for rule in named.loaded.rules] == ["bash(chosen)"]
+    assert [rule.text for rule in unnamed.loaded.rules] == ["bash(other)"]
 
 
 def test_tilde_of_no_user_is_reported_in_one_sentence() -> None:
