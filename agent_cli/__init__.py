@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.errors import AgentCliError as AgentCliError
     from agent_cli.contracts.errors import ContextOverflow as ContextOverflow
     from agent_cli.contracts.errors import ConversationError as ConversationError
+    from agent_cli.contracts.errors import GuardsChanged as GuardsChanged
     from agent_cli.contracts.errors import LimitReached as LimitReached
     from agent_cli.contracts.errors import ModelError as ModelError
     from agent_cli.contracts.errors import NoCredentials as NoCredentials
@@ -141,7 +142,8 @@ _PUBLIC = {
     "agent_cli.agents.definition": "AgentDefinition",
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (
-        "Aborted AgentBusy AgentCliError ContextOverflow ConversationError LimitReached "
+        "Aborted AgentBusy AgentCliError ContextOverflow ConversationError GuardsChanged "
+        "LimitReached "
         "ModelError NoCredentials NoStreamFunction NothingToContinue PluginError "
         "ProviderNotFound ServerDelayTooLong SessionError SessionNotFound SettingsError "
         "ToolError UsageError"

@@ -18,6 +18,9 @@ from agent_cli import (
     Allow,
     ConversationError,
     Deny,
+    GuardsChanged,
+    Hook,
+    HookEvent,
     Notice,
     PromptResult,
     RunFailed,
@@ -33,6 +36,7 @@ from agent_cli import (
     tool,
 )
 from agent_cli.contracts.timeline import Json
+from agent_cli.trust.store import TrustStore, fingerprint
 from tests.app.test_agents import Script, started
 from tests.e2e.program import results_in, text_of
 from tests.mcp_client.conftest import RAW_SERVER
@@ -155,7 +159,11 @@ async def test_call_that_waits_in_a_resumed_session_is_not_answered_without_an_a
 
 
 async def test_approve_decides_about_calls_of_subagents_and_without_it_they_are_declined() -> None:
-    """A subagent of the program's own has the program's tools, and asks like the session."""
+    """A subagent of the program's own has the program's tools and hooks, and asks like it."""
+    heard: list[tuple[Json, str]] = []
+
+    async def hear(event: HookEvent) -> None:
+        heard.append((event.payload.get("agent_type"), event.tool))
 
     @tool
     async def ring(times: int) -> str:
@@ -180,6 +188,7 @@ async def test_approve_decides_about_calls_of_subagents_and_without_it_they_are_
                 SessionOptions(
                     environment=at(api),
                     tools=[ring],
+                    hooks=[Hook(event="PreToolUse", function=hear)],
                     agents=[bell],
                     approve=approve if allowed else None,
                 ),
@@ -188,6 +197,8 @@ async def test_approve_decides_about_calls_of_subagents_and_without_it_they_are_
         assert answers.tools("do ring") == ["ring"]
         assert ("rang 3 times" in read) is allowed
         assert [call.name for call in result.declined] == ([] if allowed else ["ring"])
+        assert heard == [(None, "agent"), ("bell", "ring")]
+        heard.clear()
 
 
 async def test_two_sessions_at_once_use_each_their_own_key_server_and_workspace(
@@ -431,3 +442,17 @@ async def test_files_of_a_folder_act_only_if_the_program_trusts_it(
     assert (strangers_folder / "ran").exists() is trust
     assert (strangers_folder / "served").exists() is trust
     assert any("is not trusted" in text for text in notices) is not trust
+
+
+async def test_guard_that_the_user_trusted_and_that_changed_refuses_the_session(
+    strangers_folder: Path,
+) -> None:
+    """The session could do what the guard forbids."""
+    settings = strangers_folder / "appsettings.toml"
+    guard = '[[hooks.pre_tool_use]]\nhooks = [{ command = "GUARD" }]\n'
+    settings.write_text(guard.replace("GUARD", "exit 2"))
+    TrustStore.of_user().trust(strangers_folder, fingerprint(strangers_folder))
+    settings.write_text(guard.replace("GUARD", "exit 0"))
+
+    with pytest.raises(GuardsChanged, match=r"appsettings.toml: guards that you trusted changed"):
+        await query("go", SessionOptions(workspace=strangers_folder))
