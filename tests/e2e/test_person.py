@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import agent_cli, in_terminal
+from tests.e2e.test_todo import BEGUN as TODO
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
 
@@ -67,6 +68,29 @@ def test_question_of_the_model_is_answered_at_the_prompt(keys: str, told: str) -
 
     assert told in last_message(api)
     assert api.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("call", "mode", "rows"),
+    [
+        (QUESTION, "ask", ["  │ Which database?", "", "answer?", "❯ SQLite: one file"]),
+        (PLAN, "plan", ["1. Write note.txt", "", "go ahead?", "❯ Yes, and edit files"]),
+    ],
+)
+def test_no_live_row_stands_between_a_question_and_its_answers(
+    call: Payload, mode: str, rows: list[str]
+) -> None:
+    """Nothing moves while the program only waits."""
+    with (
+        serve_in_thread(reply(TODO), reply(call), reply("Thanks.")) as api,
+        in_terminal(api, "--permission-mode", mode) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until(lambda: "\n".join(rows) in terminal.text)
+        terminal.send("\r")
+        terminal.until("Thanks.")
+        terminal.until("todo 1/2")
 
 
 def test_an_approved_plan_is_carried_out_in_the_mode_chosen() -> None:

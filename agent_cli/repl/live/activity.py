@@ -85,6 +85,12 @@ class ActivityLine:
         """Whether a run or a command is active."""
         return self.is_running or self._command is not None
 
+    @property
+    def only_waits(self) -> bool:
+        """Whether nothing but a question of the running call is open."""
+        is_alone = len(self._running) <= 1 and self._command is None and not self.has_agents()
+        return self.is_running and is_alone and self._asks()
+
     @contextmanager
     def command(self, line: str, *, unless: Callable[[], bool]) -> Generator[None]:
         """Show *line* as the activity while the body runs, except while *unless* returns True."""

@@ -56,7 +56,8 @@ def open_display(
     activity.has_agents = lambda: app.agents.is_any_working
     tools.listed = lambda: {agent.tool_call_id for agent in screen.agents.listed()}
     activity.hook = lambda: app.hooks.status
-    screen.todo = TodoRow(app.agent, app.todos)
+    todo = TodoRow(app.agent, app.todos)
+    screen.todo = lambda: "" if activity.only_waits else todo()
     display = Display(
         view,
         screen.painter,

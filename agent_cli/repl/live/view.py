@@ -97,7 +97,12 @@ class SessionView:
         return rows
 
     def tail(self) -> list[str]:
-        """Return the live rows, with blank rows around them during a run."""
+        """Return the live rows, with blank rows around them during a run.
+
+        While only a question waits there are none: they would stand between it and its answers.
+        """
+        if self._activity.only_waits:
+            return [""] if self._is_apart("status") else []
         kind, rows = "tools", self._tools.tail(self._spinner())
         if self._thought:
             kind, rows = "thought", [*rows, self._paint.text(self._thought, "dim")]
