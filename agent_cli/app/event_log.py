@@ -1,9 +1,13 @@
 """Log the events that the user sees."""
 
+from typing import Final
+
 from agent_cli.contracts import events
 from agent_cli.system.logger import logger
 
-_log = logger(__name__)
+SHOWN: Final = "agent_cli.shown"
+"""The logger of what the terminal shows anyway; the console leaves it out."""
+_log, _shown = logger(__name__), logger(SHOWN)
 
 
 class EventLog:
@@ -31,21 +35,18 @@ class EventLog:
 
 
 def _record(event: events.Event) -> None:
-    """Log *event*.
-
-    At level info, even warnings: otherwise the console would repeat a line already on the terminal.
-    """
+    """Log *event*; at level info, even warnings."""
     match event:
         case events.SessionOpened():
             _log.info("session opened", session_id=event.session_id, resumed=event.resumed)
         case events.Notice():
-            _log.info("notice", notice_level=event.level, text=event.text)
+            _shown.info("notice", notice_level=event.level, text=event.text)
         case events.ErrorShown():
-            _log.info("error shown", text=event.text)
+            _shown.info("error shown", text=event.text)
         case events.Retry():
-            _log.info("retry", attempt=event.attempt, wait_s=event.wait_s, reason=event.reason)
+            _shown.info("retry", attempt=event.attempt, wait_s=event.wait_s, reason=event.reason)
         case events.Compacted():
-            _log.info(
+            _shown.info(
                 "compacted",
                 removed_messages=event.removed_messages,
                 tokens_before=event.tokens_before,

@@ -16,6 +16,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
+from agent_cli.app.event_log import SHOWN
 from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system import paths
 from agent_cli.system.logger import shared_processors
@@ -128,6 +129,7 @@ def _path(sink: LogSink) -> Path:
 def _handler(sink: LogSink, redactor: Redactor, file_bytes_max: int) -> logging.Handler:
     if sink.type == "console":
         handler: logging.Handler = _Stderr()
+        handler.addFilter(lambda record: record.name != SHOWN)
     else:
         path = _path(sink)
         paths.private_dir(path.parent)

@@ -133,7 +133,8 @@ class Attachments:
     def missing(self, text: str) -> list[str]:
         """Return the names after an @ in *text* that look like files but do not exist.
 
-        Only names with a known file suffix count: an @ also precedes people and decorators.
+        Only names with a known file suffix or a slash at the end count: an @ also precedes people
+        and decorators.
         """
         if not self._names:
             return []
@@ -143,7 +144,7 @@ class Attachments:
         return [
             paths[-1]
             for paths in named.values()
-            if _FILE.fullmatch(paths[-1])
+            if (_FILE.fullmatch(paths[-1]) or paths[-1].endswith("/"))
             and not any(exists(place(path, self._folder)) for path in paths)
         ]
 

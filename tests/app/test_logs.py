@@ -268,6 +268,21 @@ def test_verbose_option_lowers_the_console_log_level(
     assert capfd.readouterr().err == "info: seen\n"
 
 
+def test_verbose_console_does_not_repeat_what_the_terminal_shows(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The file has it all."""
+    start(LogSink("console"), LogSink("file"), verbose=True)
+    log = EventLog()
+    log.release()
+
+    log(events.Notice("warning", "cut"))
+    log(events.SessionOpened("s1", "s1.jsonl", resumed=False))
+
+    assert capfd.readouterr().err == 'info: session opened session_id="s1" resumed=False\n'
+    assert [each["event"] for each in records()] == ["notice", "session opened"]
+
+
 def test_log_file_that_cannot_be_opened_gives_a_notice(
     start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

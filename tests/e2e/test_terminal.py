@@ -174,3 +174,15 @@ def test_read_only_command_shows_its_output_on_a_terminal(command: str, seen: st
 
         assert "internal error" not in terminal.text
         assert code in {0, 1}
+
+
+def test_without_colours_markdown_is_drawn_with_weight_alone() -> None:
+    """NO_COLOR is about colours: no mark of the source is left."""
+    answer = reply("# Title\n\nSome **bold** text with `code` in it.")
+    with serve_in_thread(answer) as api, in_terminal(api, NO_COLOR="1") as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("Some bold text with code in it.")
+        terminal.until_prompt()
+
+        assert "# Title" not in terminal.text

@@ -78,14 +78,16 @@ _TAB_CELLS = 4
 class Paint:
     """Holds the theme, and whether colours may be used at all."""
 
-    def __init__(self, *, color: bool) -> None:
+    def __init__(self, *, color: bool, weight: bool = False) -> None:
+        """Use the default theme; *weight* allows bold and underlined text without colours."""
         self._color = color
+        self._colorless: ThemeName = "high-contrast" if weight else "none"
         self._theme: ThemeName = THEME
 
     @property
     def theme(self) -> ThemeName:
-        """The current theme: "none" without colours."""
-        return self._theme if self._color else "none"
+        """The current theme; without colours one that needs none."""
+        return self._theme if self._color or self._theme == "none" else self._colorless
 
     def use_theme(self, theme: ThemeName) -> None:
         """Use *theme* from now on."""

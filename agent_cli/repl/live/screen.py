@@ -75,7 +75,7 @@ class LiveScreen:
         self.on_first_draw: Callable[[], None] = _nothing
         self.on_picture_wanted: Callable[[], None] = _nothing
         self.on_mode_wanted: Callable[[], None] = _nothing
-        self.paint = Paint(color=color)
+        self.paint = Paint(color=color, weight=True)
         self.status: Callable[[], str] = str
         self.todo: Callable[[], str] = str
         self.own_row: Callable[[], StyleAndTextTuples] = list
