@@ -45,6 +45,7 @@ THREATS = {
         "a name that leads to a file of someone else: links out of and into the workspace, chains,"
         " hard links, parent folders, worktrees"
     ),
+    25: "a command that runs read-only before anybody is asked",
 }
 _NAMED = re.compile(r"\bthreats? ((?:\d+(?:, | and )?)+)", re.IGNORECASE)
 _INTERNAL = (

@@ -136,8 +136,12 @@ def _input(name: str, given: str) -> Json:
 def _lines(
     startup: StartupContext, decision: Decision, report: Report, mode: str
 ) -> Iterator[tuple[str, str]]:
-    yield "verdict", _VERDICTS[type(decision.verdict)]
-    yield "why", decision.why
+    if decision.is_attempted:
+        yield "verdict", "allow"
+        yield "why", f"runs read-only first; if that is refused, it asks: {decision.why}"
+    else:
+        yield "verdict", _VERDICTS[type(decision.verdict)]
+        yield "why", decision.why
     if decision.rule:
         yield "rule", f"{decision.rule}  ({decision.rule.origin})"
     else:

@@ -108,6 +108,8 @@ class Ask:
         by_mode: Only the permission mode asks; no rule and no effect of the call does.
         may_read: The model may read the files of the call without approval, so the tool may tell
             it before the question that the call can only fail.
+        attempt_failed: If given, `Tool.attempt` comes before the person. If that has no result,
+            this is called, and the call is checked again.
         holds: As in `Allow`, for a call that a person has approved.
     """
 
@@ -115,6 +117,7 @@ class Ask:
     input: Json = None
     by_mode: bool = False
     may_read: bool = False
+    attempt_failed: Callable[[], None] | None = field(default=None, compare=False, repr=False)
     holds: Callable[[], bool] = field(default=_holds, compare=False, repr=False)
 
 
@@ -195,6 +198,7 @@ Execute: TypeAlias = Callable[[str, Any, CancelToken, ToolContext], Awaitable[To
 FileContents: TypeAlias = MutableMapping[str, bytes]
 """Files as the earlier calls of a reply will leave them, by real path."""
 Foresee: TypeAlias = Callable[[Any, ToolContext, FileContents], Awaitable[None]]
+Attempt: TypeAlias = Callable[[str, Any, CancelToken, ToolContext], Awaitable[ToolResult | None]]
 RequireApproval: TypeAlias = Approval | Callable[[Any], Approval | Awaitable[Approval]]
 
 
@@ -220,6 +224,8 @@ class Tool:
         parameters: A pydantic model, or a JSON schema of type "object".
         execute: `(tool_call_id, params, cancel, on_update)`, an `async def`; a str is a text
             result; raise `ToolError` to tell the model what to do instead.
+        attempt: Like `execute`, but without any lasting effect; returns None where the call needs
+            one. The policy says which calls may be attempted unasked (`Ask.attempt_failed`).
         parallel_safe: False makes the call run alone, never beside another.
         takes_slot: False for a tool that waits for agents, jobs or people: it leaves the slots of
             its reply (`concurrency`) to other calls, and its paths order nothing.
@@ -246,6 +252,7 @@ class Tool:
     description: str
     parameters: type[BaseModel] | dict[str, Json]
     execute: Execute
+    attempt: Attempt | None = None
     parallel_safe: bool = True
     takes_slot: bool = True
     changes: bool = True

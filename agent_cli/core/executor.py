@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.tooling import Ask, ToolResult
+from agent_cli.core.attempts import attempt_first, skip_undecided
 from agent_cli.core.batch_end import report_results
 from agent_cli.core.batches import side_by_side
 from agent_cli.core.hook_values import queued
@@ -45,8 +46,7 @@ class Executor:
             ready, asks = await check_all(turn, calls)
             turn.phase.go(Phase.EXECUTING_TOOLS)
             await self._run_waves(ready)
-            while asks and self._begun and await self._steered():
-                self._skip_undecided()
+            while asks and (await self._skips() or await attempt_first(turn, self._waits, asks)):
                 ready, asks = await check_all(turn, self._conversation.open_calls())
                 await self._run_waves(ready)
         except BaseException:
@@ -93,10 +93,9 @@ class Executor:
             self.steering += await queued(config.get_steering_messages)
         return bool(self.steering)
 
-    def _skip_undecided(self) -> None:
-        for call in self._conversation.open_calls():
-            if call.decision is None:
-                ToolCallRun(self._turn, call).finish(SKIPPED)
+    async def _skips(self) -> bool:
+        """Skip the calls without a decision if a message came first; return whether it did."""
+        return self._begun and await self._steered() and skip_undecided(self._turn)
 
     def _ask(self, asks: Mapping[str, Ask]) -> None:
         # Recorded before anyone is asked, so that the question survives a crash in between.

@@ -55,8 +55,9 @@ async def check_all(
     Nothing runs after a reply that was cut off: its last call may be incomplete. Other stop reasons
     do not matter: some servers send "end_turn" after a complete call. One at a time, in call order:
     two questions on one terminal would overlap. Calls behind the first question are in neither
-    (`approval="defer"`), or nothing may run (`"batch"`). Nobody is asked about a call that can only
-    fail: it gets the answer of its tool at once.
+    (`approval="defer"`), or nothing may run (`"batch"`). Calls behind one that is to be attempted
+    are in neither: it comes first, when those before it have run. Nobody is asked about a call that
+    can only fail: it gets the answer of its tool at once.
     """
     stop_reason = turn.conversation.last_reply().stop_reason
     if is_cut_off(stop_reason):
@@ -72,9 +73,11 @@ async def check_all(
         if not item.ask:
             ready.append(item)
             continue
-        asks[call.tool_call_id] = item.ask
-        if turn.config.approval == "defer":
+        if asks and item.ask.attempt_failed:
             break
+        asks[call.tool_call_id] = item.ask
+        if item.ask.attempt_failed or turn.config.approval == "defer":
+            return ready, asks
     return ([] if asks and turn.config.approval == "batch" else ready), asks
 
 

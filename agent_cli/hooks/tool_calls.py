@@ -77,7 +77,7 @@ class CallHooks:
             elif before.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
                 verdict = Allow(holds=verdict.holds)
             request = HookAnswer()
-            if isinstance(verdict, Ask):
+            if isinstance(verdict, Ask) and verdict.attempt_failed is None:
                 request = await self._answer("PermissionRequest", call)
                 if request.decision == "deny":
                     return _denied(request)

@@ -18,3 +18,8 @@ def leaves_sandbox(call: ToolCall) -> bool:
     Any value that may be parsed as true counts as true.
     """
     return call.arguments.get("unsandboxed", False) is not False
+
+
+def runs_on(call: ToolCall) -> bool:
+    """Return whether a shell call is to run in the background."""
+    return call.arguments.get("background", False) is not False

@@ -19,6 +19,7 @@ class Decision:
         by_mode: Only the mode asks, so "always" would stop it from asking again.
         opens: A path outside the workspace to open to the tools once the call may run, or "".
         rules: The rules that "always" adds, if they do not follow from the call alone.
+        is_attempted: The call first runs unasked in a sandbox that prevents any change.
     """
 
     verdict: Verdict
@@ -28,6 +29,7 @@ class Decision:
     by_mode: bool = False
     opens: str = ""
     rules: tuple[str, ...] = ()
+    is_attempted: bool = False
 
 
 def allowed(why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()) -> Decision:
@@ -41,6 +43,12 @@ def asked(
     """Return the decision that a person must decide, with *why* as the question."""
     verdict = Ask(why, by_mode=by_mode)
     return Decision(verdict=verdict, why=why, rule=rule, commands=commands, by_mode=by_mode)
+
+
+def attempted(decision: Decision, failed: Callable[[], None]) -> Decision:
+    """Return *decision*, a question that is due only if an attempt without effects *failed*."""
+    verdict = Ask(decision.why, by_mode=decision.by_mode, attempt_failed=failed)
+    return replace(decision, verdict=verdict, is_attempted=True)
 
 
 def denied(

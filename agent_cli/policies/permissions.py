@@ -18,11 +18,17 @@ from agent_cli.contracts.permissions import ApprovalFacts, Rule, RuleKind
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Ask, Deny, Tool, Verdict, check_input
 from agent_cli.contracts.wording import MOVED, UNSANDBOXED
-from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
+from agent_cli.policies.command_calls import (
+    COMMAND_TOOL,
+    command_of,
+    leaves_sandbox,
+    runs_on,
+)
 from agent_cli.policies.decision import (
     Decision,
     allowed,
     asked,
+    attempted,
     denied_by,
     denied_by_plan,
     during,
@@ -90,6 +96,7 @@ class Permissions:
         self._project_rules = project_rules
         self._asked: dict[str, ApprovalFacts] = {}
         self._own_questions: set[str] = set()
+        self._attempted: set[tuple[str, str]] = set()
         self._paths_asked: dict[str, tuple[Json, Sequence[str]]] = {}
 
     async def __call__(
@@ -130,7 +137,10 @@ class Permissions:
         """Decide about a call without remembering it; *report* describes the sandbox."""
         mode = stricter(self.mode, mode or self.mode)
         if call.name == COMMAND_TOOL:
-            return self._about_command(call, report, mode)
+            decision = self._about_command(call, report, mode)
+            if decision.by_mode and tool.attempt and self._may_attempt(call, report, mode):
+                return attempted(decision, lambda: self._attempted.add((call.id, command_of(call))))
+            return decision
         return self._files.decide(call, tool, params, rules=self._rules, mode=mode)
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
@@ -262,6 +272,23 @@ class Permissions:
         except Objection:
             return False
         return True
+
+    def _may_attempt(self, call: ToolCall, report: Report | None, mode: Mode) -> bool:
+        """Return whether to try first if the command does without any lasting effect."""
+        from agent_cli.policies.shell.intent import may_only_read  # noqa: PLC0415 - as above
+
+        if (
+            report is None
+            or not report.can_be_read_only
+            or (call.id, command_of(call)) in self._attempted
+        ):
+            return False
+        if mode not in ("ask", "auto-edit") or self._auto_allow == "never" or runs_on(call):
+            return False
+        # The dot files of a home directory that is the workspace would be readable.
+        if any(map(Path.home().is_relative_to, (self._place.root, *self._place.extra_dirs))):
+            return False
+        return may_only_read(command_of(call), self._place)
 
     def _rule_behind(self, judged: "Judgement") -> Rule | None:
         kinds: dict[str, tuple[RuleKind, ...]] = {

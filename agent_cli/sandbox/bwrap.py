@@ -102,7 +102,9 @@ def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path)
     return Confinement(
         prefix=arguments(bubblewrap, rules, places, cwd=cwd),
         files=((_FILTER_DESCRIPTOR, str(places.filter)),),
-        environment={"TMPDIR": "/tmp", "XDG_RUNTIME_DIR": "/tmp"},
+        environment=dict.fromkeys(
+            ("TMPDIR", "XDG_RUNTIME_DIR"), "/var/tmp" if places.scratch else "/tmp"
+        ),
         nested=True,
     )
 
@@ -112,7 +114,9 @@ def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path
 
     Order matters: a later mount covers an earlier one.
     """
-    outside = [path for path in rules.hidden if not _inside(path, rules.writable)]
+    outside = [
+        path for path in rules.hidden if not _inside(path, (*rules.writable, *rules.visible))
+    ]
     return [
         str(bubblewrap.program),
         *_namespaces(bubblewrap, rules),
@@ -120,9 +124,10 @@ def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path
         # If we run as root, the kernel would let the command change settings in /proc/sys.
         *("--proc", "/proc", "--remount-ro", "/proc"),
         *_kept(rules),
-        *("--bind", str(places.temporary), "/tmp"),
-        *("--bind", str(places.temporary), "/var/tmp"),
+        *("--ro-bind" if places.scratch else "--bind", str(places.temporary), "/tmp"),
+        *("--bind", str(places.scratch or places.temporary), "/var/tmp"),
         *_hidden([path for path in outside if not _inside(path, REPLACED)], places),
+        *(word for path in rules.visible for word in ("--ro-bind", str(path), str(path))),
         *(word for path in rules.writable for word in ("--bind", str(path), str(path))),
         *(word for path in rules.read_only for word in ("--ro-bind", str(path), str(path))),
         *_hidden([path for path in rules.hidden if path not in outside], places),

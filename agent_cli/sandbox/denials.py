@@ -46,6 +46,12 @@ def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) 
     return None
 
 
+def is_refused(output: str) -> bool:
+    """Return whether *output* of a read-only command shows any sign of a refused access."""
+    signs = (_SET_UP, _READ_ONLY, _NETWORK, _DENIED, _BUSY)
+    return any(sign.search(output) for sign in signs)
+
+
 def _names(path: Path, output: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(path.name)}(?![\w-])", output) is not None
 

@@ -17,7 +17,8 @@ from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.system.launching import Restriction
 
 _NETLINK = 16
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
+_WITHOUT_MEMORY = ("null", "zero", "full", "random", "urandom")
+_DEVICES = (*_WITHOUT_MEMORY, "tty", "ptmx", "pts", "shm")
 
 
 def is_usable() -> bool:
@@ -28,15 +29,17 @@ def is_usable() -> bool:
 def confinement(rules: Rules, places: Places) -> Confinement:
     """Return the parameters for starting a command under *rules*."""
     families = (socket.AF_INET, socket.AF_INET6, _NETLINK) if rules.network else ()
-    writable = (*rules.writable, places.temporary, *(Path("/dev", name) for name in _DEVICES))
+    temporary, is_read_only = places.scratch or places.temporary, places.scratch is not None
+    devices = _WITHOUT_MEMORY if is_read_only else _DEVICES
+    writable = (*rules.writable, temporary, *(Path("/dev", name) for name in devices))
     return Confinement(
-        environment={"TMPDIR": str(places.temporary)},
+        environment={"TMPDIR": str(temporary)},
         restriction=Restriction(
             module=landlock.__name__,
             readable=[str(path) for path in _readable(Path("/"), frozenset(rules.hidden))],
             writable=[str(path) for path in writable],
             network=rules.network,
-            seccomp=(filter_program(families=families) or b"").hex(),
+            seccomp=(filter_program(families=families, read_only=is_read_only) or b"").hex(),
         ),
     )
 

@@ -1,6 +1,7 @@
 """The files and folders that a sandbox needs, in one private directory for the session."""
 
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_cli.sandbox.own_folder import OwnFolder
@@ -11,7 +12,8 @@ from agent_cli.sandbox.seccomp import filter_program
 class Places:
     """A temporary directory for commands, an unreadable file and directory, and a filter.
 
-    The filter refuses system calls; bubblewrap reads it from a file.
+    The filter refuses system calls; bubblewrap reads it from a file. With a `scratch` directory,
+    for one command, the temporary one is read-only.
     """
 
     folder: OwnFolder
@@ -19,6 +21,7 @@ class Places:
     hiding_file: Path
     hiding_directory: Path
     filter: Path
+    scratch: Path | None = None
 
     @classmethod
     def create(cls) -> "Places":
@@ -40,6 +43,10 @@ class Places:
             and self.hiding_directory.is_dir()
             and self.filter.is_file()
         )
+
+    def with_scratch(self) -> "Places":
+        """Return these places with a new directory for the temporary files of one command."""
+        return replace(self, scratch=Path(tempfile.mkdtemp(prefix="once-", dir=self.folder.path)))
 
     def remove(self) -> None:
         """Delete them and all files that commands left there."""

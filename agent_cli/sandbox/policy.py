@@ -15,6 +15,7 @@ from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.home_secrets import SECRETS, SETTINGS
 from agent_cli.sandbox.other_names import OtherNames, linked_files
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
+from agent_cli.sandbox.personal import personal_files
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.sandbox.sockets import socket_covers
@@ -48,6 +49,7 @@ class Rules:
         hidden: Files and directories that must not be read.
         network: Whether other hosts may be reached.
         executed: Those of `read_only` that are too large to be kept and put back.
+        visible: Directories that stay readable although nothing in them is writable.
     """
 
     writable: tuple[Path, ...]
@@ -57,6 +59,7 @@ class Rules:
     hidden: tuple[Path, ...]
     network: bool
     executed: tuple[Path, ...] = ()
+    visible: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,19 @@ class Policy:
                 *(each for each in nested if not each.is_complete),
             ]
             return self._rules(inside, git, more), self._acting(inside, [*git, *more])
+
+    def read_only_rules(self) -> Rules | None:
+        """Return rules under which a command can change nothing and sees no personal files.
+
+        Returns:
+            None if there are too many of these, or not all secrets are known.
+        """
+        rules = self.rules()
+        personal = personal_files(self.home, rules.writable)
+        if personal is None or not self._is_complete:
+            return None
+        hidden = outermost(unique((*rules.hidden, *personal)))
+        return Rules((), (), (), (), tuple(hidden), network=False, visible=rules.writable)
 
     def is_complete(self) -> bool:
         """Search the disk; return whether all secrets with a known name or a rule were found."""

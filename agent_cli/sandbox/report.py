@@ -47,6 +47,11 @@ class Report:
         return self.holds and self.state != "landlock" and self.is_complete
 
     @property
+    def can_be_read_only(self) -> bool:
+        """Whether a command can run so that it changes nothing and reads no secret."""
+        return self.state in ("bwrap", "landlock") and self.is_complete
+
+    @property
     def word(self) -> str:
         """The state in one word, for a line without room for the sentence."""
         return _WORDS[self.state]

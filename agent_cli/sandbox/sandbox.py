@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_cli.sandbox.report import Report, SandboxMissing
 from agent_cli.system.logger import logger
+from agent_cli.system.trees import remove_tree
 from agent_cli.terminal.background import in_background
 
 if TYPE_CHECKING:
@@ -123,9 +124,9 @@ class Sandbox:
 
         They are not if the workspace is too large to search.
         """
-        report = await self.ready()
-        if not report.hides_secrets:
-            return self._with_exposed(report)
+        report = self._with_exposed(await self.ready())
+        if not report.can_be_read_only:
+            return report
         return replace(report, is_complete=await asyncio.to_thread(self._policy.is_complete))
 
     async def confine(self, cwd: Path) -> "Confinement | None":
@@ -145,6 +146,23 @@ class Sandbox:
             return None
         backend = self._backend
         return await asyncio.to_thread(lambda: self._confine(backend, cwd))
+
+    async def confine_read_only(self, cwd: Path) -> "Confinement | None":
+        """Return the parameters for a command that can change nothing outside its own scratch.
+
+        It reads no secret, none of the person's files outside the workspace, and has no network.
+
+        Returns:
+            None without such a sandbox.
+
+        Raises:
+            OSError: The sandbox cannot be prepared.
+        """
+        await self.ready()
+        backend = self._backend
+        if backend is None or backend.state not in ("bwrap", "landlock"):
+            return None
+        return await asyncio.to_thread(lambda: self._confine_read_only(backend, cwd))
 
     def denial(self, output: str, confinement: "Confinement") -> str | None:
         """Return a line about an access that the sandbox denied a command with *output*, if any.
@@ -256,15 +274,37 @@ class Sandbox:
         except OSError as error:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
-    def _confined(self, backend: "Backend", cwd: Path) -> "tuple[Confinement, Rules, Acting]":
-        """Return the parameters for starting a command, with what they were made from."""
+    def _confine_read_only(self, backend: "Backend", cwd: Path) -> "Confinement | None":
+        rules = self._policy.read_only_rules()
+        if rules is None:
+            return None
+        places = self._made_places().with_scratch()
+        scratch = places.scratch
+        assert scratch
+
+        def release() -> Sequence[str]:
+            remove_tree(scratch)
+            return ()
+
+        try:
+            confinement = backend.confine(rules, places, cwd)
+        except BaseException:
+            release()
+            raise
+        return replace(confinement, hidden=rules.hidden, release=release)
+
+    def _made_places(self) -> "Places":
         from agent_cli.sandbox.places import Places  # noqa: PLC0415 - as above
 
         # Parallel commands are prepared in threads.
         with self._lock:
             if self._places is None or not self._places.exist():
                 self._places = Places.create()
-            places = self._places
+            return self._places
+
+    def _confined(self, backend: "Backend", cwd: Path) -> "tuple[Confinement, Rules, Acting]":
+        """Return the parameters for starting a command, with what they were made from."""
+        places = self._made_places()
         rules, before = self._policy.survey()
         confinement = backend.confine(rules, places, cwd)
         return replace(confinement, hidden=rules.hidden), rules, before

@@ -20,6 +20,7 @@ _X32 = 0x40000000
 # All namespaces except time, whose bit clone() uses for something else.
 _NEW_NAMESPACE = 0x7E020000
 _TYPE_FOR_THE_USER = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: inject keys into the user's terminal
+_SET_ATTRIBUTES = (0x40086602, 0x401C5820)  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: chattr
 _FAMILIES = (0, socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, 16)  # 16: netlink
 
 
@@ -27,6 +28,7 @@ _FAMILIES = (0, socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, 16)  # 16: netl
 class _Machine:
     audit_id: int
     denied: tuple[int, ...]
+    changes: tuple[int, ...]
     clone: int
     clone3: int
     unshare: int
@@ -38,11 +40,19 @@ class _Machine:
 # io_uring_enter, io_uring_register, userfaultfd, perf_event_open, mount, umount2, pivot_root,
 # setns, kcmp; then open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr,
 # pidfd_getfd, open_tree_attr, which have the same numbers on all machines.
+# And for a command that may change nothing: chmod, fchmod, fchmodat, chown, fchown, lchown,
+# fchownat, utime, utimes, futimesat, utimensat, setxattr and removexattr in their three forms;
+# fchmodat2, setxattrat, removexattrat and file_setattr have the same numbers everywhere.
+_NEWER_CHANGES = (452, 463, 466, 469)
 _NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 467)
 _MACHINES = {
     "x86_64": _Machine(
         0xC000003E,
         (101, 310, 311, 321, 248, 249, 250, 323, 298, 165, 166, 155, 308, 312, *_NEWER),
+        (
+            *(90, 91, 268, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199),
+            *_NEWER_CHANGES,
+        ),
         clone=56,
         clone3=435,
         unshare=272,
@@ -52,6 +62,7 @@ _MACHINES = {
     "aarch64": _Machine(
         0xC00000B7,
         (117, 270, 271, 280, 217, 218, 219, 282, 241, 40, 39, 41, 268, 272, *_NEWER),
+        (52, 53, 55, 54, 88, 5, 6, 7, 14, 15, 16, *_NEWER_CHANGES),
         clone=220,
         clone3=435,
         unshare=97,
@@ -66,23 +77,29 @@ def has_filter() -> bool:
     return os.uname().machine in _MACHINES
 
 
-def filter_program(*, families: Sequence[int] = _FAMILIES, machine: str = "") -> bytes | None:
+def filter_program(
+    *, families: Sequence[int] = _FAMILIES, machine: str = "", read_only: bool = False
+) -> bytes | None:
     """Return the filter, an array of `struct sock_filter`; None for an unknown machine.
 
     It refuses to inspect other processes, create namespaces and mounts, use kernel keyrings,
     io_uring, bpf, userfaultfd and perf (the source of most kernel exploits), inject keys into a
-    terminal, and open sockets of families other than *families*.
+    terminal, and open sockets of families other than *families*. With *read_only* it also refuses
+    to change modes, owners, times and attributes of files, which Landlock cannot.
     """
     known = _MACHINES.get(machine or os.uname().machine)
     if known is None:
         return None
-    return b"".join(struct.pack("HBBI", *instruction) for instruction in _program(known, families))
+    program = _program(known, families, read_only=read_only)
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
 
 
 _Instruction = tuple[int, int, int, int]
 
 
-def _program(machine: _Machine, families: Sequence[int]) -> Iterator[_Instruction]:
+def _program(
+    machine: _Machine, families: Sequence[int], *, read_only: bool
+) -> Iterator[_Instruction]:
     yield (_LOAD, 0, 0, _MACHINE_AT)
     yield (_EQUAL, 1, 0, machine.audit_id)
     yield _fail(errno.ENOSYS)
@@ -90,7 +107,7 @@ def _program(machine: _Machine, families: Sequence[int]) -> Iterator[_Instructio
     # The x32 calls have numbers of their own, which the checks below do not recognise.
     yield (_AT_LEAST, 0, 1, _X32)
     yield _fail(errno.ENOSYS)
-    for number in machine.denied:
+    for number in (*machine.denied, *(machine.changes if read_only else ())):
         yield (_EQUAL, 0, 1, number)
         yield _fail(errno.EPERM)
     # clone3 has its flags in memory, which a filter cannot read; ENOSYS makes libraries use clone.
@@ -98,7 +115,7 @@ def _program(machine: _Machine, families: Sequence[int]) -> Iterator[_Instructio
     yield _fail(errno.ENOSYS)
     for number in (machine.clone, machine.unshare):
         yield from _when(number, 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACE), _fail(errno.EPERM)])
-    for request in _TYPE_FOR_THE_USER:
+    for request in (*_TYPE_FOR_THE_USER, *(_SET_ATTRIBUTES if read_only else ())):
         yield from _when(machine.ioctl, 1, [(_EQUAL, 0, 1, request), _fail(errno.EPERM)])
     known = [(_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)]
     yield from _when(machine.socket, 0, [*known, _fail(errno.EACCES)])

@@ -20,7 +20,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.provider import Price, StreamFn
 from agent_cli.contracts.timeline import Pending, ToolOutput
-from agent_cli.contracts.tooling import Tool, Verdict
+from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.hook_values import settled
 from agent_cli.core.loop_config import LoopConfig
@@ -95,7 +95,9 @@ class AgentTelemetry:
 
         async def counted(call: ToolCall, tool: Tool, params: object) -> Verdict:
             verdict: Verdict = await settled(authorize(call, tool, params))
-            self._count(call.id, call.name, word_for(verdict))
+            # An attempt comes before the decision.
+            if not (isinstance(verdict, Ask) and verdict.attempt_failed):
+                self._count(call.id, call.name, word_for(verdict))
             return verdict
 
         return replace(config, authorize_tool=counted)

@@ -4,6 +4,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,10 @@ PROGRAMS = (
 )
 MODES: tuple[Mode, ...] = ("ask", "auto-edit", "plan", "yolo")
 BWRAP = Report("bwrap")
+
+
+async def never_attempted(*_call: object) -> None:
+    raise AssertionError("the policy only says whether to attempt it")
 
 
 RESOURCE = replace(
@@ -886,3 +891,48 @@ def test_auto_edit_mode_covers_only_files_of_the_workspace() -> None:
     assert decide(policy(mode="auto-edit"), elsewhere) is Ask
     assert decide(policy(mode="auto-edit"), EDIT, path="../x") is Ask
     assert decide(policy(mode="auto-edit"), EDIT, path="x") is Allow
+
+
+@pytest.mark.parametrize(
+    ("command", "report", "options", "expected"),
+    [
+        ("python3 -m json.tool a.json", BWRAP, {}, True),
+        ("make", Report("landlock"), {}, True),
+        ("make", Report("landlock"), {"mode": "auto-edit"}, True),  # with a .env
+        ("ls ..", BWRAP, {}, True),
+        ("make", BWRAP, {"auto_allow": "never"}, False),
+        ("make", Report("none"), {}, False),
+        ("make", replace(BWRAP, is_complete=False), {}, False),
+        ("make > log.txt", BWRAP, {}, False),
+        ("make 2>&1 >/dev/null", BWRAP, {}, True),
+        ("mkdir -p a || true", BWRAP, {}, False),
+        ("git -C src commit -m x", BWRAP, {}, False),
+        ("git -C src status", BWRAP, {}, True),
+        ("find . -name x | xargs rm", BWRAP, {}, False),
+        ("sed -i s/a/b/ a", BWRAP, {}, False),
+        ("curl localhost", BWRAP, {}, False),
+        ("rm -rf ..", BWRAP, {}, False),
+    ],
+)
+def test_command_of_unknown_effect_is_attempted_where_a_sandbox_prevents_any(
+    command: str, report: Report, options: dict[str, Any], *, expected: bool, tmp_path: Path
+) -> None:
+    """Threat 25: what says that it changes something, or is asked in every mode, asks at once."""
+    (tmp_path / ".env").write_text("KEY=x")
+    permissions = Permissions(
+        place(tmp_path),
+        mode=options.get("mode", "ask"),
+        auto_allow=options.get("auto_allow", "auto-edit"),
+    )
+    call = ToolCall("1", "bash", {"command": command})
+    tool = replace(BASH, attempt=never_attempted)
+
+    decision = permissions.decide(call, tool, None, report)
+
+    assert isinstance(decision.verdict, Ask)
+    assert decision.is_attempted is expected
+    if decision.verdict.attempt_failed:
+        decision.verdict.attempt_failed()
+        again = permissions.decide(call, tool, None, report)
+        assert isinstance(again.verdict, Ask)
+        assert not again.is_attempted

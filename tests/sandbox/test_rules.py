@@ -480,10 +480,11 @@ def test_network_errors_are_not_blamed_on_a_sandbox_with_network_access() -> Non
     assert denial("Permission denied", network=True, hidden=[], strict=True) is not None
 
 
+@pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_seccomp_filter_is_a_valid_program(machine: str) -> None:
+def test_seccomp_filter_is_a_valid_program(machine: str, *, read_only: bool) -> None:
     """The kernel takes at most 4096 instructions, and no jump past the end."""
-    program = filter_program(machine=machine)
+    program = filter_program(machine=machine, read_only=read_only)
     assert program is not None
     assert len(program) % 8 == 0
     count = len(program) // 8

@@ -53,12 +53,27 @@ def bash_tool(
         async with cancel.scope(), workspace.running(params.command):
             return await CommandRun(workspace, held, wanted, new_output, on_update).result()
 
+    async def attempt(
+        _call_id: str, params: BashParameters, cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult | None:
+        from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - as above
+        from agent_cli_tools.read_only_run import read_only_result  # noqa: PLC0415 - as above
+
+        if sandbox is None or params.unsandboxed or params.background:
+            return None
+        new_output = partial(OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max)
+        async with cancel.scope():
+            return await read_only_result(
+                workspace, sandbox, params.command, params.timeout, new_output
+            )
+
     return Tool(
         name="bash",
         label="Bash",
         description=_DESCRIPTION,
         parameters=BashParameters,
         execute=execute,
+        attempt=attempt,
         timeout_s=0,  # bash has its own limit, which the model may raise.
         require_approval=lambda params: Approval(params.unsandboxed, UNSANDBOXED),
         # A command may read and write anywhere, so it starts after earlier changes and ends before

@@ -11,14 +11,12 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.batches import first_of
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
-from agent_cli.system.programs import find_program
 from agent_cli_tools.command_answers import Ended, finished, moved, started, stopped
-from agent_cli_tools.command_line import CommandLine
-from agent_cli_tools.environment import command_environment
+from agent_cli_tools.command_start import start_command
 from agent_cli_tools.job import Job
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.processes import RunningCommand, start
+from agent_cli_tools.processes import RunningCommand
 from agent_cli_tools.searches import searcher
 from agent_cli_tools.workspace import Workspace
 
@@ -104,7 +102,13 @@ class CommandRun:
         """
         confinement = await self._confinement()
         updates = _Updates(lambda: self._on_update(self._output.last_lines()))
-        command = await self._start(confinement or Confinement(), updates.due)
+        command = await start_command(
+            self._workspace,
+            self._wanted.text,
+            confinement or Confinement(),
+            self._output,
+            updates.due,
+        )
         began = time.monotonic()
         try:
             code, goes_on = await self._waited_for(command)
@@ -211,30 +215,6 @@ class CommandRun:
         except OSError as error:
             raise ToolError(
                 f"The sandbox could not be made: {error}. Is the disk full? Tell the user."
-            ) from error
-
-    async def _start(
-        self, confinement: Confinement, on_output: Callable[[], None]
-    ) -> RunningCommand:
-        bash = find_program("bash", outside=self._workspace.root)
-        if bash is None:
-            confinement.release()
-            raise ToolError("bash is not installed here, so no command can run. Tell the user.")
-        environment = {**command_environment(), **self._workspace.command_variables()}
-        line = CommandLine(
-            self._wanted.text,
-            bash,
-            self._workspace.root,
-            environment,
-            confinement,
-            self._workspace.exports.words(is_confined=confinement.is_sandbox),
-        )
-        try:
-            return await start(self._workspace.launcher, line, self._output, on_output)
-        except (OSError, ValueError) as error:
-            raise ToolError(
-                f"The command could not be started: {error}."
-                " If it is very long, write it to a file and run that."
             ) from error
 
 

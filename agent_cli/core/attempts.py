@@ -1,0 +1,61 @@
+"""What comes before a person is asked about a call: an attempt without any lasting effect."""
+
+from collections.abc import Mapping
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import ToolOutput
+from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, check_input
+from agent_cli.core.call_state import CallState
+from agent_cli.core.declared_paths import declared_paths
+from agent_cli.core.hook_values import settled
+from agent_cli.core.tool_call import SKIPPED, ToolCallRun
+from agent_cli.core.turn import Turn
+from agent_cli.core.waits import CallWaits, WaitedTooLong
+
+
+async def attempt_first(turn: Turn, waits: CallWaits, asks: Mapping[str, Ask]) -> bool:
+    """Attempt the first open call if its question permits that; return whether it did.
+
+    With a result the call has ended. Without one its question is due, so it is checked again.
+    """
+    call = turn.conversation.open_calls()[0]
+    asked = asks.get(call.tool_call_id)
+    tool = next((tool for tool in turn.tools if tool.name == call.name), None)
+    if asked is None or asked.attempt_failed is None or tool is None:
+        return False
+    result = await _result(turn, waits, call, tool)
+    if result is None:
+        asked.attempt_failed()
+        return True
+    if turn.config.finish_result:
+        result = await settled(turn.config.finish_result(ToolCall.of(call), result))
+    # The call starts and ends here: until it has a result, a person may still be asked about it.
+    ToolCallRun(turn, call).finish(result)
+    return True
+
+
+def skip_undecided(turn: Turn) -> bool:
+    """End the open calls without a decision, as the user sent a message first; return True."""
+    for call in turn.conversation.open_calls():
+        if call.decision is None:
+            ToolCallRun(turn, call).finish(SKIPPED)
+    return True
+
+
+async def _result(turn: Turn, waits: CallWaits, call: ToolOutput, tool: Tool) -> ToolResult | None:
+    """Return the result of the attempt, if it has one."""
+    if tool.attempt is None:
+        return None
+    config = turn.config
+    context = ToolContext(
+        call.tool_call_id, call.name, config.user_id, CallState(config.state), config.services
+    )
+    try:
+        params = check_input(tool, call.input)
+        async with waits.turn(call, tool, *declared_paths(tool, params)):
+            return await tool.attempt(call.tool_call_id, params, turn.cancel, context)
+    except WaitedTooLong as error:
+        return ToolResult.error(str(error))
+    except ToolError:
+        return None  # the call itself will say it

@@ -1,0 +1,129 @@
+"""A call may be attempted without effects before a person is asked about it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
+
+from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall
+from agent_cli.contracts.options import ApprovalOrder
+from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.core.loop_config import LoopConfig
+from tests.fakes import calls, check_run, does, says, scripted_agent, tool, tool_use
+
+
+@dataclass
+class Shell:
+    """Two tools: calls of `shell` are attempted first, those of `edit` ask at once."""
+
+    writes: frozenset[str] = frozenset()
+    ran: list[str] = field(default_factory=list[str])
+    failed: set[str] = field(default_factory=set[str])
+
+    def tools(self) -> list[Tool]:
+        async def body(context: ToolContext) -> str:
+            self.ran.append(f"run {context.tool_call_id}")
+            return "changed"
+
+        async def attempt(
+            call_id: str, _params: object, _cancel: object, _context: object
+        ) -> ToolResult | None:
+            self.ran.append(f"attempt {call_id}")
+            return None if call_id in self.writes else ToolResult.of("looked")
+
+        run = does(body)
+        return [replace(tool("shell", run), attempt=attempt), tool("edit", run)]
+
+    def authorize(self, call: ToolCall, _tool: object, _params: object) -> Verdict:
+        if call.name == "edit":
+            return Ask("it changes a file")
+        failed = None if call.id in self.failed else partial(self.failed.add, call.id)
+        return Ask("its effect is not known", attempt_failed=failed)
+
+    def options(self, approval: ApprovalOrder = "batch") -> LoopConfig:
+        return LoopConfig(authorize_tool=self.authorize, approval=approval)
+
+
+def asked(events: Sequence[Event]) -> list[str]:
+    return [event.call.id for event in events if isinstance(event, ApprovalRequested)]
+
+
+async def test_call_whose_attempt_has_a_result_asks_nobody_and_does_not_run() -> None:
+    shell = Shell()
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell"), tool_use("shell", id="t2")),
+        says("done"),
+        tools=shell.tools(),
+        options=shell.options(),
+    )
+
+    result = await agent.prompt("go")
+
+    check_run(events)
+    assert (result.stop_reason, shell.ran) == ("end_turn", ["attempt t1", "attempt t2"])
+    assert asked(events) == []
+
+
+@pytest.mark.parametrize("approval", ["batch", "defer"])
+async def test_call_whose_attempt_has_no_result_asks_once_and_runs_after_the_answer(
+    approval: ApprovalOrder,
+) -> None:
+    shell = Shell(writes=frozenset({"t1"}))
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell")), says("done"), tools=shell.tools(), options=shell.options(approval)
+    )
+
+    waiting = await agent.prompt("go")
+    assert (waiting.stop_reason, shell.ran, asked(events)) == (
+        "waiting_for_approval",
+        ["attempt t1"],
+        ["t1"],
+    )
+    await agent.approve("t1")
+
+    assert shell.ran == ["attempt t1", "run t1"]
+    assert asked(events) == ["t1"]
+
+
+@pytest.mark.parametrize("approval", ["batch", "defer"])
+async def test_attempt_waits_for_the_calls_before_it(approval: ApprovalOrder) -> None:
+    """Threat 25: it would see the files as they were before a change that the reply asks for."""
+    shell = Shell()
+    agent, _, events = scripted_agent(
+        calls(tool_use("edit"), tool_use("shell", id="t2")),
+        says("done"),
+        tools=shell.tools(),
+        options=shell.options(approval),
+    )
+
+    await agent.prompt("go")
+    assert (shell.ran, asked(events)) == ([], ["t1"])
+    await agent.approve("t1")
+
+    assert shell.ran == ["run t1", "attempt t2"]
+    assert asked(events) == ["t1"]
+
+
+async def test_run_stopped_during_an_attempt_leaves_no_call_open() -> None:
+    shell = Shell()
+
+    async def attempt(
+        _id: str, _params: object, _cancel: object, _context: object
+    ) -> ToolResult | None:
+        agent.abort()
+        await asyncio.Event().wait()
+        return None
+
+    first, _ = shell.tools()
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell")),
+        tools=[replace(first, attempt=attempt)],
+        options=shell.options(),
+    )
+
+    result = await agent.prompt("go")
+
+    check_run(events)
+    assert (result.stop_reason, agent.conversation.open_calls()) == ("aborted", [])

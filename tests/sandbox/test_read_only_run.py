@@ -1,0 +1,165 @@
+"""A read-only run changes nothing, sees no personal files, and has no result if it wants more."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
+from agent_cli.sandbox import personal
+from agent_cli.sandbox.personal import personal_files
+from agent_cli_tools import Workspace, read_only_run
+from agent_cli_tools.bash import bash_tool
+from tests.sandbox.test_workday import asking
+from tests.sandbox.workday import make_workday
+from tests.sandbox.world import World, world
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
+
+
+class Runs:
+    """Read-only runs in one world."""
+
+    def __init__(self, place: World) -> None:
+        self.place = place
+        self.workspace = Workspace(place.root)
+        self._tool = bash_tool(self.workspace, place.sandbox)
+
+    async def __call__(self, command: str, **given: float) -> ToolResult | None:
+        params = check_input(self._tool, {"command": command, **given})
+        assert self._tool.attempt
+        return await self._tool.attempt("1", params, CancelToken(), ToolContext())
+
+    async def execute(self, command: str) -> ToolResult | str:
+        params = check_input(self._tool, {"command": command})
+        return await self._tool.execute("1", params, CancelToken(), ToolContext())
+
+
+@pytest.fixture(params=["bwrap", "landlock"])
+async def runs(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Runs]:
+    # The world is made in a thread: it probes the sandbox in an event loop of its own.
+    made = world(request.param)
+    place = await asyncio.to_thread(made.__enter__)
+    monkeypatch.setenv("HOME", str(place.home))
+    found = Runs(place)
+    yield found
+    found.workspace.close()
+    await asyncio.to_thread(made.__exit__, None, None, None)
+
+
+def tree(root: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(root.rglob("*"))
+        if "agent-cli" not in path.parts
+    }
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > made",
+        "echo x > made || true",
+        "touch .git/hooks/pre-commit; echo fine",
+        "chmod 700 .gitignore",
+        'python3 -c \'open("made", "w")\'',
+        "rm .gitignore; true",
+        "mkdir /tmp/made; true",
+        "echo x >> ../home/.bashrc; true",
+        "cat .env; true",
+        "cat ../home/.ssh/id_ed25519; true",
+        "cat ../home/files/letter; true",
+        "head ../home/files/* ../*/letter; true",
+        "exec 3<>/dev/tcp/127.0.0.1/9; true",
+        "(sleep 60 &)",
+        "for i in $(seq 30000); do echo line $i; done; touch made; seq 30000",
+    ],
+)
+async def test_command_that_wants_more_than_to_look_changes_nothing_and_has_no_result(
+    runs: Runs, command: str
+) -> None:
+    """Threat 25: nor does its exit code matter."""
+    before = await asyncio.to_thread(tree, runs.place.base)
+
+    assert await runs(command) is None
+    assert await asyncio.to_thread(tree, runs.place.base) == before
+
+
+async def test_command_that_only_looks_has_its_result(runs: Runs) -> None:
+    """Its temporary files are gone with it, and what commands left in /tmp can be read."""
+    (runs.place.root / "data.json").write_text('{"a": 1}')
+    (runs.place.base / "beside").mkdir()
+    await runs.execute("mkdir -p $TMPDIR/left; echo kept > $TMPDIR/left/file")
+
+    looked = await runs("python3 -m json.tool data.json; ls ..; cat /etc/hostname /etc/os-release")
+    temporary = await runs("sort --version | head -1; f=$(mktemp) && echo $f && cat $f <<<x - ")
+    failed = await runs("test -e missing")
+
+    assert looked and temporary and failed
+    assert '"a": 1' in looked.text and "beside" in looked.text
+    assert read_only_run.NOTE in looked.text
+    assert "[exit 1" in failed.text
+    places = runs.place.sandbox._places
+    assert places and [each.name for each in places.folder.path.glob("once-*")] == []
+    session = "/tmp" if runs.place.sandbox.report.state == "bwrap" else str(places.temporary)  # type: ignore[union-attr]
+    kept = await runs(f"cat {session}/left/file")
+    assert kept and "kept" in kept.text
+
+
+async def test_run_that_takes_long_is_stopped_and_asked_about(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_only_run, "LIMIT_S", 0.2)
+
+    assert await runs("sleep 60") is None
+
+
+async def test_everyday_commands_run_unasked(runs: Runs) -> None:
+    """A part of `make soak`, which runs all of them."""
+    make_workday(runs.place.root)
+    commands = (
+        *("ls ..", "cat /etc/os-release", "git -C src status", "expr 1 + 2", "tar tf dist.tar.gz"),
+        *("zgrep error old.log.gz", "wc -l $(find src -name '*.py')", "pushd src && ls"),
+        "python3 -m json.tool package.json",
+    )
+
+    assert await asking(runs.place, commands, trusted=False) == {}
+
+
+def test_personal_files_are_all_beside_the_workspace_but_installed_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(personal, "_TEMPORARY", ())
+    monkeypatch.setattr(personal, "HIDDEN_MAX", 10_000)
+    home, root = tmp_path / "people" / "me", tmp_path / "people" / "me" / "src" / "app"
+    for name in (
+        *("letters", "src/other", "src/app/.git", ".cargo/bin", ".config/git", ".config/chat"),
+        *(".local/share/mail", "../you/letters", "../../shared"),
+    ):
+        (home / name).mkdir(parents=True)
+    (home / ".gitconfig").touch()
+    (home / "link").symlink_to("/usr")
+
+    found = personal_files(home, [root])
+
+    assert found is not None
+    assert {str(each.relative_to(tmp_path)) for each in found if tmp_path in each.parents} == {
+        *("people/me/letters", "people/me/src/other", "people/me/.config/chat"),
+        *("people/me/.local/share/mail", "people/you", "shared"),
+    }
+
+
+def test_too_many_personal_files_allow_no_read_only_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(personal, "_TEMPORARY", ())
+    for number in range(personal.HIDDEN_MAX + 1):
+        (tmp_path / str(number)).mkdir()
+    (tmp_path / "app").mkdir()
+
+    assert personal_files(tmp_path, [tmp_path / "app"]) is None

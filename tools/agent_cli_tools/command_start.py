@@ -1,0 +1,49 @@
+"""Start a command of the model in the workspace."""
+
+from collections.abc import Callable, Mapping
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.sandbox import Confinement
+from agent_cli.system.programs import find_program
+from agent_cli_tools.command_line import CommandLine
+from agent_cli_tools.environment import command_environment
+from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.processes import RunningCommand, start
+from agent_cli_tools.workspace import Workspace
+
+
+def _nothing() -> None:
+    """Show no update."""
+
+
+async def start_command(
+    workspace: Workspace,
+    text: str,
+    confinement: Confinement,
+    output: OutputBuffer,
+    on_output: Callable[[], None] = _nothing,
+    variables: Mapping[str, str] | None = None,
+) -> RunningCommand:
+    """Start the script *text* in *confinement*, which ends with it.
+
+    Args:
+        on_output: Called after each piece of output.
+        variables: More environment variables.
+
+    Raises:
+        ToolError: It could not be started; for the model.
+    """
+    bash = find_program("bash", outside=workspace.root)
+    if bash is None:
+        confinement.release()
+        raise ToolError("bash is not installed here, so no command can run. Tell the user.")
+    environment = {**command_environment(), **workspace.command_variables(), **(variables or {})}
+    exported = workspace.exports.words(is_confined=confinement.is_sandbox)
+    line = CommandLine(text, bash, workspace.root, environment, confinement, exported)
+    try:
+        return await start(workspace.launcher, line, output, on_output)
+    except (OSError, ValueError) as error:
+        raise ToolError(
+            f"The command could not be started: {error}."
+            " If it is very long, write it to a file and run that."
+        ) from error
