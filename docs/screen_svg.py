@@ -16,7 +16,7 @@ _FONT_SIZE: Final = 14
 _MARGIN: Final = 18
 _BAR_HEIGHT: Final = 34
 _FONTS: Final = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
-_PAPER, _BAR, _INK = "#14161b", "#1e2129", "#d6d9e0"
+PAPER, _BAR, _INK = "#14161b", "#1e2129", "#d6d9e0"
 _HEX: Final = re.compile(r"[0-9a-f]{6}")
 _BUTTONS: Final = ("#ff5f57", "#febc2e", "#28c840")
 # pyte calls the fourth colour brown, and the bright ones by a name of their own.
@@ -42,7 +42,7 @@ _COLORS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class Look:
     """What is the same for a run of cells."""
 
     color: str
@@ -86,7 +86,7 @@ def svg(rows: Sequence[Sequence[Char]], *, columns: int, title: str) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
         f' width="{width}" height="{height}" role="img" aria-label="{escape(title)}">',
-        f'<rect width="{width}" height="{height}" rx="10" fill="{_PAPER}"/>',
+        f'<rect width="{width}" height="{height}" rx="10" fill="{PAPER}"/>',
         f'<path d="M0 {_BAR_HEIGHT}V10a10 10 0 0 1 10-10H{width - 10}a10 10 0 0 1 10 10'
         f'V{_BAR_HEIGHT}z" fill="{_BAR}"/>{buttons}',
         f'<g font-family="{_FONTS}" font-size="{_FONT_SIZE}" xml:space="preserve">',
@@ -102,11 +102,11 @@ def svg(rows: Sequence[Sequence[Char]], *, columns: int, title: str) -> str:
 def _grounds(row: Sequence[Char], y: int) -> Iterator[str]:
     """Yield a rectangle for each run of cells on a ground of its own."""
     top = _BAR_HEIGHT + _MARGIN + y * _ROW_HEIGHT
-    for ground, run in groupby(enumerate(row), key=lambda cell: cell[1].bg):
+    for ground, run in groupby(enumerate(row), key=lambda cell: ground_of(cell[1])):
         cells = [at for at, _ in run]
-        if _HEX.fullmatch(ground):
+        if ground:
             yield (
-                f'<rect x="{_MARGIN + cells[0] * CELL_WIDTH:.1f}" y="{top}" fill="#{ground}"'
+                f'<rect x="{_MARGIN + cells[0] * CELL_WIDTH:.1f}" y="{top}" fill="{ground}"'
                 f' width="{len(cells) * CELL_WIDTH:.1f}" height="{_ROW_HEIGHT}"/>'
             )
 
@@ -114,7 +114,7 @@ def _grounds(row: Sequence[Char], y: int) -> Iterator[str]:
 def _texts(row: Sequence[Char], y: int) -> Iterator[str]:
     """Yield an element for each run of one look; its length keeps the columns under each other."""
     baseline = _BAR_HEIGHT + _MARGIN + y * _ROW_HEIGHT + _FONT_SIZE
-    for look, run in groupby(enumerate(row), key=lambda cell: _look_of(cell[1])):
+    for look, run in groupby(enumerate(row), key=lambda cell: look_of(cell[1])):
         cells = list(run)
         text = "".join(cell.data for _, cell in cells)
         kept = text.rstrip()
@@ -139,7 +139,19 @@ def _texts(row: Sequence[Char], y: int) -> Iterator[str]:
         )
 
 
-def _look_of(cell: Char) -> _Look:
-    color = cell.bg if cell.reverse and cell.bg != "default" else cell.fg
-    drawn = f"#{color}" if _HEX.fullmatch(color) else _COLORS.get(color, _INK)
-    return _Look(drawn, cell.bold, cell.italics, cell.underscore)
+def ground_of(cell: Char) -> str:
+    """Return the colour behind a cell; "" for the paper."""
+    ground = cell.fg if cell.reverse else cell.bg
+    if ground == "default":
+        return _INK if cell.reverse else ""
+    return f"#{ground}" if _HEX.fullmatch(ground) else _COLORS.get(ground, "")
+
+
+def look_of(cell: Char) -> Look:
+    """Return the look of a cell's character."""
+    color = cell.bg if cell.reverse else cell.fg
+    plain = PAPER if cell.reverse else _INK
+    named = plain if color == "default" else _COLORS.get(color, plain)
+    return Look(
+        f"#{color}" if _HEX.fullmatch(color) else named, cell.bold, cell.italics, cell.underscore
+    )

@@ -1,6 +1,6 @@
 """Permission rules and approval questions: built by the policy, shown by front ends."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
@@ -35,7 +35,31 @@ class ApprovalFacts:
         rules: Rules that "always" would add, to be shown in full; none for a call that needs
             approval each time, or whose effect cannot be reviewed.
         facts: The rule that asks, and the sandbox's protection for this call.
+        is_danger: Every mode asks, and no rule of the user does: what the call does cannot be
+            undone, or leaves the workspace or the sandbox.
     """
 
     rules: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
+    is_danger: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPart:
+    """A part of a command and what it does.
+
+    Attributes:
+        text: As written, on one line, with the operator before it; "" for a remark.
+        does: A clause that begins with a verb.
+        depth: How far inside others it stands.
+        is_danger: It cannot be undone, leaves the workspace, or is not understood.
+    """
+
+    text: str
+    does: str
+    depth: int
+    is_danger: bool = False
+
+    def joined(self, operator: str) -> "ExplainedPart":
+        """Return this part behind *operator*."""
+        return replace(self, text=f"{operator}{self.text}")

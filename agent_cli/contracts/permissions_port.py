@@ -6,7 +6,7 @@ from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.contracts.permissions import ApprovalFacts, Rule
+from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.tooling import Tool
 
 
@@ -21,6 +21,10 @@ class PermissionsPort(Protocol):
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
         """Return the facts for the question whether *call* may run."""
+        ...
+
+    def explain(self, call: ToolCall) -> tuple[ExplainedPart, ...]:
+        """Return what each part of a command does; nothing for a call that is no command."""
         ...
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:

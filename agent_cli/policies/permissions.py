@@ -14,7 +14,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
 from agent_cli.contracts.permission_modes import Mode, stricter
-from agent_cli.contracts.permissions import ApprovalFacts, Rule, RuleKind
+from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Ask, Deny, Tool, Verdict, check_input
 from agent_cli.contracts.wording import MOVED, UNSANDBOXED
@@ -122,6 +122,7 @@ class Permissions:
             self._asked[call.id] = ApprovalFacts(
                 decision.rules or by_mode,
                 facts_about(call, decision.rule, report, self._place),
+                is_danger=not decision.by_mode and decision.rule is None,
             )
         return during(decision.verdict, mode, lambda: self.mode)
 
@@ -146,6 +147,14 @@ class Permissions:
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
         """Return the rules that "always" would add, and the facts needed to decide."""
         return self._asked.get(call.id, _NOTHING_ASKED)
+
+    def explain(self, call: ToolCall) -> tuple[ExplainedPart, ...]:
+        """Return what each part of a command does; nothing for a call that is no command."""
+        if call.name != COMMAND_TOOL:
+            return ()
+        from agent_cli.policies.shell.explain import explained  # noqa: PLC0415 - on request
+
+        return explained(command_of(call), self._place.root)
 
     def note_asked(self, call: ToolCall, facts: Sequence[str]) -> None:
         """Store another place's facts about *call*; no rule here would cover it."""

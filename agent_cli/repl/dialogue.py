@@ -15,13 +15,17 @@ class Choice(NamedTuple):
         label: The answer in words.
         lines: The typed lines that select it, in lowercase. None may be an English sentence.
         is_checkbox: Whether it only checks a row of a list that is then shown again.
-        number: The digit before the label, if one of `lines` is that digit; 0 for none.
+        key: The digit or letter before the label, which is one of `lines`; "" for none.
+        beside: A hint behind the label.
+        shortcut: A key that takes it at once, as it is written in hints; it may only show more.
     """
 
     label: str
     lines: tuple[str, ...]
     is_checkbox: bool = False
-    number: int = 0
+    key: str = ""
+    beside: str = ""
+    shortcut: str = ""
 
 
 def chosen(line: str, choices: Iterable[Choice]) -> Choice | None:

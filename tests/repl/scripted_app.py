@@ -32,7 +32,7 @@ from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.contracts.permissions import ApprovalFacts, Rule
+from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.prompt_commands import PromptCommand, WrittenPrompt
 from agent_cli.contracts.provider import (
     BlockEnd,
@@ -79,6 +79,9 @@ class Permissions:
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
         return ApprovalFacts((RULE,), ("sandbox: bubblewrap",))
+
+    def explain(self, call: ToolCall) -> tuple[ExplainedPart, ...]:
+        return (ExplainedPart(str(call.input), "does it", 0),) if call.name == "bash" else ()
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
         """Every call was asked about in this session."""

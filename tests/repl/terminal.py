@@ -100,6 +100,15 @@ class Terminal:
             if time.monotonic() > deadline_s or not (runs or condition()):
                 raise AssertionError(f"never seen: {seen!r}; the screen:\n{self.text}")
 
+    def until_silent(self, silence_s: float = 0.5) -> None:
+        """Read until nothing but a spinner was written for *silence_s*, with a limit."""
+        deadline_s = time.monotonic() + 4 * silence_s
+        text, since_s = self.text, time.monotonic()
+        while time.monotonic() < min(since_s + silence_s, deadline_s):
+            self._read(0.05)
+            if self.text != text:
+                text, since_s = self.text, time.monotonic()
+
     def until_prompt(self) -> None:
         """Read until an empty prompt is at the bottom, drawn by the program that reads the keys."""
         self.until(lambda: self.last_row == "you>" and self.bytes != PROMPT.encode())

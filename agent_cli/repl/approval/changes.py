@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.repl.markdown.highlight import Tokens, code_tokens
 from agent_cli.terminal.planned_change import planned_change
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
@@ -19,6 +20,8 @@ _AROUND: Final = 2
 _MARKED_LINES_MAX: Final = 200
 _MARKED_CHARS_MAX: Final = 500
 _LIKE_MIN: Final = 0.4
+_LEXED_LINES_MAX: Final = 2_000
+_LANGUAGES: Final = {"makefile": "make", "dockerfile": "docker", "cmakelists.txt": "cmake"}
 _WORD: Final = re.compile(r"\w+|\s+|.")
 
 
@@ -28,15 +31,38 @@ class Row(NamedTuple):
     Attributes:
         marks: The changed parts of a changed line, as begins and ends in `text`.
         beside: A few words at the end of a title.
+        spans: Parts of `text` in styles of their own, as begins and ends.
+        tokens: The kinds of the parts of source code, likewise.
     """
 
     text: str
     style: Style = "plain"
     marks: tuple[tuple[int, int], ...] = ()
     beside: str = ""
+    spans: "tuple[tuple[int, int, Style], ...]" = ()
+    tokens: Tokens = ()
+
+    @classmethod
+    def of(cls, parts: "Iterable[tuple[str, Style]]") -> "Row":
+        """Return a row of *parts*, each in its style."""
+        text = ""
+        spans: list[tuple[int, int, Style]] = []
+        for part, style in parts:
+            spans.append((len(text), len(text) + len(part), style))
+            text += part
+        return cls(text, spans=tuple(spans))
+
+    def moved(self, cells: int) -> "Row":
+        """Return this row behind *cells* blanks."""
+        return self._replace(
+            text=f"{' ' * cells}{self.text}",
+            marks=tuple((start + cells, end + cells) for start, end in self.marks),
+            spans=tuple((start + cells, end + cells, style) for start, end, style in self.spans),
+            tokens=tuple((start + cells, end + cells, kind) for start, end, kind in self.tokens),
+        )
 
 
-_BETWEEN: Final = Row("      ⋮", "dim")
+BETWEEN: Final = Row("      ⋮", "dim")
 _STYLES: Final[dict[str, Style]] = {" ": "plain", "-": "removed", "+": "added"}
 _Opcode: TypeAlias = tuple[str, int, int, int, int]
 _Spans: TypeAlias = tuple[tuple[int, int], ...]
@@ -54,30 +80,37 @@ def changes_of(given: Json, target: Path) -> list[Row]:
         return []
     new = " (new file)" if planned.is_new else ""
     path = f"path: {reveal(planned.path)}{new}"
-    return [Row(path), *_difference(planned.before, planned.after)]
+    return [Row(path), *_difference(planned.before, planned.after, language_of(target))]
 
 
-def _difference(before: str, after: str) -> Iterator[Row]:
+def language_of(path: Path) -> str:
+    """Return the name of a file's language, as far as its name says it, or ""."""
+    return _LANGUAGES.get(path.name.lower()) or path.suffix[1:]
+
+
+def _difference(before: str, after: str, language: str) -> Iterator[Row]:
     if _has_only_crlf(before) and "\r" not in after:  # replacing such a file keeps its line endings
         before = before.replace("\r\n", "\n")
     if before == after:
         yield Row("nothing changes", "dim")
         return
     old, new = _lines(before), _lines(after)
+    old_tokens, new_tokens = _tokens(old, language), _tokens(new, language)
     skipped = max(0, _common(old, new) - _AROUND)
     behind = max(0, _common(old[skipped:][::-1], new[skipped:][::-1]) - _AROUND)
     old, new = old[skipped : len(old) - behind], new[skipped : len(new) - behind]
     for number, group in enumerate(_groups(old, new)):
         if number:
-            yield _BETWEEN
+            yield BETWEEN
         for kind, old_at, old_end, new_at, new_end in group:
             if kind == "equal":
-                yield from _rows(" ", new[new_at:new_end], skipped + new_at)
+                yield from _rows(" ", new[new_at:new_end], skipped + new_at, new_tokens)
             else:
                 gone, come = old[old_at:old_end], new[new_at:new_end]
                 marks = _marks(gone, come)
-                yield from _rows("-", gone, skipped + old_at, [before for before, _ in marks])
-                yield from _rows("+", come, skipped + new_at, [after for _, after in marks])
+                lost, won = [before for before, _ in marks], [after for _, after in marks]
+                yield from _rows("-", gone, skipped + old_at, old_tokens, lost)
+                yield from _rows("+", come, skipped + new_at, new_tokens, won)
     if before and after and before.endswith("\n") != after.endswith("\n"):
         yield Row("a newline at the end " + ("comes" if after.endswith("\n") else "goes"), "dim")
 
@@ -102,11 +135,23 @@ def _has_only_crlf(text: str) -> bool:
     return 0 < text.count("\n") == text.count("\r\n")
 
 
-def _rows(mark: str, lines: Sequence[str], at: int, marks: Sequence[_Spans] = ()) -> Iterator[Row]:
+def _tokens(lines: Sequence[str], language: str) -> Sequence[Tokens]:
+    """Return the tokens of each line; none for a long file, where that would take too long."""
+    if not language or len(lines) > _LEXED_LINES_MAX:
+        return ()
+    return [*code_tokens(lines, language)]
+
+
+def _rows(
+    mark: str, lines: Sequence[str], at: int, tokens: Sequence[Tokens], marks: Sequence[_Spans] = ()
+) -> Iterator[Row]:
     for number, (line, spans) in enumerate(zip_longest(lines, marks), at + 1):
-        begin = f"{number:>5} {mark} "
-        shown = tuple((len(begin) + start, len(begin) + end) for start, end in spans or ())
-        yield Row(f"{begin}{reveal(line)}", _STYLES[mark], shown if reveal(line) == line else ())
+        row = Row(f"{number:>5} {mark} {reveal(line)}", _STYLES[mark])
+        if reveal(line) == line:
+            kinds = tokens[number - 1] if number <= len(tokens) else ()
+            begin = Row("", marks=tuple(spans or ()), tokens=kinds).moved(len(row.text) - len(line))
+            row = row._replace(marks=begin.marks, tokens=begin.tokens)
+        yield row
 
 
 def _marks(old: Sequence[str], new: Sequence[str]) -> list[tuple[_Spans, _Spans]]:

@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 from typing import Final
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.repl.approval.changes import Row, changes_of
+from agent_cli.contracts.wording import counted
+from agent_cli.repl.approval.changes import BETWEEN, Row, changes_of
 from agent_cli.repl.markdown.cells import cells
 from agent_cli.repl.markdown.cells import folded as broken
+from agent_cli.repl.markdown.highlight import code_tokens
 from agent_cli.terminal.planned_change import written_by
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
@@ -44,13 +47,26 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
     if sum(heights) <= rows_max:
         return tuple(rows)
     head = max(rows_max - _TAIL_ROWS - 1, 1)
-    left_out = len(rows) - head - _TAIL_ROWS
-    if left_out >= _FOLDED_ROWS_MIN:
-        note = Row(f"… {left_out:,} more lines, not shown here", "warning")
+    left_out = rows[head : len(rows) - _TAIL_ROWS]
+    if len(left_out) >= _FOLDED_ROWS_MIN:
+        note = Row(f"      … {_amount(left_out)}", "warning")
         cut = [_cut(row, columns) for row in rows]
         return (*cut[:head], note, *cut[-_TAIL_ROWS:])
     shares = _shares(heights, rows_max)
     return tuple(_cut(row, columns * share) for row, share in zip(rows, shares, strict=True))
+
+
+def _amount(rows: Sequence[Row]) -> str:
+    """Return how much is in *rows*: changes and places of a diff, or lines of another text."""
+    changed = [row.style in ("added", "removed") for row in rows]
+    changes = sum(now and not before for before, now in pairwise([False, *changed]))
+    places = 0
+    for is_same_place, place in groupby(rows, key=lambda row: row != BETWEEN):
+        places += is_same_place and any(row.style in ("added", "removed") for row in place)
+    if not changes:
+        return f"{len(rows):,} more lines"
+    where = f" in {places:,} places" if places > 1 else ""
+    return f"{counted(changes, 'more change')}{where}"
 
 
 def _shares(heights: Sequence[int], rows_max: int) -> list[int]:
@@ -83,10 +99,12 @@ def _values(given: Json) -> Iterator[Row]:
     for name, value in given.items() if isinstance(given, dict) else [("input", given)]:
         match name, value:
             case "command", str():
-                first, *others = reveal(value).split("\n")
-                yield Row(f"$ {first}")
-                # Like a shell's continuation prompt: these lines are not separate commands.
-                yield from (Row(f"> {line}") for line in others)
+                # Like a shell's continuation prompt: further lines are not separate commands.
+                lines = reveal(value).split("\n")
+                kinds_of = [*code_tokens(lines, "bash")] or [()] * len(lines)
+                for number, (line, kinds) in enumerate(zip(lines, kinds_of, strict=True)):
+                    begin = ">" if number else "$"
+                    yield Row(line, tokens=kinds).moved(2)._replace(text=f"{begin} {line}")
             case "content", str():
                 yield from _marked("+ ", value, "added")
             case "edits", [*edits]:
@@ -122,19 +140,31 @@ def _literal(value: Json) -> str:
     return reveal(json.dumps(value, ensure_ascii=False))
 
 
-def _cut(row: Row, cells_max: int) -> Row:
-    """Shorten *row* to at most *cells_max* cells: its beginning and its end."""
-    text = _shown(row)
+def cut_middle(text: str, cells_max: int) -> str:
+    """Shorten *text* to at most *cells_max* cells: its beginning and its end."""
     if cells(text) <= cells_max:
-        return row
-    note = f" … {len(row.text):,} characters … "
+        return text
+    note = f" … {len(text):,} characters … "
     if 2 * len(note) > cells_max:  # the note would take most of the row
         note = "…"
     room = max(cells_max - len(note), 2)
     _, end = next(broken(text, room - room // 2))
     # The same width fits backwards; no character is split.
     _, tail = next(broken(text[::-1], max(room // 2, 1)))
-    return Row(text[:end] + note + text[len(text) - tail :], row.style)
+    return text[:end] + note + text[len(text) - tail :]
+
+
+def cut_end(text: str, cells_max: int) -> str:
+    """Shorten *text* to at most *cells_max* cells, with an ellipsis at its end."""
+    if cells(text) <= cells_max:
+        return text
+    _, end = next(broken(text, max(cells_max - 1, 1)))
+    return f"{text[:end].rstrip()}…"
+
+
+def _cut(row: Row, cells_max: int) -> Row:
+    text = _shown(row)
+    return row if cells(text) <= cells_max else Row(cut_middle(text, cells_max), row.style)
 
 
 def _shown(row: Row) -> str:

@@ -7,25 +7,36 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.changes import Row, changes_of
 from agent_cli.repl.approval.preview import preview
-from agent_cli.terminal.narration import label_of
+from agent_cli.terminal.narration import describe_call, label_of
 from agent_cli.terminal.planned_change import written_by
 from agent_cli.terminal.sanitize import reveal
 
 _COMMAND_CHARS_MAX: Final = 60
+_RUN: Final = "Run"
 _PATH: Final = "path: "
 _NEW: Final = " (new file)"
 
 
 class TitledCall(NamedTuple):
-    """A waiting call as a title with what stands at its end, and the rows below it.
+    """A waiting call as verb and target, with the size of what it changes, and the rows below it.
 
-    `is_change` says that the rows are the change of a file, so that "changes files" says nothing.
+    Attributes:
+        target: The rest of the title; "" if it is long, and the rows show it.
+        brief: The target, or the beginning of a long one, for a row among others.
+        is_change: The rows are the change of a file, so that "changes files" says nothing.
     """
 
-    title: str
+    verb: str
+    target: str
     beside: str
     rows: tuple[Row, ...]
+    brief: str
     is_change: bool = False
+
+    @property
+    def title(self) -> str:
+        """Verb and target."""
+        return f"{self.verb} {self.target}".rstrip()
 
 
 def titled(call: ToolCall, tools: Sequence[Tool]) -> TitledCall:
@@ -36,11 +47,13 @@ def titled(call: ToolCall, tools: Sequence[Tool]) -> TitledCall:
     shown = tuple(preview(call, tools))
     command = call.arguments.get("command")
     if not isinstance(command, str):
-        return TitledCall(reveal(call.name), "", shown)
-    lines = command.count("\n") + 1
-    if lines > 1 or len(command) > _COMMAND_CHARS_MAX:
-        return TitledCall("Run", f"{lines} lines" if lines > 1 else "", shown)
-    return TitledCall(f"Run {reveal(command)}", "", tuple(r for r in shown if r.text[:2] != "$ "))
+        brief = describe_call(tools, call.name, call.input).removeprefix(label_of(tools, call.name))
+        return TitledCall(reveal(call.name), "", "", shown, reveal(brief.strip()))
+    first, *others = reveal(command).split("\n")
+    if others or len(command) > _COMMAND_CHARS_MAX:
+        size = f"{len(others) + 1} lines" if others else ""
+        return TitledCall(_RUN, "", size, shown, first)
+    return TitledCall(_RUN, first, "", tuple(r for r in shown if r.text[:2] != "$ "), first)
 
 
 def _change(label: str, rows: Sequence[Row]) -> TitledCall:
@@ -49,4 +62,5 @@ def _change(label: str, rows: Sequence[Row]) -> TitledCall:
     added, removed = (sum(row.style == style for row in rows) for style in ("added", "removed"))
     size = f"+{added}" if is_new else f"+{added} −{removed}"
     beside = f"{size} new" if is_new else size
-    return TitledCall(f"{label} {path.removesuffix(_NEW)}", beside, tuple(rows[1:]), is_change=True)
+    path = path.removesuffix(_NEW)
+    return TitledCall(label, path, beside, tuple(rows[1:]), path, is_change=True)

@@ -135,6 +135,12 @@ class Asking:
         taken = choices.taken()
         return taken if isinstance(taken, Choice) and taken.is_checkbox else None
 
+    def shortcut(self, key: str) -> Choice | None:
+        """Return the answer of the open list that *key* takes at once, if any."""
+        choices = self.choices
+        listed = choices.all if choices else ()
+        return next((choice for choice in listed if choice.shortcut == key), None)
+
     async def choose(self, message: str, keys: str) -> str:
         """Return a line of text, which may be empty if *keys* has ENTER in it.
 

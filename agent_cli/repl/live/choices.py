@@ -8,6 +8,8 @@ from agent_cli.repl.live.cells import fitting, row_width, shortened
 
 _MARK: Final = "❯ "
 _MARGIN: Final = " " * len(_MARK)
+_COLUMNS_MAX: Final = 72
+_GAP: Final = "  "
 _MORE_ABOVE: Final = "↑ "
 _MORE_BELOW: Final = "↓ "
 
@@ -87,8 +89,9 @@ class Choices:
         begin = last = 0
         for place, choice in enumerate(self._listed):
             head = len(rows)
-            label = f"{choice.number} {choice.label}" if choice.number else choice.label
-            rows += self._row(label, columns, is_marked=place == self._place)
+            label = f"{choice.key} {choice.label}" if choice.key else choice.label
+            row = self._row(label, columns, is_marked=place == self._place)
+            rows += _with_hint(row, choice.beside or choice.shortcut, columns)
             begin, last = (head, len(rows) - 1) if place == self._place else (begin, last)
         if self._place is None and self._text:
             begin = len(rows)
@@ -134,6 +137,15 @@ class Choices:
             (is_marked and self.is_marked, f"{begin}{shortened(text, width)}")
             for begin, text in zip(begins, [*rows, row], strict=True)
         ]
+
+
+def _with_hint(rows: list[tuple[bool, str]], hint: str, columns: int) -> list[tuple[bool, str]]:
+    """Return *rows* with *hint* at the end of the first, if it fits there."""
+    [(is_marked, first), *others] = rows
+    gap = min(columns, _COLUMNS_MAX) - row_width(first) - row_width(hint)
+    if not hint or others or gap < len(_GAP):
+        return rows
+    return [(is_marked, f"{first}{' ' * gap}{hint}")]
 
 
 def _with_arrows(rows: Sequence[tuple[bool, str]], first: int, end: int) -> list[tuple[bool, str]]:

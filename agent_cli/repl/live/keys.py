@@ -2,8 +2,10 @@
 
 from prompt_toolkit.filters import (
     Condition,
+    FilterOrBool,
     has_completions,
     is_searching,
+    to_filter,
     vi_mode,
     vi_navigation_mode,
 )
@@ -164,6 +166,10 @@ def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:
     def check(_event: KeyPressEvent) -> None:
         screen.asking.check()
 
+    _bind_shortcut(keys, screen, "c-o", "ctrl+o")
+    # With text in the input the key goes to its end.
+    _bind_shortcut(keys, screen, "c-e", "ctrl+e", only=Condition(lambda: screen.draft.is_empty))
+
     def move(rows: int) -> None:
         if choices := screen.asking.choices:
             choices.move(rows)
@@ -177,6 +183,18 @@ def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-n", filter=listed & ~has_completions & ~is_searching)
     def down(_event: KeyPressEvent) -> None:
         move(1)
+
+
+def _bind_shortcut(
+    keys: KeyBindings, screen: LiveScreen, key: str, name: str, *, only: FilterOrBool = True
+) -> None:
+    """Bind *key*, written as *name* beside an answer, to that answer of an open list."""
+    offered = Condition(lambda: screen.asking.shortcut(name) is not None)
+
+    @keys.add(key, filter=offered & to_filter(only) & ~is_searching)
+    def take(_event: KeyPressEvent) -> None:
+        if choice := screen.asking.shortcut(name):
+            screen.asking.answer(choice)
 
 
 def _bind_agents(keys: KeyBindings, screen: LiveScreen) -> None:

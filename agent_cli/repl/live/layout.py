@@ -23,6 +23,8 @@ CONTINUATION: Final = " " * len(PROMPT)
 # that wait for the prompt in our output would not find it.
 _PROMPT_STYLE: Final = "fg:ansidefault"
 _CHOICES_MAX: Final = 8
+_MARK_CELLS: Final = 2
+_GAP: Final = "  "
 
 
 class LayoutState(Protocol):
@@ -90,9 +92,9 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
     )
     container = HSplit(
         [
-            _rows(lambda: [(FAINT, _cut(shown.todo_row, shown))] if shown.todo_row else []),
-            _rows(lambda: [(FAINT, _cut(row, shown)) for row in shown.queue_rows]),
-            _rows(lambda: [(CHOSEN if on else FAINT, row) for on, row in shown.agent_rows]),
+            _rows(lambda: [[(FAINT, _cut(shown.todo_row, shown))]] if shown.todo_row else []),
+            _rows(lambda: [[(FAINT, _cut(row, shown))] for row in shown.queue_rows]),
+            _rows(lambda: [[(CHOSEN if on else FAINT, row)] for on, row in shown.agent_rows]),
             ConditionalContainer(
                 Window(
                     line,
@@ -109,7 +111,7 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
                 filter=Condition(lambda: container_focus.has_focus(find)),
             ),
             _rows(lambda: _choices(buffer, shown) or _answers(shown)),
-            _rows(lambda: [(FAINT, _cut(shown.status_row, shown))] if shown.status_row else []),
+            _rows(lambda: [[(FAINT, _cut(shown.status_row, shown))]] if shown.status_row else []),
             Window(
                 FormattedTextControl(lambda: shown.own_row()),
                 height=lambda: Dimension.exact(1 if shown.own_row() else 0),
@@ -128,13 +130,13 @@ def style_of(dims: Callable[[], bool]) -> BaseStyle:
     return DynamicStyle(lambda: faint if dims() else None)
 
 
-def _rows(rows: Callable[[], StyleAndTextTuples]) -> Window:
+def _rows(rows: Callable[[], Sequence[StyleAndTextTuples]]) -> Window:
     """Return a window whose height is its number of rows."""
 
     def text() -> StyleAndTextTuples:
         parts: StyleAndTextTuples = []
         for row in rows():
-            parts += [row, ("", "\n")]
+            parts += [*row, ("", "\n")]
         return parts[:-1]
 
     return Window(
@@ -154,7 +156,7 @@ def _history_prefix(_number: int, _wrapped: int) -> StyleAndTextTuples:
     return [(FAINT, "history: ")]
 
 
-def _choices(buffer: Buffer, shown: LayoutState) -> StyleAndTextTuples:
+def _choices(buffer: Buffer, shown: LayoutState) -> list[StyleAndTextTuples]:
     """Return the completions around the chosen one, one row each."""
     state = buffer.complete_state
     if state is None:
@@ -165,11 +167,11 @@ def _choices(buffer: Buffer, shown: LayoutState) -> StyleAndTextTuples:
     choices = state.completions[first : first + count]
     texts = [(_on_one_row(c.display_text), _on_one_row(c.display_meta_text)) for c in choices]
     width = max((row_width(text) for text, _about in texts), default=0)
-    rows: StyleAndTextTuples = []
+    rows: list[StyleAndTextTuples] = []
     for index, (choice, about) in enumerate(texts, first):
         gap = " " * (width - row_width(choice) + 2)
         text = f"{CONTINUATION}{choice}{gap}{about}".rstrip()
-        rows.append((CHOSEN if index == chosen else FAINT, _cut(text, shown)))
+        rows.append([(CHOSEN if index == chosen else FAINT, _cut(text, shown))])
     return rows
 
 
@@ -178,9 +180,16 @@ def _on_one_row(text: str) -> str:
     return " ".join(reveal(text).split())
 
 
-def _answers(shown: LayoutState) -> StyleAndTextTuples:
+def _answers(shown: LayoutState) -> list[StyleAndTextTuples]:
     """Return the list below a question, one row each."""
-    return [(CHOSEN if marked else "", _cut(row, shown)) for marked, row in shown.choice_rows]
+    return [_answer(_cut(row, shown), is_marked=marked) for marked, row in shown.choice_rows]
+
+
+def _answer(row: str, *, is_marked: bool) -> StyleAndTextTuples:
+    """Return an answer, marked or not, and faint the hint behind a gap in its row."""
+    mark, text = row[:_MARK_CELLS], row[_MARK_CELLS:]
+    answer, gap, hint = text.partition(_GAP)
+    return [(CHOSEN if is_marked else "", f"{mark}{answer}"), (FAINT, f"{gap}{hint}")]
 
 
 def _cut(text: str, shown: LayoutState) -> str:

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from agent_cli.contracts.options import THEME, ThemeName
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
+
+if TYPE_CHECKING:
+    from agent_cli.repl.markdown.theme import TokenKind
 
 Role: TypeAlias = (
     Style
@@ -71,8 +74,29 @@ _PARAMETERS: Final[Mapping[ThemeName, Mapping[Role, str]]] = MappingProxyType(
         "none": {},
     }
 )
+# The kinds of code on the ground of a changed line, where the sixteen colours are hard to read.
+_ON_GROUND: Final[Mapping[ThemeName, Mapping["TokenKind", str]]] = MappingProxyType(
+    {
+        "dark": {
+            "comment": "38;5;250;3",
+            "keyword": "38;5;183",
+            "string": "38;5;193",
+            "number": "38;5;222",
+            "name": "38;5;153",
+            "builtin": "38;5;159",
+        },
+        "light": {
+            "comment": "38;5;240;3",
+            "keyword": "38;5;90",
+            "string": "38;5;22",
+            "number": "38;5;94",
+            "name": "38;5;18",
+            "builtin": "38;5;23",
+        },
+    }
+)
 _OFF = "\x1b[0m"
-_TAB_CELLS = 4
+TAB_CELLS = 4
 
 
 class Paint:
@@ -98,6 +122,18 @@ class Paint:
         parameters = _PARAMETERS[self.theme].get(role)
         return f"\x1b[{parameters}m" if parameters else ""
 
+    def token(self, kind: "TokenKind", ground: Role | None = None) -> str:
+        """Return the sequence for a *kind* of code, on the *ground* of a changed line, or ""."""
+        if ground is None:
+            from agent_cli.repl.markdown.theme import THEMES  # noqa: PLC0415 - with the first code
+
+            parameters = THEMES[self.theme].tokens.get(kind, "")
+        else:
+            below = _PARAMETERS[self.theme].get(ground, "")
+            on_it = _ON_GROUND.get(self.theme, {}).get(kind, "")
+            parameters = ";".join(filter(None, (below, on_it)))
+        return f"\x1b[{parameters}m" if parameters else ""
+
     def text(self, text: str, role: Role) -> str:
         """Return *text*, at most one row, in a role's colours."""
         return colored(text, self.begin(role))
@@ -108,6 +144,6 @@ def colored(text: str, begin: str) -> str:
     return f"{begin}{text}{_OFF}" if begin and text else text
 
 
-def rows_of(text: str, begin: str = "", *, tab_cells: int = _TAB_CELLS) -> list[str]:
+def rows_of(text: str, begin: str = "", *, tab_cells: int = TAB_CELLS) -> list[str]:
     """Return untrusted text as rows: cleaned, tabs expanded, each row coloured separately."""
     return [colored(line, begin) for line in clean(text).expandtabs(tab_cells).split("\n")]

@@ -1,14 +1,17 @@
 """Paint the rows of an approval question: a rule with the title, and changes on a ground."""
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby, pairwise
 from typing import Final
 
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.live.cells import row_width, shortened
-from agent_cli.repl.live.paint import Paint, Role, rows_of
+from agent_cli.repl.live.paint import TAB_CELLS, Paint, Role, colored, rows_of
 from agent_cli.repl.live.sentences import sentence_rows
+from agent_cli.repl.markdown.theme import TokenKind
 
 _COLUMNS_MAX: Final = 100
+_MOVED_CHARS_MAX: Final = 1_000
 _LINE: Final = "─"
 _MARGIN: Final = 2
 _GROUNDS: Final[dict[str, tuple[Role, Role]]] = {
@@ -28,6 +31,12 @@ def _painted(row: Row, paint: Paint, columns: int) -> Iterator[str]:
         yield from _title(row, paint, columns)
     elif row.style in _GROUNDS:
         yield _change(row, paint, columns)
+    elif row.spans:
+        [text] = rows_of(row.text)
+        pieces = ((text[start:end], paint.begin(style)) for start, end, style in row.spans)
+        yield "".join(colored(piece, begin) for piece, begin in pieces).rstrip()
+    elif (code := _without_tabs(row)).tokens:
+        yield "".join(colored(*piece) for piece in _code(code, paint, ()))
     else:
         yield from sentence_rows(row.text, columns, paint.begin(row.style))
 
@@ -51,15 +60,45 @@ def _title(row: Row, paint: Paint, columns: int) -> Iterator[str]:
 def _change(row: Row, paint: Paint, columns: int) -> str:
     """Return a changed line on its ground, to the edge if it fits, its changed words brighter."""
     ground, word = _GROUNDS[row.style]
-    [text] = rows_of(row.text)
-    if text != row.text:  # e.g. tabs, which move the marks
-        row = Row(text, row.style)
-    parts: list[str] = []
-    at = 0
-    for start, end in row.marks:
-        parts += [paint.text(row.text[at:start], ground), paint.text(row.text[start:end], word)]
-        at = end
+    row = _without_tabs(row)
     left = min(columns - 1, _COLUMNS_MAX) - row_width(row.text)
     padding = " " * left if paint.begin(ground) else ""
-    text = row.text[at:]
-    return "".join([*parts, paint.text(f"{text}{padding}", ground)])
+    pieces = [*_code(row, paint, (ground, word)), (padding, paint.begin(ground))]
+    merged = groupby(pieces, key=lambda piece: piece[1])
+    return "".join(colored("".join(text for text, _ in run), begin) for begin, run in merged)
+
+
+def _without_tabs(row: Row) -> Row:
+    """Return *row* as the screen shows it; tabs move its marks and tokens."""
+    [text] = rows_of(row.text)
+    if text == row.text:
+        return row
+    if text != row.text.expandtabs(TAB_CELLS) or len(text) > _MOVED_CHARS_MAX:
+        return Row(text, row.style)
+    places = [len(row.text[:at].expandtabs(TAB_CELLS)) for at in range(len(row.text) + 1)]
+    return row._replace(
+        text=text,
+        marks=tuple((places[start], places[end]) for start, end in row.marks),
+        tokens=tuple((places[start], places[end], kind) for start, end, kind in row.tokens),
+    )
+
+
+def _code(row: Row, paint: Paint, grounds: tuple[Role, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the pieces of a line of code and the sequences that begin their colours.
+
+    Args:
+        row: The line.
+        paint: The colours.
+        grounds: The roles of a changed line and of its changed words; none for a line as it is.
+    """
+    cuts = {0, len(row.text)}
+    cuts.update(place for start, end in row.marks for place in (start, end))
+    cuts.update(place for start, end, _ in row.tokens for place in (start, end))
+    for start, end in pairwise(sorted(cuts)):
+        is_marked = any(first <= start < last for first, last in row.marks)
+        kinds: list[TokenKind] = [kind for first, last, kind in row.tokens if first <= start < last]
+        if grounds and (is_marked or not kinds):
+            yield row.text[start:end], paint.begin(grounds[is_marked])
+        else:
+            ground = grounds[0] if grounds else None
+            yield row.text[start:end], paint.token(kinds[0], ground) if kinds else ""

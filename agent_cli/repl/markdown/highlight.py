@@ -1,14 +1,15 @@
 """Syntax highlighting line by line, keeping the lexer's state between lines."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from agent_cli.repl.markdown.line_lexer import LineLexer
 from agent_cli.repl.markdown.spans import Spans, plain
 from agent_cli.repl.markdown.theme import Theme, TokenKind
 
+Tokens: TypeAlias = tuple[tuple[int, int, TokenKind], ...]
 # Longer lines are data or minified code, and take some lexers quadratic time.
 _LINE_CHARS_MAX: Final = 2000
 _NAME: Final = re.compile(r"[\w+#.-]+")
@@ -38,6 +39,27 @@ _KINDS: Final[tuple[tuple[str, TokenKind], ...]] = (
 @lru_cache(maxsize=512)
 def _kind(token: str) -> TokenKind | None:
     return next((kind for prefix, kind in _KINDS if token.startswith(prefix)), None)
+
+
+def code_tokens(lines: Iterable[str], language: str) -> Iterator[Tokens]:
+    """Yield for each of *lines* where its tokens begin and end, and their kinds.
+
+    Args:
+        lines: Lines of one file, from its beginning.
+        language: A name or the ending of a file's name; nothing is yielded if it is not known.
+    """
+    lexer_of = _lexer_of(language.lower())
+    if lexer_of is None:
+        return
+    lexer = lexer_of()
+    for line in lines:
+        tokens: list[tuple[int, int, TokenKind]] = []
+        at = 0
+        for token, found in lexer.tokens(line) if len(line) <= _LINE_CHARS_MAX else ():
+            if (kind := _kind(token)) and found:
+                tokens.append((at, at + len(found), kind))
+            at += len(found)
+        yield tuple(tokens) if at == len(line) else ()
 
 
 class Highlighter:

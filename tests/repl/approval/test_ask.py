@@ -11,9 +11,10 @@ from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.contracts.permissions import ApprovalFacts, Rule
+from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext
+from agent_cli.core.declining import unwanted_because
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.terminal.writer import Style
@@ -22,7 +23,7 @@ TOUCH = ToolCall("t1", "bash", {"command": "touch made"}, "commands can change a
 MOVE = ToolCall("t2", "bash", {"command": "mv a b"}, "commands can change anything")
 NOTE = ToolCall("t3", "note", {"text": "x"})
 REFUSED = Rejected("The user does not want this call to run. Do not try it again in another form.")
-RULES = {"t1": ("bash(touch *)",), "t2": ("bash(mv *)",), "t3": ()}
+RULES = {"t1": ("bash(touch *)",), "t2": ("bash(mv *)",), "t3": (), "force": ()}
 
 
 @dataclass
@@ -39,9 +40,14 @@ class Permissions:
         return ()
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
-        return ApprovalFacts(
-            RULES[call.id], ("sandbox: none\u202e",) if call.name == "bash" else ()
-        )
+        sandbox = ("sandbox: none\u202e",) if call.name == "bash" else ()
+        return ApprovalFacts(RULES[call.id], sandbox, is_danger=call.id == "force")
+
+    def explain(self, call: ToolCall) -> tuple[ExplainedPart, ...]:
+        if call.name != "bash":
+            return ()
+        words = str(call.arguments["command"]).split()
+        return tuple(ExplainedPart(word, "does it", 0) for word in words)
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
         """Every call was asked about in this session."""
@@ -225,25 +231,62 @@ async def test_batch_of_calls_is_one_list_with_one_question() -> None:
 
     assert await it.decide(TOUCH, NOTE) == [Approved(), Approved()]
     assert it.screen.text == (
-        "2 calls\n"
-        " 1 Run touch made\n"
-        "     commands can change anything\n"
-        "     in /ws\n"
-        "     sandbox: none\\u202e\n"
-        " 2 note\n"
-        "  text: x\n"
+        "2 calls · in /ws\n   sandbox: none\\u202e\n"
+        "   1 Run  touch made  commands can change anything\n   2 note x\n"
     )
     assert it.person.asked == [
         (
             "allow all 2? ",
             [
-                "y = Yes, run all 2",
-                "each = One by one (or type the number of one)",
-                "n = No, none of them",
+                "y = Yes, all 2",
+                "a = One by one",
+                "v = Show all of it",
+                "n = None of them",
                 "decline all 2 and tell the model why",
             ],
         )
     ]
+
+
+async def test_row_of_a_batch_warns_of_what_cannot_be_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a narrow screen the effect stands below its call."""
+    for columns, shown in (
+        ("80", " ! 2 Run  git push --force  commands can change anything\n"),
+        ("44", " ! 2 Run  git push --force\n          commands can change anything\n"),
+    ):
+        monkeypatch.setenv("COLUMNS", columns)
+        push = ToolCall("force", "bash", {"command": "git push --force"}, TOUCH.reason)
+        it = Dialogue("y")
+
+        await it.decide(NOTE, push)
+
+        assert it.screen.text.endswith(f"   1 note x\n{shown}")
+
+
+async def test_call_opened_from_a_list_can_be_left_undecided() -> None:
+    """The list comes again with all its calls."""
+    it = Dialogue("2", "b", "a", "y", "n")
+
+    assert await it.decide(TOUCH, MOVE) == [Approved(), REFUSED]
+    assert [message for message, _ in it.person.asked] == [
+        *("allow all 2? ", "allow? ", "allow all 2? "),
+        *["allow? "] * 2,
+    ]
+    assert "b = Back to all 2" in it.person.asked[1][1]
+
+
+async def test_command_is_explained_part_by_part_and_asked_about_again() -> None:
+    """By a word or a key; a call that is no command has nothing to explain."""
+    it = Dialogue("explain", "n")
+    other = Dialogue("explain")
+
+    assert await it.decide(TOUCH) == [REFUSED]
+    assert await other.decide(NOTE) == [Rejected(unwanted_because("explain"))]
+    assert it.screen.text.endswith(
+        "Part by part\n   touch  does it\n   made   does it\n   in /ws\n   sandbox: none\\u202e\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -301,7 +344,7 @@ async def test_always_for_the_whole_batch_stores_each_rule_once() -> None:
     assert await it.decide(TOUCH, MOVE, TOUCH) == [Approved()] * 3
     [(_, listed)] = it.person.asked
     assert listed[1] == (
-        "y session = Yes, run all 3, and commands that begin with `touch`, commands that begin with"
+        "y session = Yes, all 3, and commands that begin with `touch`, commands that begin with"
         " `mv` this session"
     )
     assert permissions.kept == ["bash(touch *)", "bash(mv *)"]
@@ -326,23 +369,10 @@ async def test_long_call_is_folded_and_v_shows_it_in_full(
 
     assert await it.decide(script) == [Approved()]
     first, whole = it.screen.text.split("Run · 50 lines\n")[1:]
-    assert "not shown here\n  > 47\n  > 48\n  > 49\n   why not\n" in first
+    assert "42 more lines\n  > 47\n  > 48\n  > 49\n   why not\n" in first
     assert "  > 30\n" not in first
     assert "v = Show all of it" in it.person.asked[0][1]
     assert all(f"  > {number}\n" in whole for number in range(1, 50))
-
-
-async def test_long_call_of_a_batch_uses_the_rows_a_short_one_leaves_free(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Half of the screen used to stay empty while the change itself was folded."""
-    monkeypatch.setenv("LINES", "30")
-    long = ToolCall("t1", "bash", {"command": "\n".join(map(str, range(12)))})
-    it = Dialogue("y")
-
-    await it.decide(long, MOVE)
-
-    assert all(f"  > {number}\n" in it.screen.text for number in range(1, 12))
 
 
 async def test_edited_input_is_shown_before_it_runs() -> None:

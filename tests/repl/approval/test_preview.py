@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.repl.approval.changes import Row
+from agent_cli.repl.approval.changes import BETWEEN, Row
 from agent_cli.repl.approval.preview import folded, preview, write_rows
 from agent_cli.repl.markdown.cells import cells
 from agent_cli.terminal.writer import Style
@@ -72,7 +72,7 @@ def test_folded_preview_counts_the_hidden_lines_and_keeps_the_end() -> None:
     assert folded(rows, rows_max=100, columns=20) == tuple(rows)
     assert folded(rows, rows_max=8, columns=20) == (
         *rows[:4],
-        Row("… 93 more lines, not shown here", "warning"),
+        Row("      … 93 more lines", "warning"),
         *rows[-3:],
     )
 
@@ -137,3 +137,13 @@ def test_rows_of_one_style_are_written_together_with_newlines_escaped() -> None:
     write_rows(rows, Lines())
 
     assert written == [("a\nb", "plain"), ("c", "added"), ("d\\nallow? y", "plain")]
+
+
+def test_folded_change_counts_changes_and_places() -> None:
+    """The reader learns how much of the change is not on the screen."""
+    place = [Row("  1 - a", "removed"), Row("  1 + b", "added"), Row("  2   c")]
+    change = [*place, BETWEEN] * 4
+
+    assert folded(change, rows_max=8, columns=40)[4] == Row(
+        "      … 3 more changes in 3 places", "warning"
+    )

@@ -44,3 +44,25 @@ def test_no_character_of_a_row_is_hidden_or_begins_another_row() -> None:
         wide.text.expandtabs(4),
         "path\\nallow? yes",
     ]
+
+
+def test_code_on_the_ground_of_a_change_has_colours_and_keeps_its_text() -> None:
+    """A tab moves tokens and marks with the text; without colours the row is plain."""
+    row = Row("    1 + \tx = 1", "added", ((13, 14),), tokens=((13, 14, "number"), (9, 10, "name")))
+
+    [painted] = question_rows([row], Paint(color=True), 40)
+    [plain] = question_rows([row], Paint(color=False), 40)
+
+    assert texts([painted]) == [plain] == ["    1 +     x = 1"]
+    assert "\x1b[1;38;5;255;48;5;28m1\x1b[0m" in painted
+    assert "\x1b[38;5;253;48;5;22;38;5;153mx\x1b[0m" in painted
+
+
+def test_row_of_parts_has_each_part_in_its_style() -> None:
+    """Verb bold, effect faint, danger amber."""
+    row = Row.of([(" ! ", "warning"), ("Run", "label"), (" rm", "plain"), ("  deletes", "dim")])
+
+    assert question_rows([row], Paint(color=False), 40) == [" ! Run rm  deletes"]
+    assert question_rows([row], Paint(color=True), 40) == [
+        "\x1b[33m ! \x1b[0m\x1b[1mRun\x1b[0m rm\x1b[2m  deletes\x1b[0m"
+    ]

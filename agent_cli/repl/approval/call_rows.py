@@ -1,0 +1,170 @@
+"""The rows of waiting calls: one call with all of its effect, or several on one row each."""
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agent_cli.contracts.permissions import ExplainedPart
+from agent_cli.repl.approval.changes import Row
+from agent_cli.repl.approval.preview import cut_end, cut_middle, folded
+from agent_cli.repl.approval.titles import TitledCall
+from agent_cli.repl.markdown.cells import cells
+from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.writer import Style
+
+# Rows around a call: the question, its choices, and the rows around the prompt.
+_OTHER_ROWS: Final = 15
+_INDENT: Final = 2
+_MARGIN: Final = "   "
+_PREVIEW_ROWS_MIN: Final = 6
+_COLUMNS_MAX: Final = 100
+_GAP: Final = "  "
+# The effect of a call stands behind it where this leaves enough room for the call itself.
+_EFFECT_CELLS: Final = 32
+_TARGET_CELLS_MIN: Final = 24
+_STEP: Final = "  "
+_SURROUNDINGS: Final = ("in ", "sandbox: ")
+_NO_SANDBOX: Final = "sandbox: none"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCall:
+    """A waiting call for a question.
+
+    Attributes:
+        reason: Why it asks; "" where its rows say that.
+        facts: What else to know, such as the sandbox.
+        is_danger: It may do something that cannot be undone.
+    """
+
+    titled: TitledCall
+    reason: str
+    facts: tuple[str, ...]
+    is_danger: bool = False
+
+
+def rows_of_one(call: ShownCall, who: str = "", *, whole: bool = False) -> list[Row]:
+    """Return the rows of one call of the agent *who*; folded to fit, unless *whole*."""
+    what = call.titled.rows if whole else fitting(call)
+    style: Style = "warning" if call.is_danger else "plain"
+    return [
+        Row(f"{who}{call.titled.title}", "title", beside=call.titled.beside),
+        *indented(what),
+        *([Row(f"{_MARGIN}{call.reason}", style)] if call.reason else []),
+        *_facts(call.facts),
+    ]
+
+
+def rows_of_several(calls: Mapping[int, ShownCall], who: str = "") -> list[Row]:
+    """Return a heading with the facts that all calls share, and a row for each call."""
+    shared = _shared(calls.values())
+    plain = [fact for fact in shared if not _is_warning(fact)]
+    return [
+        Row(f"{who}{len(calls)} calls", "title", beside=" · ".join(plain)),
+        *_facts([fact for fact in shared if _is_warning(fact)]),
+        *_listed(calls),
+    ]
+
+
+def rows_of_all(calls: Mapping[int, ShownCall]) -> list[Row]:
+    """Return all rows of each call, below its number."""
+    return [
+        row._replace(text=f"{number} · {row.text}") if row.style == "title" else row
+        for number, call in calls.items()
+        for row in rows_of_one(call, whole=True)
+    ]
+
+
+def rows_of_parts(parts: Sequence[ExplainedPart], facts: Sequence[str]) -> list[Row]:
+    """Return the explanation of a command: each part with what it does, and where it runs."""
+    width = min(shutil.get_terminal_size().columns - 1, _COLUMNS_MAX)
+    texts = [f"{_STEP * part.depth}{reveal(part.text)}" for part in parts]
+    column = min(max(map(cells, texts)), (width - len(_MARGIN)) // 2)
+    rows = [Row("Part by part", "title")]
+    for part, text in zip(parts, texts, strict=True):
+        mark = " ! " if part.is_danger else _MARGIN
+        style: Style = "warning" if part.is_danger else "dim"
+        begin: tuple[tuple[str, Style], ...] = ((mark, "warning"), (text, "plain"))
+        gap = " " * max(column - cells(text), 0) + _GAP
+        does = reveal(part.does)
+        if cells(text) <= column and len(_MARGIN) + cells(text + gap + does) <= width:
+            rows.append(Row.of([*begin, (gap, "plain"), (does, style)]))
+            continue
+        rows += [Row(f"{mark}{text}"), Row(f"{_MARGIN}{_STEP * (part.depth + 1)}{does}", style)]
+    return [*rows, *_facts([fact for fact in facts if fact.startswith(_SURROUNDINGS)])]
+
+
+def fitting(call: ShownCall) -> tuple[Row, ...]:
+    """Return the rows of *call*, folded to fit on the screen."""
+    size = shutil.get_terminal_size()
+    rows_max = max(size.lines - _OTHER_ROWS, _PREVIEW_ROWS_MIN)
+    return folded(call.titled.rows, rows_max=rows_max, columns=size.columns - _INDENT)
+
+
+def indented(rows: Sequence[Row]) -> list[Row]:
+    """Return *rows* below a title."""
+    return [row.moved(_INDENT) for row in rows]
+
+
+def _listed(calls: Mapping[int, ShownCall]) -> Iterator[Row]:
+    """Yield a row for each call: number, verb, target, size and effect, in columns."""
+    width = min(shutil.get_terminal_size().columns - 1, _COLUMNS_MAX)
+    verbs = max(cells(call.titled.verb) for call in calls.values())
+    sizes = max(cells(call.titled.beside) for call in calls.values())
+    numbers = len(str(max(calls)))
+    begin = len(_MARGIN) + numbers + 1 + verbs + 1
+    room = width - begin - (sizes + len(_GAP) if sizes else 0)
+    beside = room - len(_GAP) - _EFFECT_CELLS
+    has_room = beside >= _TARGET_CELLS_MIN
+    targets = {
+        number: cut_middle(call.titled.brief, beside if has_room and call.reason else room)
+        for number, call in calls.items()
+    }
+    column = max((cells(t) for n, t in targets.items() if calls[n].reason or sizes), default=0)
+    for number, call in calls.items():
+        mark: tuple[str, Style] = ("!", "warning") if call.is_danger else (" ", "plain")
+        target = targets[number]
+        parts: list[tuple[str, Style]] = [
+            (" ", "plain"),
+            mark,
+            (f" {number:>{numbers}} ", "dim"),
+            (call.titled.verb, "label"),
+            (" " * (verbs - cells(call.titled.verb) + 1), "plain"),
+            (target, "plain"),
+        ]
+        used = begin + cells(target)
+        if call.titled.beside:
+            gap = max(begin + column - used, 0) * " " + _GAP
+            parts.append((f"{gap}{call.titled.beside}", "dim"))
+            used += len(gap) + cells(call.titled.beside)
+        style: Style = "warning" if call.is_danger else "dim"
+        if call.reason and has_room:
+            place = begin + column + (len(_GAP) + sizes if sizes else 0)
+            gap = max(place - used, 0) * " " + _GAP
+            effect = cut_end(call.reason, width - used - len(gap))
+            parts.append((f"{gap}{effect}", style))
+        yield Row.of(parts)
+        if call.reason and not has_room:
+            yield Row(f"{' ' * begin}{cut_end(call.reason, width - begin)}", style)
+
+
+def _facts(facts: Sequence[str]) -> list[Row]:
+    """Return the rows of *facts*: faint, and those that warn in a row of their own."""
+    rows: list[Row] = []
+    for warns in (False, True):
+        if some := [fact for fact in facts if _is_warning(fact) == warns]:
+            rows.append(Row(f"{_MARGIN}{' · '.join(some)}", "warning" if warns else "dim"))
+    return rows
+
+
+def _is_warning(fact: str) -> bool:
+    return fact.startswith(_NO_SANDBOX)
+
+
+def _shared(calls: Iterable[ShownCall]) -> tuple[str, ...]:
+    """Return the facts of several calls that are the same for all that have any: said once."""
+    first, *others = [call.facts for call in calls if call.facts] or [()]
+    if not others:
+        return tuple(fact for fact in first if fact.startswith(_SURROUNDINGS))
+    return tuple(fact for fact in first if all(fact in other for other in others))
