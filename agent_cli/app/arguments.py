@@ -42,6 +42,7 @@ class Arguments(NamedTuple):
         retries, outage_wait_s, retry_failed: Options of a batch: how often a task is run again, how
             long an outage is waited for, whether tasks that failed earlier are run again.
         engine, ray_address: Options of a batch: one of `ENGINES`, and the address of the cluster.
+        batch_api: Option of a batch: answer the prompts through the Message Batches API.
         ray_cpus, ray_wait_s: Options of a batch: the processors of the cluster that one task takes,
             and how long Ray may take to start.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
@@ -67,6 +68,7 @@ class Arguments(NamedTuple):
     outage_wait_s: float | None = None
     retry_failed: bool | None = None
     engine: str | None = None
+    batch_api: bool | None = None
     ray_address: str | None = None
     ray_cpus: float | None = None
     ray_wait_s: float | None = None

@@ -136,6 +136,7 @@ OPTIONS = {
     "--wait": OptionEntry(Takes.VALUE, "outage_wait_s", convert=_wait),
     "--retry-failed": OptionEntry(Takes.NOTHING, "retry_failed"),
     "--engine": OptionEntry(Takes.VALUE, "engine", convert=_engine, values=" ".join(ENGINES)),
+    "--batch-api": OptionEntry(Takes.NOTHING, "batch_api"),
     "--ray-address": OptionEntry(Takes.VALUE, "ray_address"),
     "--ray-cpus": OptionEntry(Takes.VALUE, "ray_cpus", convert=_ray_cpus),
     "--ray-wait": OptionEntry(Takes.VALUE, "ray_wait_s", convert=_ray_wait),
@@ -203,7 +204,7 @@ ONE_RUN = (
 BATCH = (
     *(("--jobs", "jobs"), ("--budget", "budget_usd")),
     *(("--retries", "retries"), ("--wait", "outage_wait_s"), ("--retry-failed", "retry_failed")),
-    *(("--engine", "engine"), ("--ray-address", "ray_address")),
+    *(("--engine", "engine"), ("--batch-api", "batch_api"), ("--ray-address", "ray_address")),
     *(("--ray-cpus", "ray_cpus"), ("--ray-wait", "ray_wait_s")),
 )
 

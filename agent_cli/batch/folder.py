@@ -9,6 +9,8 @@ The state lies in the user's state folder, because a repository may bring such a
 
     batches/WORD/attempts.jsonl     a line for each run, written before it starts
     batches/WORD/retried.jsonl      a line for each result taken back, to run its task again
+    batches/WORD/message-batches.jsonl
+                                    a line for each Message Batch: its id and its runs
 
 A run is finished once its result.json exists and does not say "aborted". A batch that is killed
 between that file and the line in RESULTS.jsonl therefore finds the result when it is restarted.
@@ -38,6 +40,7 @@ from agent_cli.system.shapes import is_object
 RESULTS: Final = "RESULTS.jsonl"
 _ATTEMPTS: Final = "attempts.jsonl"
 _RETRIED: Final = "retried.jsonl"
+_API: Final = "message-batches.jsonl"
 _FAILED: Final = ("failed", "lost")
 _PROMPT: Final = "prompt.md"
 _NAME: Final = "state"
@@ -234,6 +237,11 @@ class BatchFolder:
             raise AssertionError(f"{id} has a result already")
         self._append(RESULTS, result)
         self.results[id] = result
+
+    @property
+    def api_journal(self) -> Path:
+        """The file that says which runs are in which Message Batch."""
+        return self._state / _API
 
     def _new_state(self) -> Path:
         name = os.urandom(_NAME_CHARS // 2).hex()

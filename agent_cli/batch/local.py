@@ -44,6 +44,9 @@ class LocalEngine:
             link.socket.close()
         await asyncio.to_thread(self._launcher.close)
 
+    async def collect(self) -> None:
+        """Do nothing: runs end with the batch."""
+
     async def run(self, work: TaskRun) -> None:
         """Run *work* and wait for its end; see `ports.Engine`."""
         order = Order(arguments=command_of(work), cwd=str(work.cwd), environment=self._environment)

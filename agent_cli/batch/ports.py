@@ -35,6 +35,14 @@ class Engine(AbstractAsyncContextManager["Engine"], Protocol):
 
     jobs: int
 
+    async def collect(self) -> None:
+        """Write the results that an earlier batch left with the engine; returns when stopped.
+
+        Raises:
+            AgentCliError: They cannot be had.
+        """
+        ...
+
     async def run(self, work: TaskRun) -> None:
         """Return once the run has ended in any way; the output directory holds its result, if any.
 

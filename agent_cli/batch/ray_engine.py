@@ -136,6 +136,9 @@ class RayEngine:
     async def __aexit__(self, *_failure: object) -> None:
         await self._stack.aclose()
 
+    async def collect(self) -> None:
+        """Do nothing: runs end with the batch."""
+
     async def run(self, work: TaskRun) -> None:
         """Run *work* and wait for its end; see `ports.Engine`."""
         if self._fault:

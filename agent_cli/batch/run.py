@@ -109,6 +109,7 @@ class Batch:
         """
         state = self.state
         with stop_signals.taken(self._stop):
+            await self._engine.collect()
             await self._recover()
             async with self._engine, asyncio.TaskGroup() as group:
                 while True:

@@ -16,9 +16,11 @@ from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import RESULTS, BatchFolder
 from agent_cli.batch.local import LocalEngine
 from agent_cli.batch.outage import ALIKE
+from agent_cli.batch.ports import Engine
 from agent_cli.batch.ray_engine import CONNECT_LIMIT_S, CPUS_PER_RUN, RayEngine, ray_address
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import read_tasks
+from agent_cli.cli.batch_api import api_engine, check_api_tasks
 from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.conversations import ready
 from agent_cli.cli.one_run import run_options
@@ -77,8 +79,10 @@ def run_batch(arguments: Arguments) -> int:
         cap=in_microdollars(settings.max_cost_usd),
         attempts_max=1 + (_RETRIES if arguments.retries is None else arguments.retries),
         outage_wait_s=arguments.outage_wait_s or 0,
-        shares_folders=settings.permissions.mode == "plan",
+        shares_folders=settings.permissions.mode == "plan" or bool(arguments.batch_api),
     )
+    if arguments.batch_api:
+        check_api_tasks(arguments, tasks)
     _tell_notices(startup)
     with BatchFolder(arguments.output_dir or file.with_suffix(".batch")) as folder:
         folder.check(tasks)
@@ -90,13 +94,7 @@ def run_batch(arguments: Arguments) -> int:
             if result := folder.results.get(task.id):
                 tally.count(result)
         with _telling(tally) as tell:
-            shared = settings.retry.shared_file or folder.path / _PAUSE
-            variables = {_PAUSE_VARIABLE: str(shared)}
-            engine = (
-                _ray_engine(arguments, address, folder.path / _RAY_LOG, variables)
-                if address
-                else LocalEngine({**os.environ, "PATH": users_path(), **variables})
-            )
+            engine = _engine(arguments, address, startup, folder)
             batch = Batch(tasks, folder, engine, budget, options, tell, print_complaint)
             run_loop(batch.run())
         return _end(batch, tally, folder)
@@ -112,13 +110,19 @@ def _address(arguments: Arguments) -> str:
     return ""
 
 
-def _ray_engine(
-    arguments: Arguments, address: str, log: Path, variables: dict[str, str]
-) -> RayEngine:
+def _engine(
+    arguments: Arguments, address: str, startup: StartupContext, folder: BatchFolder
+) -> Engine:
+    if arguments.batch_api:
+        return api_engine(startup, folder.api_journal)
+    shared = startup.loaded.settings.retry.shared_file or folder.path / _PAUSE
+    variables = {_PAUSE_VARIABLE: str(shared)}
+    if not address:
+        return LocalEngine({**os.environ, "PATH": users_path(), **variables})
     share = CPUS_PER_RUN if arguments.ray_cpus is None else arguments.ray_cpus
     return RayEngine(
         address,
-        log,
+        folder.path / _RAY_LOG,
         # A local cluster needs no more processors than the tasks take together.
         cpus=math.ceil(arguments.jobs * share) if arguments.jobs else None,
         share=share,

@@ -6,8 +6,8 @@ The SDK handles profiles and workload identity, and its client classes those of 
 """
 
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
@@ -65,6 +65,24 @@ class SdkClient:
         """The address of the server, for messages."""
         return without_password(str(self._sdk.base_url).rstrip("/"))
 
+    @property
+    def sdk(self) -> anthropic.AsyncAnthropic:
+        """The client of the SDK; make its requests within `failures`."""
+        _check_credentials(self._sdk)
+        return self._sdk
+
+    @contextmanager
+    def failures(self, model_id: str = "") -> Generator[None]:
+        """Raise the failures of requests as `CallFailed`."""
+        try:
+            yield
+        except anthropic.APIStatusError as error:
+            raise _status_failure(error, model_id, self._connection) from error
+        except anthropic.APIConnectionError as error:
+            raise connection_failure(error.__cause__ or error, self.base_url) from error
+        except anthropic.AnthropicError as error:
+            raise _sign_in_failure(error, self._connection) from error
+
     @asynccontextmanager
     async def post(
         self, parameters: dict[str, Any], *, api_key: str | None
@@ -80,14 +98,8 @@ class SdkClient:
         sdk = self._sdk.with_options(api_key=checked_key(api_key)) if api_key else self._sdk
         _check_credentials(sdk)
         sent: dict[str, Any] = {name: encodable(value) for name, value in parameters.items()}
-        try:
+        with self.failures(str(parameters["model"])):
             return (await sdk.beta.messages.count_tokens(**sent)).input_tokens
-        except anthropic.APIStatusError as error:
-            raise _status_failure(error, str(parameters["model"]), self._connection) from error
-        except anthropic.APIConnectionError as error:
-            raise connection_failure(error.__cause__ or error, self.base_url) from error
-        except anthropic.AnthropicError as error:
-            raise _sign_in_failure(error, self._connection) from error
 
     async def list_models(self) -> list[dict[str, object]]:
         """Return the server's list of models, unparsed.
@@ -95,15 +107,8 @@ class SdkClient:
         Raises:
             CallFailed: The request failed.
         """
-        _check_credentials(self._sdk)
-        try:
-            return [each.to_dict() async for each in self._sdk.models.list(limit=1000)]
-        except anthropic.APIStatusError as error:
-            raise _status_failure(error, "", self._connection) from error
-        except anthropic.APIConnectionError as error:
-            raise connection_failure(error.__cause__ or error, self.base_url) from error
-        except anthropic.AnthropicError as error:
-            raise _sign_in_failure(error, self._connection) from error
+        with self.failures():
+            return [each.to_dict() async for each in self.sdk.models.list(limit=1000)]
 
     async def aclose(self) -> None:
         """Close the idle connections."""

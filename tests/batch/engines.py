@@ -39,6 +39,9 @@ class ScriptedEngine:
     async def __aexit__(self, *_failure: object) -> None:
         assert self._busy == []
 
+    async def collect(self) -> None:
+        pass
+
     async def run(self, work: TaskRun) -> None:
         self.started.append(work)
         self.overlaps += [(work.cwd, other) for other in self._busy]

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Self, TypeAlias
 
+from tests.messages_api.batches import PATH as BATCHES_PATH
+from tests.messages_api.batches import FakeBatches
 from tests.messages_api.gate import Gate
 from tests.messages_api.prompt_cache import PromptCache
 from tests.messages_api.received import ReceivedRequest
@@ -68,6 +70,7 @@ class FakeMessagesApi:
         self._count = count
         self._cache = PromptCache(cache_minimum_tokens)
         self._thinking = SignedThinking()
+        self.batches = FakeBatches(self._take, key)
         self._next = itertools.count(1)
         self._arrived = threading.Condition()
         self._connections: set[_Connection] = set()
@@ -121,6 +124,8 @@ class FakeMessagesApi:
         with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()
+        if request.path.startswith(BATCHES_PATH):
+            return self.batches.answer_to(request)
         passed = self._door(request) if self._door else request
         if isinstance(passed, Refusal):
             refusal: Refusal | None = passed

@@ -1,0 +1,133 @@
+"""Runs as requests of a Message Batch: sent together, waited for, and collected after a stop."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_cli.batch.api_engine import ApiEngine, ApiRequest
+from agent_cli.batch.ports import RESULT, TaskRun
+from agent_cli.contracts.errors import AgentCliError, ModelError
+from agent_cli.contracts.timeline import Json
+
+
+class ScriptedApi:
+    """Ends each Message Batch after some polls; an error in `script` answers the next request."""
+
+    def __init__(self, *script: ModelError | None, polls: int = 0) -> None:
+        self.script = list(script)
+        self.polls = polls
+        self.created: list[list[str]] = []
+        self.asked = asyncio.Event()
+
+    def _next(self) -> None:
+        if self.script and (failure := self.script.pop(0)):
+            raise failure
+
+    async def create(self, requests: Mapping[str, Mapping[str, Json]], betas: Sequence[str]) -> str:
+        self._next()
+        self.created.append([*requests])
+        return str(len(self.created) - 1)
+
+    async def has_ended(self, id: str) -> bool:
+        self.asked.set()
+        self._next()
+        self.polls -= 1
+        return self.polls < 0
+
+    async def results(self, id: str) -> AsyncGenerator[tuple[str, Mapping[str, Json]], None]:
+        for key in self.created[int(id)]:
+            yield key, {"type": "succeeded", "key": key}
+
+    async def aclose(self) -> None:
+        pass
+
+
+class Plain:
+    def request(self, work: TaskRun) -> ApiRequest:
+        if "refused" in work.options:
+            raise AgentCliError("not this one")
+        return ApiRequest({"prompt": work.output_dir.name})
+
+    def keep_result(self, output_dir: Path, result: Mapping[str, Json]) -> None:
+        (output_dir / RESULT).write_text(json.dumps(result))
+
+    def keep_failure(self, output_dir: Path, error: AgentCliError) -> None:
+        (output_dir / RESULT).write_text(str(error))
+
+
+def engine(api: ScriptedApi, tmp_path: Path) -> ApiEngine:
+    async def connect() -> ScriptedApi:
+        return api
+
+    return ApiEngine(connect, Plain(), tmp_path / "journal", poll_s=0.01)
+
+
+def work(tmp_path: Path, name: str, *options: str) -> TaskRun:
+    folder = tmp_path / name
+    folder.mkdir(exist_ok=True)
+    return TaskRun(options, tmp_path, folder)
+
+
+def kept(tmp_path: Path, name: str) -> str:
+    return (tmp_path / name / RESULT).read_text()
+
+
+async def test_runs_that_start_together_are_one_message_batch(tmp_path: Path) -> None:
+    """Failed polls that a later one may mend are repeated; a refused run is not sent."""
+    api = ScriptedApi(None, ModelError("busy", trouble="overloaded"), polls=2)
+    runs = [work(tmp_path, "a"), work(tmp_path, "b"), work(tmp_path, "c", "refused")]
+
+    async with engine(api, tmp_path) as batch:
+        await asyncio.gather(*map(batch.run, runs))
+
+    assert len(api.created) == 1
+    assert len(api.created[0]) == 2
+    assert "succeeded" in kept(tmp_path, "a")
+    assert kept(tmp_path, "c") == "not this one"
+
+
+async def test_stopped_engine_leaves_the_answers_for_the_next_one(tmp_path: Path) -> None:
+    api = ScriptedApi(polls=10**6)
+    async with engine(api, tmp_path) as batch:
+        running = asyncio.ensure_future(batch.run(work(tmp_path, "a")))
+        await api.asked.wait()
+        batch.stop()
+        await running
+    assert not (tmp_path / "a" / RESULT).exists()
+
+    api.polls = 1
+    async with engine(api, tmp_path) as batch:
+        await batch.collect()
+        await batch.collect()
+
+    assert len(api.created) == 1
+    assert "succeeded" in kept(tmp_path, "a")
+
+
+async def test_message_batch_that_may_exist_is_not_created_again(tmp_path: Path) -> None:
+    """A refusal is repeated; a connection lost after the request was sent may have cost."""
+    unknown = ModelError("the connection was lost", trouble="network", may_have_cost=True)
+    api = ScriptedApi(ModelError("busy", trouble="overloaded"), unknown)
+
+    async with engine(api, tmp_path) as batch:
+        await batch.run(work(tmp_path, "a"))
+
+    assert api.created == []
+    assert kept(tmp_path, "a") == "the connection was lost"
+
+
+async def test_answers_that_cannot_be_read_end_the_batch_and_are_not_lost(tmp_path: Path) -> None:
+    """They are paid for: the runs must not count as lost and start anew."""
+    api = ScriptedApi(None, ModelError("no such key", trouble="auth"))
+
+    async with engine(api, tmp_path) as batch:
+        with pytest.raises(
+            AgentCliError, match=r"cannot be read \(no such key\); the same command"
+        ):
+            await batch.run(work(tmp_path, "a"))
+        await batch.collect()
+
+    assert "succeeded" in kept(tmp_path, "a")
