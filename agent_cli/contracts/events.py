@@ -245,12 +245,17 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Older messages were replaced by a summary; token counts are estimates."""
+    """Older messages were replaced by a summary; the token counts before and after are estimates.
+
+    `tokens_read` is the API's count of what the summary was made from: long results of tools are
+    shortened for it. 0 when unknown.
+    """
 
     type: ClassVar[Literal["app.compaction"]] = "app.compaction"
     removed_messages: int
     tokens_before: int
     tokens_after: int
+    tokens_read: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Run:
         self._tally = Tally(emit)
         self._cancel = cancel
         self._phase = ChatStateMachine(lambda old, new: emit(events.StateChanged(old, new)))
-        self._overflow = False
+        self._too_many = 0  # messages of the last request, if it was too long
         self._cut_off = False
 
     async def run(self, prompts: Sequence[Incoming] = ()) -> RunResult:
@@ -95,7 +95,7 @@ class Run:
             if not self._conversation.open_calls():
                 self._tally.iterations += 1
                 stop_reason = await ask(turn)
-                self._overflow = False
+                self._too_many = 0
             if not self._conversation.open_calls():
                 self._phase.go(Phase.RESPONDING)
                 return stop_reason == "pause_turn", ()
@@ -106,9 +106,10 @@ class Run:
             again, self._cut_off = not (cut_off and self._cut_off), cut_off
             return again, executor.steering
         except ContextOverflow:
-            if self._overflow:
+            # Once as it was, since a plugin may have made room; again only with fewer messages.
+            if (messages := len(self._conversation.context())) >= self._too_many > 0:
                 raise
-            self._overflow = True
+            self._too_many = messages
             return True, ()
         finally:
             results = tuple(executor.results) if executor else ()
@@ -126,7 +127,7 @@ class Run:
 
     def _new_turn(self, config: LoopConfig) -> Turn:
         return Turn(
-            config, self._conversation, self._tally, self._cancel, self._phase, self._overflow
+            config, self._conversation, self._tally, self._cancel, self._phase, self._too_many > 0
         )
 
     def _give_up(self, turns: int) -> NoReturn:

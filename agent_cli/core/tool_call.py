@@ -70,9 +70,8 @@ class ToolCallRun:
             told = f"{call.name} did not end when it was told to; it may still be running"
             self._turn.emit(Notice("warning", told))
         outcome = Error if result.is_error else Success
-        self._turn.conversation.settle_call(
-            call.tool_call_id, outcome(result.content, result.details)
-        )
+        settled_as = outcome(result.content, result.details)
+        self._turn.conversation.settle_call(call.tool_call_id, settled_as)
         self._turn.emit(ToolExecutionEnd(call.tool_call_id, call.name, result, result.is_error))
 
     def finish_stopped(self) -> None:

@@ -238,7 +238,7 @@ class Compaction:
         tokens = (plan.tokens, max(0, plan.tokens - saved))
         conversation.compact(summary.text, until, tokens=tokens, words=words)
         self._failures = 0
-        emit(Compacted(len(removed), *tokens))
+        emit(Compacted(len(removed), *tokens, summary.usage.prompt_tokens))
         if self._around:
             self._around.after(focus, trigger=trigger)
 

@@ -40,10 +40,11 @@ def narrate(event: events.Event) -> Sentence | None:
         case events.Retry():
             return Sentence("warning", _retry(event))
         case events.Compacted():
+            read = f"; {event.tokens_read:,} were sent for the summary" if event.tokens_read else ""
             return Sentence(
                 "dim",
                 f"compacted {counted(event.removed_messages, 'message')}: about "
-                f"{event.tokens_before:,} → {event.tokens_after:,} tokens",
+                f"{event.tokens_before:,} → {event.tokens_after:,} tokens{read}",
             )
         case AgentEvent(agent=name, event=inner):
             sentence = narrate(inner)

@@ -109,6 +109,7 @@ async def test_compaction_keeps_the_first_and_last_messages_and_summarizes_the_r
     [told] = [event for event in listener.events if isinstance(event, Compacted)]
     assert told.removed_messages == 11
     assert told.tokens_after < told.tokens_before == estimate_tokens(before)
+    assert told.tokens_read == 70
 
 
 async def test_compacted_messages_can_be_restored() -> None:
@@ -470,3 +471,33 @@ async def test_overflowing_request_is_compacted_and_sent_again() -> None:
     assert (result.stop_reason, result.error) == ("end_turn", None)
     assert len(strategy.asked) == 1
     assert len(model.requests[1].messages) < len(model.requests[0].messages)
+
+
+async def test_request_that_overflows_again_is_made_smaller_again() -> None:
+    """A server may count more tokens than the estimate; protected messages are given up last."""
+    strategy = FixedStrategy()
+    agent, model, _ = scripted_agent(
+        *[ContextOverflow("too long")] * 2,
+        says("done"),
+        options=LoopConfig(prepare=[compaction(strategy, threshold=99_999, tail=4)]),
+    )
+    agent.replace_messages(conversation_with(CHAT, last=None).messages())
+
+    result = await agent.prompt("go")
+
+    sizes = [len(request.messages) for request in model.requests]
+    assert (result.stop_reason, result.error) == ("end_turn", None)
+    assert sizes == sorted(set(sizes), reverse=True)
+
+
+async def test_request_that_nothing_makes_smaller_ends_with_the_servers_words() -> None:
+    agent, model, _ = scripted_agent(
+        *[ContextOverflow("too long")] * 9,
+        options=LoopConfig(prepare=[compaction(FixedStrategy(), threshold=99_999, tail=4)]),
+    )
+    agent.replace_messages(conversation_with(CHAT, last=None).messages())
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, result.error) == ("error", "too long")
+    assert len(model.requests) < 6

@@ -48,6 +48,10 @@ def test_notices_and_errors_are_narrated_and_other_events_are_not() -> None:
     assert narrate(events.Compacted(4, 9_000, 1_000)) == Sentence(
         "dim", "compacted 4 messages: about 9,000 → 1,000 tokens"
     )
+    assert narrate(events.Compacted(4, 9_000, 1_000, 2_125)) == Sentence(
+        "dim",
+        "compacted 4 messages: about 9,000 → 1,000 tokens; 2,125 were sent for the summary",
+    )
     assert narrate(events.TurnStart()) is None
 
 
