@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from agent_cli.providers.transport import Client, OpenReply
 
 NO_STREAMS = ("text/html", "application/json")
+STREAM = "text/event-stream"
 COUNT_LIMIT_S = 10.0
 
 _log = logger(__name__)
@@ -186,24 +187,33 @@ async def _payloads(
 
     decoder, gulps = EventDecoder(), Gulps()
     clock = asyncio.get_running_loop().time
+    head, has_events = b"", False
     try:
         while True:
             asked_s = clock()
             with limit:
                 chunk = await anext(opened.chunks, None)
             if chunk is None:
+                if not has_events and opened.content_type.startswith(STREAM) and _begins(head):
+                    raise BrokenReply("it ended before its first event")
                 return
+            head = (head + chunk)[:6]
             pause_s = gulps.pause_s(clock() - asked_s)
             for event in decoder.feed(chunk):
                 if not event.data.strip():  # some servers keep the connection alive with it
                     continue
-                payload = _payload(event, opened)
+                payload, has_events = _payload(event, opened), True
                 limit.note(payload)
                 yield payload
             if pause_s:
                 await asyncio.sleep(pause_s)
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or a very long number
         raise BrokenReply(str(error)) from error
+
+
+def _begins(head: bytes) -> bool:
+    """Return whether a stream of events can begin with *head*; a web page does not."""
+    return any(line.startswith(head) or head.startswith(line) for line in (b"event:", b"data:"))
 
 
 def _payload(event: "ServerSentEvent", opened: "OpenReply") -> Mapping[str, Json]:

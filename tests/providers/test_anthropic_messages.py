@@ -1,6 +1,7 @@
 """The provider over a real connection: whole replies, every failed reply, and cancellation."""
 
 import asyncio
+import gzip
 import socket
 import subprocess
 import sys
@@ -297,7 +298,7 @@ async def test_tls_failure_is_reported_with_its_cause() -> None:
     [
         raw(200, b"<html><body>Welcome</body></html>", content_type="text/html; charset=utf-8"),
         raw(200, b'{"type": "message", "content": []}', content_type="application/json"),
-        raw(200, b""),
+        raw(200, b"", content_type="text/plain"),
         raw(200, b"<html><body>Welcome</body></html>"),
     ],
     ids=["html", "json", "empty", "html called a stream"],
@@ -310,6 +311,20 @@ async def test_web_page_instead_of_a_stream_names_the_base_url(answer: Answer) -
     assert "the base URL is probably wrong, check ANTHROPIC_BASE_URL" in str(asked.error)
     assert api.base_url in str(asked.error)
     assert len(api.requests) == 1
+
+
+GZIP = gzip.compress(b'event: message_start\ndata: {"type": "message_start"}\n\n' * 9)
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 5, len(GZIP) // 2])
+async def test_compressed_reply_that_is_cut_short_is_retried(kept_bytes: int) -> None:
+    """However early: with nothing to decompress it looks like no reply at all."""
+    cut = raw(200, GZIP[:kept_bytes], headers={"content-encoding": "gzip"})
+    async with FakeMessagesApi(cut, reply("Here.")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert asked.reply.content == (text("Here."),)
+    assert [retry.may_have_cost for retry in asked.retries] == [True]
 
 
 async def test_stream_without_event_lines_is_accepted() -> None:
