@@ -29,7 +29,6 @@ Order: TypeAlias = dict[str, Any]
 
 _LOOK_AGAIN_S = 1.0
 _LEFT_BYTES_MAX = 4096
-_HIGH = 64  # above the descriptors that a command may want
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _IS_LINUX = sys.platform == "linux"
@@ -88,7 +87,7 @@ def rehearse() -> None:
         poll.poll(0)
         kill_strangers(os.getpid())
         _tell(link, {"over": bool(order)})
-        os.close(fcntl(link, F_DUPFD_CLOEXEC, _HIGH))
+        os.close(fcntl(link, F_DUPFD_CLOEXEC, _above_all(order)))
 
 
 def _watch(
@@ -143,7 +142,8 @@ def _spawn(order: Order, output: int, left: int) -> int:
     _volunteer_for_memory_shortage()
     os.chdir(order["cwd"])
     nothing = os.open(os.devnull, os.O_RDONLY)
-    high = [fcntl(each, F_DUPFD_CLOEXEC, _HIGH) for each in (nothing, output, left)]
+    least = _above_all(order)
+    high = [fcntl(each, F_DUPFD_CLOEXEC, least) for each in (nothing, output, left)]
     child = os.posix_spawn(
         order["arguments"][0],
         order["arguments"],
@@ -182,6 +182,15 @@ def _forked(order: Order, output: int, left: int) -> int:
     return child
 
 
+def _above_all(order: Order) -> int:
+    """Return a descriptor above those that the command wants.
+
+    Not a fixed high one: with `ulimit -n 48` there is no 64.
+    """
+    files: list[tuple[int, str]] = order["files"]
+    return max([LEFT_DESCRIPTOR, *(number for number, _path in files)]) + 1
+
+
 def _volunteer_for_memory_shortage() -> None:
     """Have the kernel kill us and our children before other processes if memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
@@ -201,7 +210,8 @@ def _become(order: Order, keeper: int, output: int, left: int, failed: int) -> N
             wanted.append((LEFT_DESCRIPTOR, left))
         # Move all descriptors up first, since one may have the number that another one needs.
         every = (*wanted, (-1, failed))
-        high = [(number, fcntl(found, F_DUPFD_CLOEXEC, _HIGH)) for number, found in every]
+        least = _above_all(order)
+        high = [(number, fcntl(found, F_DUPFD_CLOEXEC, least)) for number, found in every]
         for number, found in high[:-1]:
             os.dup2(found, number)
         failed = high[-1][1]

@@ -250,3 +250,37 @@ def test_unspared_background_process_of_a_command_is_killed(
     assert link.end(LIMIT_S)
 
     wait_until(lambda: not is_alive(left))
+
+
+FEW_FILES = """
+import os, resource, sys
+from agent_cli.system.launching import Launcher, Order
+resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+launcher = Launcher()
+for nested in (False, True):
+    order = Order(
+        arguments=["/bin/bash", "-c", "cat <&5"],
+        cwd="/",
+        environment={},
+        files=[(5, sys.argv[1])],
+        nested=nested,
+    )
+    link, output = launcher.launch(order)
+    print(os.read(output, 100).decode() or link.socket.recv(4096))
+    link.end(60)
+launcher.close()
+"""
+
+
+def test_commands_start_with_few_open_files(tmp_path: Path) -> None:
+    """A fixed high descriptor ended the keeper under `ulimit -n 48`, with no word about it."""
+    (tmp_path / "file").write_text("read")
+
+    ran = subprocess.run(
+        [sys.executable, "-c", FEW_FILES, str(tmp_path / "file")],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+
+    assert (ran.stdout, ran.stderr) == ("read\nread\n", "")

@@ -1,5 +1,7 @@
 """Start a command of the model in the workspace."""
 
+import errno
+import os
 from collections.abc import Callable, Mapping
 
 from agent_cli.contracts.errors import ToolError
@@ -43,7 +45,7 @@ async def start_command(
     try:
         return await start(workspace.launcher, line, output, on_output)
     except (OSError, ValueError) as error:
-        raise ToolError(
-            f"The command could not be started: {error}."
-            " If it is very long, write it to a file and run that."
-        ) from error
+        advice = "If it is very long, write it to a file and run that."
+        if os.strerror(errno.EMFILE) in str(error):
+            advice = "Tell the user to raise the limit of open files (`ulimit -n`)."
+        raise ToolError(f"The command could not be started: {error}. {advice}") from error
