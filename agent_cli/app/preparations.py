@@ -1,6 +1,7 @@
 """Start-up work that the first request need not wait for."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -65,6 +66,15 @@ class Preparations:
         # Ahead of the first command, which would have to wait for it.
         in_background(self._launcher.start)
         self._tell_left()
+        in_background(_remove_left_folders)
 
     def _load_logs(self) -> None:
         in_background(logs.load).add_done_callback(lambda _loaded: self.log.release())
+
+
+def _remove_left_folders() -> None:
+    """Remove what killed programs left in the temporary folder; no command may come that does."""
+    from agent_cli.sandbox.own_folder import remove_left_folders  # noqa: PLC0415 - in the thread
+
+    with suppress(OSError):
+        remove_left_folders()

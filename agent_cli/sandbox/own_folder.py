@@ -26,13 +26,30 @@ class OwnFolder:
         Raises:
             OSError: The disk is full, or creating one is not permitted.
         """
-        _sweep()
+        remove_left_folders()
         self.path, lock = _make()
         self._remove = weakref.finalize(self, _give_up, self.path, lock)
 
     def remove(self) -> None:
         """Delete the directory with its content. May be called again."""
         self._remove()
+
+
+def remove_left_folders() -> None:
+    """Remove the directories of this user whose processes have ended, killed with -9 for example.
+
+    Any number of processes may do so at once.
+    """
+    with os.scandir(tempfile.gettempdir()) as entries:
+        found = [Path(entry.path) for entry in entries if entry.name.startswith(_PREFIX)]
+    for path in found:
+        # Skip a directory of another user, or one that another process is removing.
+        with contextlib.suppress(OSError):
+            lock = os.open(path, DIRECTORY)
+            if os.fstat(lock).st_uid == os.geteuid() and _take(lock):
+                _give_up(path, lock)
+            else:
+                os.close(lock)
 
 
 def _make() -> tuple[Path, int]:
@@ -53,20 +70,6 @@ def _take(directory: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _sweep() -> None:
-    """Remove the directories of this user whose processes have ended."""
-    with os.scandir(tempfile.gettempdir()) as entries:
-        found = [Path(entry.path) for entry in entries if entry.name.startswith(_PREFIX)]
-    for path in found:
-        # Skip a directory of another user, or one that another process is removing.
-        with contextlib.suppress(OSError):
-            lock = os.open(path, DIRECTORY)
-            if os.fstat(lock).st_uid == os.geteuid() and _take(lock):
-                _give_up(path, lock)
-            else:
-                os.close(lock)
 
 
 def _give_up(path: Path, lock: int) -> None:

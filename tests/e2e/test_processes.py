@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -135,3 +136,25 @@ def test_end_of_input_leaves_no_process(server: str) -> None:
 
     assert (ended.code, ended.stdout) == (0, "Hi.\n")
     assert not processes_with(server)
+
+
+def test_start_removes_the_temporary_folder_of_a_killed_program(tmp_path: Path) -> None:
+    """No command has to come first; the folder of a program that runs stays."""
+    code = "from agent_cli.sandbox.own_folder import OwnFolder as Own; a = Own(); print(a.path)"
+    command = [sys.executable, "-u", "-c", f"{code}; input()"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    def owner() -> "subprocess.Popen[str]":
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe)
+
+    with owner() as killed, owner() as living:
+        assert killed.stdout and living.stdout
+        left, kept = Path(killed.stdout.readline()[:-1]), Path(living.stdout.readline()[:-1])
+        killed.kill()
+        killed.wait()
+        with serve_in_thread() as api, in_terminal(api, TMPDIR=str(tmp_path)) as terminal:
+            terminal.until_prompt()
+            wait_until(lambda: not left.exists(), "the folder is removed")
+            assert kept.is_dir()
+        living.communicate("\n")
