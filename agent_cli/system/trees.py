@@ -58,8 +58,8 @@ def remove_tree(path: Path | str, *, place: int | None = None) -> None:
 def _empty(top: int) -> None:
     """Delete the content of the open folder *top*.
 
-    Folders are moved into it before they are emptied. So no path gets too long, and at most two of
-    them are open.
+    Folders are moved into it before they are emptied. So no path gets too long, and at most three
+    of them are open.
     """
     waiting = _unlinked(top)
     names = (f"{os.urandom(8).hex()}-{number}" for number in iter(int, 1))
@@ -70,8 +70,11 @@ def _empty(top: int) -> None:
             try:
                 for inner in _unlinked(folder):
                     moved = next(names)
-                    os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
-                    waiting.append(moved)
+                    with contextlib.suppress(OSError):  # the same
+                        # Moving a folder takes the right to write to it; root has it anyway.
+                        os.close(_opened(inner, folder))
+                        os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
+                        waiting.append(moved)
             finally:
                 os.close(folder)
             os.rmdir(name, dir_fd=top)
