@@ -8,6 +8,7 @@ from dataclasses import replace
 from agent_cli.contracts.events import EventSink, Notice, ToolCall
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.wording import CUT
 
 DEFAULT_LIMIT_CHARS = 40_000
 
@@ -63,7 +64,7 @@ def _cut(content: tuple[Block, ...], limit: int, notice: str) -> tuple[Block, ..
 
 def _notice(tool_name: str, limit: int, length: int) -> str:
     shown = f"Showing {limit:,} of {length:,} characters from {tool_name}"
-    return f"\n\n[OUTPUT TRUNCATED: {shown}]"
+    return f"{CUT}{shown}]"
 
 
 def _whole(text: str, limit: int) -> int:

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate, dropwhile
+from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import CUT, counted
 from agent_cli.repl.approval.refusals import was_stopped
 from agent_cli.repl.live.cells import cut, row_width, rows_taken
 from agent_cli.repl.live.paint import Paint, rows_of
@@ -17,6 +18,8 @@ from agent_cli.terminal.sanitize import clean
 _FOLDED_ROWS: Final = 5
 DIFF_ROWS_MAX: Final = 40
 _KEPT_MAX: Final = 200
+# More would pass for minutes.
+_IN_FULL_BYTES_MAX: Final = 1_000_000
 MARGIN: Final = "  "
 _PLACE: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 
@@ -29,6 +32,7 @@ class Results:
         self._paint = paint
         self._columns = columns
         self._kept: dict[int, str] = {}
+        self._files: dict[int, str] = {}
         self._count = 0
 
     def result(self, result: ToolResult, *, is_error: bool, was_asked: bool) -> list[str]:
@@ -44,8 +48,15 @@ class Results:
             case {"kind": "diff", "diff": str(diff)}:
                 return [] if was_asked else self.folded(self.diff(diff), diff, DIFF_ROWS_MAX)
             case {"kind": "command"}:
+                # The reader sees all of it, the model an excerpt and a note about that.
                 shown = _without_status(result.text, details.get("status"))
-                return self.folded(self._dim(shown), result.text, last=True)
+                file = details.get("spill")
+                return self.folded(
+                    self._dim(shown.partition(CUT)[0]),
+                    result.text,
+                    last=True,
+                    file=file if isinstance(file, str) else "",
+                )
             case {"agent": str()}:
                 return self.folded(self._dim(result.text), result.text)
             case _ if is_error:  # its first line is in the call's own row
@@ -79,11 +90,18 @@ class Results:
         return rows
 
     def output(self, number: int | None) -> str | None:
-        """Return the folded output of that number, or the last one."""
-        return self._kept.get(self._count if number is None else number)
+        """Return the folded output of that number, or the last one; all of it if a file has it."""
+        number = self._count if number is None else number
+        return _in_full(self._kept.get(number), self._files.get(number, ""))
 
     def folded(
-        self, rows: list[str], text: str, rows_max: int = _FOLDED_ROWS, *, last: bool = False
+        self,
+        rows: list[str],
+        text: str,
+        rows_max: int = _FOLDED_ROWS,
+        *,
+        last: bool = False,
+        file: str = "",
     ) -> list[str]:
         """Return the first or last of *rows*, and keep the full *text*.
 
@@ -92,14 +110,16 @@ class Results:
             text: The text they were made of.
             rows_max: Maximum number of terminal rows.
             last: Show the end instead of the beginning.
+            file: The file with all of it, where *text* is an excerpt; "" for none.
         """
         if sum(map(self._taken, rows)) <= rows_max + 1:
             return rows
         shown = self._fitting(rows[::-1] if last else rows, rows_max)
         shown = [*dropwhile(lambda row: not row, shown[::-1])] if last else shown
         self._count += 1
-        self._kept[self._count] = text
+        self._kept[self._count], self._files[self._count] = text, file
         self._kept.pop(self._count - _KEPT_MAX, None)
+        self._files.pop(self._count - _KEPT_MAX, None)
         left_out = len(rows) - len(shown)
         more = counted(left_out, "more line") if left_out else "a longer line"
         note = self._paint.text(f"{MARGIN}… {more}: Ctrl-O, /output {self._count}", "dim")
@@ -146,6 +166,18 @@ def outcome_of(details: Json) -> str:
 def has_failed(details: Json) -> bool:
     """Return whether a successful call ran a command that failed."""
     return isinstance(details, dict) and outcome_of(details).startswith("exit ")
+
+
+def _in_full(text: str | None, file: str) -> str | None:
+    """Return the content of *file* in place of *text*, the excerpt of it."""
+    if text is None or not file:
+        return text
+    try:
+        if Path(file).stat().st_size <= _IN_FULL_BYTES_MAX:
+            return Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return text  # it ended with another session
+    return f"{text}\n[all of it is in {file}]"
 
 
 def _without_status(text: str, status: Json) -> str:

@@ -49,6 +49,8 @@ class LiveScreen:
     Typed text stays in the input until `listener` accepts it; nothing else clears it.
     """
 
+    modes_wanted = 0
+
     def __init__(
         self,
         history: Path,
@@ -74,7 +76,7 @@ class LiveScreen:
         self.listener = listener
         self.on_first_draw: Callable[[], None] = _nothing
         self.on_picture_wanted: Callable[[], None] = _nothing
-        self.on_mode_wanted: Callable[[], None] = _nothing
+        self.on_mode_wanted: Callable[[], None] = self._keep_mode_wanted
         self.paint = Paint(color=color, weight=True)
         self.status: Callable[[], str] = str
         self.todo: Callable[[], str] = str
@@ -129,6 +131,10 @@ class LiveScreen:
     def print(self, rows: Sequence[str]) -> None:
         """Print finished rows above the prompt."""
         self.painter.print(rows)
+
+    def _keep_mode_wanted(self) -> None:
+        """Count a press before the session exists, which takes it over."""
+        self.modes_wanted += 1
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Print a sentence above the prompt."""

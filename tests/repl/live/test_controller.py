@@ -57,6 +57,17 @@ async def test_lines_typed_before_the_session_exists_are_handled_in_order(tmp_pa
         ]
 
 
+async def test_shift_tab_pressed_before_the_session_exists_counts(tmp_path: Path) -> None:
+    """Twice: past auto-edit to plan."""
+    app = Application()
+    async with live(tmp_path) as it:
+        it.type("\x1b[Z\x1b[Z")
+        await it.until(lambda: it.screen.modes_wanted == 2)
+        async with LiveShells(it.screen, StartupQueue(), Look()).open(app):
+            assert app.permissions.mode == "plan"
+    app.launcher.close()
+
+
 async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
     tmp_path: Path,
 ) -> None:

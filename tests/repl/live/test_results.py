@@ -1,9 +1,12 @@
 """Tool results as rows."""
 
+from pathlib import Path
+
 import pytest
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.wording import CUT
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results, has_failed, outcome_of
 
@@ -135,3 +138,22 @@ def test_long_output_lines_are_folded_by_the_rows_they_fill(output: str, shown: 
     results = Results(Paint(color=False), lambda: 80)
 
     assert results.result(result, is_error=False, was_asked=False) == shown
+
+
+def test_output_of_a_command_is_shown_in_full_although_the_model_got_an_excerpt(
+    tmp_path: Path,
+) -> None:
+    """The note about that is for the model; a notice tells the reader."""
+    file = tmp_path / "001.log"
+    file.write_text("line\n" * 500)
+    details: Json = {"kind": "command", "exit_code": 0, "spill": str(file), "status": "[exit 0]"}
+    result = ToolResult.of("line\n" * 50 + f"[exit 0]{CUT}Showing 250 of 2,500]", details)
+    results = Results(Paint(color=False), lambda: 80)
+
+    rows = results.result(result, is_error=False, was_asked=False)
+    in_full = results.output(None)
+    file.unlink()
+
+    assert rows == ["  … 45 more lines: Ctrl-O, /output 1", *["  line"] * 5]
+    assert in_full == "line\n" * 500
+    assert results.output(1) == result.text
