@@ -14,6 +14,7 @@ from prompt_toolkit.layout.processors import AfterInput
 from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.repl.live.cells import row_width, shortened
+from agent_cli.repl.live.input.separate import SeparateEmoji
 from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
 from agent_cli.terminal.first_prompt import PROMPT
 from agent_cli.terminal.sanitize import reveal
@@ -86,7 +87,7 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
     find = SearchBufferControl(search, ignore_case=True)
     line = BufferControl(
         buffer,
-        input_processors=[AfterInput(lambda: [(FAINT, shown.hint)])],
+        input_processors=[SeparateEmoji(), AfterInput(lambda: [(FAINT, shown.hint)])],
         search_buffer_control=find,
         preview_search=True,
     )

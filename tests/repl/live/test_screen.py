@@ -429,6 +429,24 @@ async def test_esc_twice_at_an_idle_prompt_opens_rewind(tmp_path: Path) -> None:
         await it.until(lambda: it.person.got == [("/rewind", False)])
 
 
+async def test_combined_emoji_is_shown_in_parts_of_certain_width_and_sent_whole(
+    tmp_path: Path,
+) -> None:
+    """Home and typing on must not paint over it."""
+    family, heart = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f"
+    async with live(tmp_path) as it:
+        it.type(f"{family}{heart}b\x1b[Ha\x1b[F!")
+        await it.until(lambda: it.screen.buffer.text == f"a{family}{heart}b!")
+        await it.until(lambda: it.rows[0].endswith("b!"))
+        shown = it.written.getvalue()
+        it.type("\r")
+        await it.until(lambda: it.person.got != [])
+
+        assert "\u200d" not in shown
+        assert "\ufe0f" not in shown
+        assert it.person.got == [(f"a{family}{heart}b!", False)]
+
+
 async def test_shift_tab_asks_for_the_next_mode_and_keeps_the_draft(tmp_path: Path) -> None:
     """As in other programs of this kind."""
     async with live(tmp_path) as it:
