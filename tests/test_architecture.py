@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
 from anthropic.types import Model
 
 ROOT = Path(__file__).parents[1]
@@ -93,6 +94,16 @@ STARTERS_OF_BARE_TASKS = {
     "library/session/": "as core/event_stream: its generator yields",
     "core/deadline/": "a task group waits for a task that swallows its cancellation",
 }
+# All other waits of tests are for a condition, with a limit: see tests/waiting.py.
+SLEEPERS = {
+    "cli/test_session_decisions/": "an answer that comes before a person can read is refused",
+    "e2e/public_api/": "a tool that takes a moment",
+    "e2e/test_signals/": "the signal comes at a random moment of the program's life",
+    "mcp_client/test_features/": "a person thinks for longer than the time limit of a call",
+    "providers/test_progress/": "time limits themselves",
+    "repl/live/test_random_input/": "keys come at random moments, as from a person",
+}
+HANGS_S = 300  # A script that sleeps this long stands for a program that hangs.
 SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "node_modules"}
 
 
@@ -513,3 +524,48 @@ def test_importing_the_package_loads_only_its_version() -> None:
     ours = {name for name in loaded if name.startswith("agent_cli.")}
     assert ours <= {"agent_cli.version"}
     assert "pydantic" not in loaded
+
+
+def test_tests_wait_for_conditions_and_not_for_time() -> None:
+    """A fixed wait is too short on a busy machine, and too long on all others."""
+    tests = ROOT / "tests"
+    sleepers = {
+        f"{_name(path, tests)}/ line {line}"
+        for path in tests.rglob("*.py")
+        for line in _fixed_waits(tree(path))
+    }
+    listed = {found for found in sleepers if found.startswith(tuple(SLEEPERS))}
+
+    assert sleepers - listed == set()
+    assert {found.partition(" ")[0] for found in listed} == SLEEPERS.keys()
+
+
+@pytest.mark.parametrize(
+    ("source", "waits"),
+    [
+        ("time.sleep(0.1)", True),
+        ("async def f():\n    await asyncio.sleep(limit_s)", True),
+        ("await asyncio.sleep(0)", False),
+        ("time.sleep(600)", False),
+        ("while not done():\n    time.sleep(0.01)", False),
+        ("for _ in range(9):\n    def f():\n        sleep(1)", True),
+    ],
+)
+def test_check_for_fixed_waits_finds_them(source: str, waits: bool) -> None:
+    assert bool([*_fixed_waits(ast.parse(source))]) == waits
+
+
+def _fixed_waits(node: ast.AST, *, in_loop: bool = False) -> Iterator[int]:
+    """Yield the line of each sleep that is not the pause of a loop."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "sleep":
+        first = node.args[0] if node.args else None
+        seconds = first.value if isinstance(first, ast.Constant) else None
+        is_wait = seconds is None or (isinstance(seconds, int | float) and 0 < seconds < HANGS_S)
+        if is_wait and not in_loop:
+            yield node.lineno
+    if isinstance(node, ast.While | ast.For | ast.AsyncFor):
+        in_loop = True
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        in_loop = False
+    for child in ast.iter_child_nodes(node):
+        yield from _fixed_waits(child, in_loop=in_loop)

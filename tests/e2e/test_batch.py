@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agent_cli.batch.folder import state_folder
+from agent_cli.contracts.money import dollars, in_microdollars
 from tests.e2e.program import agent_cli, finished, processes_with, started_for
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import (
@@ -153,7 +154,8 @@ def test_killed_batch_run_is_repeated_in_a_clean_worktree(repository: Path) -> N
 
     (result,) = results().values()
     assert (run.code, run.stderr) == (0, "")
-    assert run.stdout.startswith(f"a: done, ${result['cost_usd']:.4f}\n1 of 1 task, $")
+    cost = dollars(in_microdollars(result["cost_usd"]))
+    assert run.stdout.startswith(f"a: done, {cost}\n1 of 1 task, $")
     assert (result["status"], result["attempts"], result["text"]) == ("done", 2, "Written.")
     tree = Path(result["worktree"])
     assert (tree / "sub" / "new.txt").read_text() == "new\n"

@@ -1,6 +1,5 @@
 """The rows of running agents above the input: keys from a pipe, an emulated terminal."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,11 +37,10 @@ async def test_arrow_down_selects_an_agent_and_escape_stops_only_that_agent(tmp_
         await see(
             it, "  1 agent plan (task 1) · thinking", "❯ 2 agent plan (task 2) · thinking", HINT
         )
-        it.type(ESCAPE)
+        await it.press(ESCAPE)
         await it.until(lambda: it.person.got == [("/agents stop 2", False)])
         stopping = replace(second, state="stopping", is_stopping=True)
         show(it, [first, stopping])
-        await asyncio.sleep(0.2)  # keys right after Escape would combine with it
         it.type(ESCAPE)
         await see(
             it, "  1 agent plan (task 1) · thinking", "❯ 2 agent plan (task 2) · stopping", HINT

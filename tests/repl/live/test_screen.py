@@ -73,6 +73,15 @@ class Live:
     def type(self, keys: str) -> None:
         self._keyboard.send_text(keys)
 
+    async def press(self, keys: str) -> None:
+        """Type a key and wait until it was handled; keys after Escape could combine with it."""
+        processor = self.screen.app.key_processor
+        seen: list[object] = []
+        processor.after_key_press += seen.append
+        self.type(keys)
+        await self.until(lambda: bool(seen) and not processor.key_buffer)
+        processor.after_key_press -= seen.append
+
     async def asked(self, message: str, keys: str) -> "asyncio.Future[str]":
         """Ask, wait until keys answer, and return the future answer."""
         asking = asyncio.ensure_future(self.screen.asking.choose(message, keys))
@@ -418,11 +427,9 @@ async def test_each_frame_is_a_single_write(tmp_path: Path) -> None:
 async def test_esc_twice_at_an_idle_prompt_opens_rewind(tmp_path: Path) -> None:
     """One press is a slip, and so are two with a pause between them."""
     async with live(tmp_path) as it:
-        it.type(ESCAPE)
-        await asyncio.sleep(0.3)  # keys right after Escape would combine with it
+        await it.press(ESCAPE)
         it.now_s += 2
-        it.type(ESCAPE)
-        await asyncio.sleep(0.3)
+        await it.press(ESCAPE)
         assert it.person.got == []
         it.now_s += 0.4
         it.type(ESCAPE)
