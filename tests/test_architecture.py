@@ -290,7 +290,7 @@ def test_nine_files_to_read_first_are_in_the_readme_and_stay_short() -> None:
 
     assert names[2:5] == ["core/loop_config", "core/turn", "core/loop"]
     assert len(set(names)) == 9
-    assert sum(lines_of_code(sources()[f"{name}/"]) for name in names) <= 1_100
+    assert sum(lines_of_code(sources()[f"{name}/"]) for name in names) <= 1_130
 
 
 def lines_of_code(path: Path) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from agent_cli.contracts import events
-from agent_cli.contracts.agent_events import AgentEvent
+from agent_cli.contracts.events import AgentEvent
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 from agent_cli.contracts.wording import short_count

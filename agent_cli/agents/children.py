@@ -18,10 +18,9 @@ from typing import Final, Protocol, TypeAlias
 from agent_cli.agents.activity import AgentActivity
 from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.definition import AgentDefinition
-from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
-from agent_cli.contracts.events import AgentStart, Event, EventSink
+from agent_cli.contracts.events import AgentEvent, AgentStart, Event, EventSink
 from agent_cli.contracts.timeline import Json, ToolOutput
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.agent import Agent

@@ -19,8 +19,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from agent_cli.contracts.agent_events import AgentEvent
-from agent_cli.contracts.cost_events import UsageHeld
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
 from agent_cli.contracts.timeline import Json, Output, Pending, Prompt, ToolOutput, Usage
@@ -284,6 +282,29 @@ class ErrorShown:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class UsageHeld:
+    """The reserved cost of a prompt changed: a call of unknown usage began, ended or broke off."""
+
+    type: ClassVar[Literal["app.usage_held"]] = "app.usage_held"
+    prompt_id: str
+    held_microdollars: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEvent:
+    """An event of a subagent that the call `tool_call_id` started; `agent` is its kind.
+
+    An event of a subagent's own subagent is an `AgentEvent` inside an `AgentEvent`.
+    """
+
+    type: ClassVar[Literal["app.agent_event"]] = "app.agent_event"
+    agent_id: str
+    agent: str
+    tool_call_id: str
+    event: "Event"
+
+
 AppEvent: TypeAlias = (
     SessionOpened
     | PromptStarted
@@ -303,3 +324,10 @@ AppEvent: TypeAlias = (
 )
 Event: TypeAlias = CoreEvent | AppEvent
 EventSink: TypeAlias = Callable[[Event], None]
+
+
+def innermost(event: Event) -> Event:
+    """Return the event itself, without the `AgentEvent` layers around it."""
+    while isinstance(event, AgentEvent):
+        event = event.event
+    return event

@@ -14,7 +14,6 @@ from agent_cli.contracts.messages import CustomMessage, Incoming, Message, UserM
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.agent_queues import AgentQueues
 from agent_cli.core.agent_state import Activity, AgentState
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import reopen
@@ -24,7 +23,7 @@ from agent_cli.core.joined_options import joined
 from agent_cli.core.listeners import Listeners
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import QueueMode
+from agent_cli.core.message_queue import AgentQueues, QueueMode
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.run_slot import RunSlot

@@ -23,14 +23,13 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.tooling import Allow, Deny, Tool
-from agent_cli.core.agent_queues import beside
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.joined_options import joined
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import MessageQueue
+from agent_cli.core.message_queue import MessageQueue, beside
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
 from agent_cli.system.logger import for_session

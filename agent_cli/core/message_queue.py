@@ -1,11 +1,15 @@
-"""A queue of steering or follow-up messages."""
+"""Messages queued for an agent: steering for the current run, follow-ups for its end."""
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.core.batches import first_of
+from agent_cli.core.hook_values import TakeMessages, queued
+from agent_cli.core.incoming import checked_user_message
+from agent_cli.core.loop_config import LoopConfig
 
 QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
 
@@ -75,3 +79,83 @@ class MessageQueue:
             await waiter[1].wait()
         finally:
             self._waiters.remove(waiter)
+
+
+class AgentQueues:
+    """Two queues, each combined with the message source that the caller's options may set."""
+
+    def __init__(self, *, steering_mode: QueueMode, follow_up_mode: QueueMode) -> None:
+        self._steering = MessageQueue(steering_mode)
+        self._follow_ups = MessageQueue(follow_up_mode)
+
+    def steer(self, message: str | UserMessage) -> None:
+        """Queue *message* for the current run: after the current tools, before the next request.
+
+        Raises:
+            ConversationError: It is empty, or no message of the user's.
+        """
+        self._steering.put(checked_user_message(message))
+
+    def follow_up(self, message: str | UserMessage) -> None:
+        """Queue *message* for the moment the run would end; raises as `steer` does."""
+        self._follow_ups.put(checked_user_message(message))
+
+    queue_message = steer
+
+    def clear_steering_queue(self) -> list[UserMessage]:
+        """Discard the queued steering messages."""
+        return self._steering.clear()
+
+    def clear_follow_up_queue(self) -> list[UserMessage]:
+        """Discard the queued follow-ups."""
+        return self._follow_ups.clear()
+
+    def clear_all_queues(self) -> list[UserMessage]:
+        """Discard all queued messages."""
+        return [*self.clear_steering_queue(), *self.clear_follow_up_queue()]
+
+    def has_queued_messages(self) -> bool:
+        """Return whether a message waits to be delivered."""
+        return bool(self._steering or self._follow_ups)
+
+    def set_steering_mode(self, mode: QueueMode) -> None:
+        """Set how queued steering messages are delivered."""
+        self._steering.mode = mode
+
+    def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """Set how queued follow-ups are delivered."""
+        self._follow_ups.mode = mode
+
+    set_queue_mode = set_steering_mode
+
+    def _delivered(self, message: Message) -> None:
+        self._steering.delivered(message)
+        self._follow_ups.delivered(message)
+
+    def _take_back(self) -> None:
+        """Put messages that an ended run took but did not deliver back at the front."""
+        self._steering.take_back()
+        self._follow_ups.take_back()
+
+    def _steering_beside(self, own: TakeMessages | None) -> TakeMessages:
+        return beside(self._steering, own)
+
+    def _follow_ups_beside(self, own: TakeMessages | None) -> TakeMessages:
+        return beside(self._follow_ups, own)
+
+    def _steering_arrives(self, config: LoopConfig) -> Callable[[], Awaitable[None]]:
+        own = config.wait_for_steering
+        return (lambda: first_of(self._steering.wait(), own())) if own else self._steering.wait
+
+
+def beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
+    """Return a hook that takes messages from *queue* and from the caller's *own* source."""
+
+    async def take() -> Sequence[UserMessage]:
+        mine = queue.take()
+        # Those that cannot be sent raise, and must not come back with the next run.
+        theirs = [checked_user_message(message) for message in await queued(own)]
+        queue.lend(theirs)  # a run that ends before it delivers them leaves them in the queue
+        return [*mine, *theirs]
+
+    return take

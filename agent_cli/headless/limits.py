@@ -5,8 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agent_cli.contracts.agent_events import innermost
-from agent_cli.contracts.events import Event, ToolCallsAnnounced, TurnStart, UsageChanged
+from agent_cli.contracts.events import Event, ToolCallsAnnounced, TurnStart, UsageChanged, innermost
 
 
 @dataclass(frozen=True, slots=True)

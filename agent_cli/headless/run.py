@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
-from agent_cli.contracts.agent_events import AgentEvent, innermost
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SEND_A_MESSAGE, Aborted, AgentCliError, trouble_of
 from agent_cli.contracts.events import (
+    AgentEvent,
     ApprovalRequested,
     ErrorShown,
     Event,
     Notice,
     PromptOutput,
     UsageChanged,
+    innermost,
 )
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model

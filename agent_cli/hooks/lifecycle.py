@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from agent_cli.contracts.agent_events import innermost
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.claude_tools import claude_tool_name
 from agent_cli.contracts.errors import AgentCliError
@@ -18,6 +17,7 @@ from agent_cli.contracts.events import (
     MessageStart,
     SessionOpened,
     TurnStart,
+    innermost,
 )
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.timeline import Json

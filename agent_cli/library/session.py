@@ -9,10 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
-from agent_cli.contracts.agent_events import innermost
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
-from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, UsageChanged
+from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, UsageChanged, innermost
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage

@@ -14,7 +14,6 @@ Each has `at`, Unix ms. `usage`, where present, is the prompt's new total.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agent_cli.contracts.cost_events import UsageHeld
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.events import (
     Event,
@@ -22,6 +21,7 @@ from agent_cli.contracts.events import (
     PromptOutput,
     PromptStarted,
     PromptStateChanged,
+    UsageHeld,
 )
 from agent_cli.contracts.timeline import Output, Pending, Prompt, ToolOutput
 from agent_cli.session_store.codec import JsonObject, output_to_json, prompt_to_json, text_in

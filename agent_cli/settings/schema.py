@@ -12,13 +12,14 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 from agent_cli.contracts import options
 from agent_cli.contracts.money import USD_MAX
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.settings.agent_schema import AgentSettings
-from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.rules import (
+    SettingRule,
     choice,
     choices,
     flag,
     fold,
+    groups,
+    lower_limit,
     lower_limit_but_0,
     number,
     off,
@@ -31,10 +32,10 @@ from agent_cli.settings.rules import (
     texts,
     whole,
 )
-from agent_cli.settings.telemetry_schema import TelemetrySettings
 
 Strategy: TypeAlias = Literal["summarize", "none"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
+HookGroups: TypeAlias = tuple[Mapping[str, object], ...]
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
 # The level names of other logging libraries, as in settings files of older programs.
@@ -55,6 +56,10 @@ _MODEL_WORDS = {
     "fable": "claude-fable-5-2",  # no alias of ours
 }
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+
+
+def _most(minimum: int, maximum: int, unit: str) -> SettingRule:
+    return whole(minimum, maximum, unit)._replace(stricter=lower_limit)
 
 
 class ProviderSettings(NamedTuple):
@@ -240,6 +245,57 @@ class LoggingSettings(NamedTuple):
         LogSink("file", "info"),
         LogSink("console", "warning"),
     )
+
+
+class AgentSettings(NamedTuple):
+    """Subagents: how many at once, how many without asking, how deep, and how many rounds."""
+
+    enabled: Annotated[bool, flag()] = True
+    max_parallel: Annotated[int, _most(1, 64, "agents")] = 4
+    ask_beyond: Annotated[int, _most(0, 64, "agents")] = 3
+    max_depth: Annotated[int, _most(1, 8, "levels")] = 2
+    max_rounds: Annotated[int, whole(0, 100_000, "rounds")._replace(stricter=lower_limit_but_0)] = (
+        50
+    )
+
+
+class HookSettings(NamedTuple):
+    """Lifecycle hooks: a list of groups for each event, in Claude Code's format and names.
+
+    `claude_files` also reads the hooks in `settings.json` of `~/.claude` and, if the workspace is
+    trusted, in `settings.json` and `settings.local.json` of its `.claude`.
+    """
+
+    claude_files: Annotated[bool, flag()._replace(user_only=True)] = True
+    pre_tool_use: Annotated[HookGroups, groups()] = ()
+    post_tool_use: Annotated[HookGroups, groups()] = ()
+    post_tool_use_failure: Annotated[HookGroups, groups()] = ()
+    permission_request: Annotated[HookGroups, groups()] = ()
+    user_prompt_submit: Annotated[HookGroups, groups()] = ()
+    session_start: Annotated[HookGroups, groups()] = ()
+    session_end: Annotated[HookGroups, groups()] = ()
+    stop: Annotated[HookGroups, groups()] = ()
+    subagent_start: Annotated[HookGroups, groups()] = ()
+    subagent_stop: Annotated[HookGroups, groups()] = ()
+    pre_compact: Annotated[HookGroups, groups()] = ()
+    post_compact: Annotated[HookGroups, groups()] = ()
+    notification: Annotated[HookGroups, groups()] = ()
+
+
+class TelemetrySettings(NamedTuple):
+    """Export of spans and metrics: whether, where to, and whether with message texts.
+
+    The end of a session waits at most `flush_timeout_s` for the last export.
+
+    The standard variables win: OTEL_EXPORTER_OTLP_ENDPOINT and its kin, OTEL_SDK_DISABLED.
+    """
+
+    enabled: Annotated[bool, flag()._replace(user_only=True)] = False
+    endpoint: Annotated[
+        str, text("the address of an OTLP/HTTP receiver")._replace(user_only=True)
+    ] = "http://localhost:4318"
+    content: Annotated[bool, flag()._replace(user_only=True)] = False
+    flush_timeout_s: Annotated[float, number(0, 60, "seconds")._replace(user_only=True)] = 2
 
 
 class SessionSettings(NamedTuple):

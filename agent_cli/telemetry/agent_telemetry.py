@@ -8,9 +8,9 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.events import (
     AgentEnd,
+    AgentEvent,
     AgentStart,
     Event,
     PromptOutput,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts import events
-from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import AgentEvent
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.contracts.wording import counted

@@ -15,9 +15,8 @@ import pytest
 
 from agent_cli.app import agent_places
 from agent_cli.app.agent_places import AgentPlace
-from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.dialogs import Approved, Decision
-from agent_cli.contracts.events import Event, Notice, ToolCall, ToolExecutionEnd
+from agent_cli.contracts.events import AgentEvent, Event, Notice, ToolCall, ToolExecutionEnd
 from agent_cli.system.worktree_marks import WorktreeMark
 from agent_cli.system.worktrees import Worktree, add_worktree, is_untouched, worktree_folder
 from agent_cli_tools.workspace import Workspace

@@ -16,10 +16,10 @@ from agent_cli.app.app import App
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
 from agent_cli.cli.sessions import COMMANDS
-from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected, ServerDialogs
 from agent_cli.contracts.events import (
+    AgentEvent,
     Event,
     ToolCall,
     ToolExecutionEnd,

@@ -8,9 +8,8 @@ import pytest
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.core.agent_queues import AgentQueues, beside
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import MessageQueue
+from agent_cli.core.message_queue import AgentQueues, MessageQueue, beside
 from tests.fakes import LIMIT_S
 
 ONE, TWO, THREE = (UserMessage.of(text) for text in ("one", "two", "three"))
