@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli import Tool
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.repl.commands.registry import COMMANDS
 from tests.e2e.program import AGENT_CLI, agent_cli
@@ -71,6 +72,17 @@ def test_programs_on_the_page_about_another_sdk_are_the_examples_of_sessions() -
     names = [path.stem for path in (ROOT / "examples").glob("session_*.py")]
 
     assert sorted(shown) == sorted(map(program_of, names))
+
+
+def test_tool_on_the_library_page_is_a_tool() -> None:
+    program = page("library").partition("key (`environment")[2].partition("```python\n")[2]
+    names: dict[str, object] = {}
+
+    exec(program.partition("```")[0], names)
+
+    made = names["find_order"]
+    assert isinstance(made, Tool)
+    assert made.spec.input_schema["required"] == ["number"]
 
 
 def program_of(example: str) -> str:

@@ -67,11 +67,12 @@ def at(api: FakeMessagesApi, key: str = "k") -> dict[str, str]:
 
 async def asked(
     *answers: Answer,
+    prompt: str = "go",
     **options: Any,  # Any: by name
 ) -> tuple[PromptResult, FakeMessagesApi]:
     """Answer one prompt; return the result and the server."""
     with serve_in_thread(*answers) as api:
-        return await query("go", SessionOptions(environment=at(api), **options)), api
+        return await query(prompt, SessionOptions(environment=at(api), **options)), api
 
 
 def told(api: FakeMessagesApi, request: int = 1) -> str:
@@ -427,10 +428,15 @@ def strangers_folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("trust", [False, True])
 async def test_files_of_a_folder_act_only_if_the_program_trusts_it(
-    strangers_folder: Path, *, trust: bool
+    strangers_folder: Path, monkeypatch: pytest.MonkeyPatch, *, trust: bool
 ) -> None:
-    """Nobody can be asked, so nothing is trusted; the server is not the repository's either."""
+    """Nobody can be asked, so nothing is trusted; the server is not the repository's either.
+
+    In both cases its programs are off the PATH of this process.
+    """
     notices: list[str] = []
+    programs = str(strangers_folder / "bin")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     with serve_in_thread(reply("ok")) as api:
         options = SessionOptions(workspace=strangers_folder, trust=trust, environment=at(api))
         async with AgentSession(options) as session:
@@ -442,6 +448,18 @@ async def test_files_of_a_folder_act_only_if_the_program_trusts_it(
     assert (strangers_folder / "ran").exists() is trust
     assert (strangers_folder / "served").exists() is trust
     assert any("is not trusted" in text for text in notices) is not trust
+    assert programs not in os.environ["PATH"].split(":")
+
+
+async def test_prompt_is_plain_text() -> None:
+    """A program may pass on what strangers write: it names no command and attaches no file."""
+    Path("notes.txt").write_text("a secret")
+
+    _, api = await asked(reply("ok"), prompt="/compact @notes.txt")
+
+    sent = str(api.requests[0].body["messages"])
+    assert "/compact @notes.txt" in sent
+    assert "a secret" not in sent
 
 
 async def test_guard_that_the_user_trusted_and_that_changed_refuses_the_session(
