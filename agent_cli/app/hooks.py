@@ -159,6 +159,7 @@ class SessionHooks:
         from agent_cli.hooks.payloads import about_agent  # noqa: PLC0415 - as above
         from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415
 
+        asking = self._asking
         # In this program one is a coroutine function, the other a plain function.
         authorize: Any = config.authorize_tool
         finish: Any = config.finish_result
@@ -172,7 +173,8 @@ class SessionHooks:
             authorize=authorize,
             finish=finish,
             covers=lambda call, rule: covers(call, rule, place),
-            heard=self._asking.heard,
+            heard=asking.heard,
+            stopped=lambda: asking.stop,
         )
         return replace(
             config,

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
@@ -39,6 +39,7 @@ class CallHooks:
         finish: Finish,
         covers: Callable[[ToolCall, str], bool],
         heard: Callable[[HookAnswer], None],
+        stopped: Callable[[], str] = str,
     ) -> None:
         """Wrap the functions *authorize* and *finish*.
 
@@ -47,6 +48,7 @@ class CallHooks:
             finish: The final size limit of a result.
             covers: Whether a permission rule, the `if` of a hook, covers a call.
             heard: Called with every answer, for its other parts than the decision.
+            stopped: Returns why a hook ended the run, or "".
         """
         self._runs = runs
         self._payloads = payloads
@@ -54,14 +56,21 @@ class CallHooks:
         self._finish = finish
         self._covers = covers
         self._heard = heard
+        self._stopped = stopped
         self._answers: dict[_Key, HookAnswer] = {}
         self._contexts: dict[str, tuple[str, ...]] = {}
 
     async def __call__(self, turn: Turn) -> None:
-        """Forget the answers about the calls of earlier replies."""
+        """Forget the answers about the calls of earlier replies.
+
+        Raises:
+            AgentCliError: A hook ended the run, which ends an agent of it as well.
+        """
         if not turn.conversation.open_calls():
             self._answers.clear()
             self._contexts.clear()
+            if why := self._stopped():
+                raise AgentCliError(f"a hook ended the run: {why}")
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         """Decide about a call; hooks are asked only once about the same input."""

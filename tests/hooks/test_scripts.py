@@ -211,6 +211,17 @@ def test_permission_hook_that_interrupts_ends_the_run() -> None:
     assert (run.code, "enough for today" in run.stderr) == (1, True)
 
 
+def test_hook_that_ends_the_run_ends_the_agent_whose_call_it_saw() -> None:
+    """Neither the agent nor its parent asks the model again."""
+    hooks(PreToolUse=command("""echo '{"continue": false, "stopReason": "closed"}'""", "Bash"))
+    start = tool_use("agent", {"subagent_type": "general", "prompt": "p", "description": "d"})
+
+    run, requests = printed(reply(start), reply(bash("ls")))
+
+    assert len(requests) == 2
+    assert (run.code, "a hook ended the run: closed" in run.stderr) == (1, True)
+
+
 LOOP = """
     #!/usr/bin/env python3
     import json, sys
@@ -492,6 +503,7 @@ def test_agent_may_not_change_a_hook_script_without_approval(tmp_path: Path) -> 
     hooks(tmp_path, PreToolUse=command("./guard.sh"))
 
     run, _ = printed(
+        reply(tool_use("read", {"path": "guard.sh"})),
         reply(tool_use("write", {"path": "guard.sh", "content": "exit 0"})),
         arguments=("--trust", *YOLO),
     )
