@@ -12,7 +12,8 @@ WORKERS ?= 3
 # How many tests may be skipped; empty for any number.
 SKIPS_MAX ?=
 BIN := .venv/bin
-PINS := pyproject.toml constraints.txt
+# With the version, which the metadata of the installation holds.
+PINS := pyproject.toml constraints.txt $(wildcard agent_cli/version.py)
 
 # The variables, unlike -c, also reach the separate environment in which pip builds this package:
 # the first for the pip that comes with Python 3.11, the second for pip 25.3 and later.

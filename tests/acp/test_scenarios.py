@@ -182,7 +182,12 @@ async def test_permission_request_shows_the_diff_and_allowing_writes_the_file() 
         diff = {"type": "diff", "path": str(Path("note.txt").resolve()), "newText": "done\n"}
         assert question["toolCall"]["content"][-1] == diff
         kinds = {option["optionId"]: option["kind"] for option in question["options"]}
-        assert kinds == {"once": "allow_once", "session": "allow_always", "no": "reject_once"}
+        assert kinds == {
+            "once": "allow_once",
+            "session": "allow_always",
+            "project": "allow_always",
+            "no": "reject_once",
+        }
         assert Path("note.txt").read_text() == "done\n"
         assert client.call("w1")["status"] == "completed"
 

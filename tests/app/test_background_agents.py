@@ -207,7 +207,7 @@ async def test_resumed_prompt_counts_what_earlier_background_agents_cost_meanwhi
         ],
         look=[reply(look), reply(look, usage=usage, gate=spending, hold_at=0)],
     )
-    limit = ("--max-cost", "0.55")
+    limit = ("--max-cost", "0.52")
     async with program(script, *limit, mode="ask", attended=True) as run:
         await run.prompt()
         await until(lambda: len(script.bodies("look")) == 2)

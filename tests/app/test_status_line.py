@@ -159,7 +159,8 @@ def test_writing_the_status_line_script_needs_approval() -> None:
     Path("status.sh").write_text("echo mine\n")
     settings("sh ./status.sh")
     change = tool_use("write", {"path": "status.sh", "content": "echo theirs\n"})
-    with serve_in_thread(reply(change), reply("Done.")) as api:
+    look = tool_use("read", {"path": "status.sh"})
+    with serve_in_thread(reply(look), reply(change), reply("Done.")) as api:
         run = agent_cli("-p", "go", "--trust", *YOLO, api=api)
 
     assert run.code == 3
