@@ -41,6 +41,7 @@ from agent_cli.system import launching
 from agent_cli_tools.secret_files import is_secret
 
 HEADER = struct.Struct("!I")
+READY = b"r"
 # The three streams, and a pipe for the exit code.
 DESCRIPTORS = 4
 DESCRIPTORS_MAX = 1_024
@@ -87,6 +88,7 @@ def main() -> None:
     try_sandboxes()
     count_launchers()
     orders, *listeners = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    orders.sendall(READY)
     order = serve(orders, listeners)
     if order is None:
         return

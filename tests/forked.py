@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-from tests.fork_server import HEADER, Order
+from tests.fork_server import HEADER, READY, Order
 
 SERVER = Path(__file__).with_name("fork_server.py")
 AS_FORK = str(Path(__file__).with_name("as_fork.py"))
@@ -246,6 +246,10 @@ def _server() -> tuple["subprocess.Popen[bytes]", socket.socket, socket.socket]:
         stdin=subprocess.DEVNULL,
     )
     theirs.close()
+    # Its imports must not count in the time limits of the first program it starts.
+    if ours.recv(len(READY)) != READY:
+        process.wait()
+        raise RuntimeError("the fork server did not start; stderr tells why")
 
     def end() -> None:
         ours.close()
