@@ -268,9 +268,9 @@ def _matches(text: str, path: str, root: Path, *, fold: bool = False) -> bool:
 
 @lru_cache
 def _spec(pattern: str) -> "GitIgnoreSpec":
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - only where a rule names paths
+    from agent_cli.system.path_patterns import path_patterns  # noqa: PLC0415 - where a rule names paths
 
-    return GitIgnoreSpec.from_lines([pattern])
+    return path_patterns([pattern])
 
 
 def _anchored(text: str, root: Path) -> tuple[Path, str]:

@@ -17,6 +17,10 @@ _NETWORK = re.compile(
 _DENIED = re.compile(
     r"permission denied|operation not permitted|\b(?:EACCES|EPERM)\b", re.IGNORECASE
 )
+_CONNECTING = re.compile(
+    r"/dev/(?:tcp|udp)/|\bport \d+|\bconnect(?:ion|ing)?\b|\bsocket\b|\w://|:\d{2,5}\b",
+    re.IGNORECASE,
+)
 _BUSY = re.compile(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
 _SET_UP = re.compile(r"^bwrap: (.+)", re.MULTILINE)
 
@@ -36,8 +40,11 @@ def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) 
         return "writing here (outside the workspace, or a protected file)"
     if not network and _NETWORK.search(output):
         return "network"
-    denied = _DENIED.search(output)
-    if denied and any(_names(path, output) for path in hidden):
+    denied = [line for line in output.splitlines() if _DENIED.search(line)]
+    # Landlock refuses a connection, also to this machine, with the words for files.
+    if not network and any(map(_CONNECTING.search, denied)):
+        return "network"
+    if denied and any(_names(path, line) for line in denied for path in hidden):
         return "a file that may hold secrets"
     if _BUSY.search(output) and ".git" in output:
         return "a change of git's configuration or hooks"

@@ -30,7 +30,7 @@ def find_program(name: str, *, outside: Path) -> Path | None:
             continue
         if directory in _SYSTEM:
             return program
-        is_foreign = any(map(real_path(program).is_relative_to, foreign))
+        is_foreign = any(_leads_through(program, each) for each in foreign)
         if directory == ours:
             if not is_foreign or _is_as_installed(program):
                 return program
@@ -135,6 +135,16 @@ def search_path(folders: str, *, outside: Path | None) -> str:
         folder
         for folder in map(Path, folders.split(os.pathsep))
         if folder in _SYSTEM
-        or (folder.is_absolute() and not (outside and real_path(folder).is_relative_to(outside)))
+        or (folder.is_absolute() and not (outside and _leads_through(folder, outside)))
     )
     return os.pathsep.join(map(str, kept)) or os.defpath
+
+
+def _leads_through(folder: Path, outside: Path) -> bool:
+    """Return whether *folder* lies in *outside*, or a link there says where it leads."""
+    real = real_path(folder)
+    if real.is_relative_to(outside) or real == folder:
+        return real.is_relative_to(outside)
+    from agent_cli.system.authorship import Author, SessionFolders, author_of  # noqa: PLC0415 - rare
+
+    return author_of(folder, SessionFolders.of(outside)).author is Author.WORKSPACE

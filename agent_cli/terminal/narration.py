@@ -12,7 +12,7 @@ from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.contracts.wording import counted
 from agent_cli.core.run_result import RunResult
-from agent_cli.terminal.sanitize import clean
+from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import Style
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def narrate_end(result: RunResult) -> Sentence | None:
 def describe_call(tools: Sequence[Tool], name: str, given: Json) -> str:
     """Return a call in one short line, e.g. `Read src/app.py`; it begins with `label_of`."""
     tool = _tool(tools, name)
-    return one_line(f"{label_of(tools, name)} {_summary(tool, given)}")
+    return reveal(one_line(f"{label_of(tools, name)} {_summary(tool, given)}"))
 
 
 def label_of(tools: Sequence[Tool], name: str) -> str:

@@ -936,3 +936,36 @@ def test_command_of_unknown_effect_is_attempted_where_a_sandbox_prevents_any(
         again = permissions.decide(call, tool, None, report)
         assert isinstance(again.verdict, Ask)
         assert not again.is_attempted
+
+
+@pytest.mark.parametrize(
+    ("command", "is_asked"),
+    [
+        ("rm *", True),
+        ("rm -f ./*", True),
+        ("cd src && sudo rm *.*", True),
+        ("bash -c 'rm src/*'", True),
+        ('rm -v "$dir"/*', True),
+        ("rm *.pyc", False),
+        ("rm build/*.o a.txt", False),
+        ("ls *", False),
+    ],
+)
+def test_deleting_every_file_of_a_folder_asks_in_every_mode(
+    command: str, *, is_asked: bool
+) -> None:
+    """Threat 19: `rm *` needs no -r to delete what nobody can bring back."""
+    permissions = Permissions(Place(root=Path("/ws")), mode="yolo")
+
+    assert runs(permissions, command, BWRAP) is (Ask if is_asked else Allow)
+
+
+def test_hidden_character_does_not_hide_the_other_reasons() -> None:
+    """Threat 8: the question says both what the text hides and what it does."""
+    permissions = Permissions(Place(root=Path("/ws")), mode="ask")
+    call = call_of(BASH, {"command": "mkdir a\u200b; curl b"})
+
+    why = permissions.decide(call, BASH, None).why
+
+    assert "U+200B" in why
+    assert "uses the network" in why

@@ -480,6 +480,26 @@ def test_network_errors_are_not_blamed_on_a_sandbox_with_network_access() -> Non
     assert denial("Permission denied", network=True, hidden=[], strict=True) is not None
 
 
+@pytest.mark.parametrize(
+    ("output", "blocked"),
+    [
+        (
+            "bash: connect: Permission denied\nbash: /dev/tcp/localhost/80: Permission denied",
+            "network",
+        ),
+        ("curl: (7) Failed to connect to localhost port 8080: Permission denied", "network"),
+        ("reading .env\nError: connect EACCES 127.0.0.1:5432", "network"),
+        ("cat: .env: Permission denied", "a file that may hold secrets"),
+        ("loaded .env\ntouch: /etc/x: Permission denied", "perhaps: a file outside"),
+    ],
+)
+def test_landlock_names_what_the_refused_line_is_about(output: str, blocked: str) -> None:
+    """It says "permission denied" to files, sockets and ports alike."""
+    found = denial(output, network=False, hidden=[Path("/ws/.env")], strict=True)
+
+    assert found and found.startswith(blocked)
+
+
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_seccomp_filter_is_a_valid_program(machine: str, *, read_only: bool) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.programs import shield_path, use_shielded_path, users_path
+from agent_cli.system.programs import search_path, shield_path, use_shielded_path, users_path
 
 SYSTEM = "/usr/bin:/bin"
 
@@ -61,3 +61,17 @@ def test_git_link_that_cannot_be_followed_is_no_repository(
     shield_path(tmp_path)
 
     assert os.environ["PATH"] == SYSTEM
+
+
+def test_folder_that_a_link_of_the_repository_names_is_not_on_our_path(tmp_path: Path) -> None:
+    """Threat 13: whoever writes the link says which programs we run; by a chain of links, too."""
+    repository, elsewhere, own = tmp_path / "ws", tmp_path / "elsewhere", tmp_path / "own"
+    for folder in (repository, elsewhere, own):
+        folder.mkdir()
+    (repository / "bin").symlink_to(elsewhere)
+    (own / "through").symlink_to(repository / "bin")
+    (own / "direct").symlink_to(elsewhere)
+
+    kept = search_path(f"{repository}/bin:{own}/through:{own}/direct:{SYSTEM}", outside=repository)
+
+    assert kept == f"{own}/direct:{SYSTEM}"

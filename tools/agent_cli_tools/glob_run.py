@@ -58,12 +58,12 @@ def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]
 
 
 def _spec(pattern: str) -> "GitIgnoreSpec":
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - not before the first call
+    from agent_cli.system.path_patterns import path_patterns  # noqa: PLC0415 - with the first call
 
     # These are .gitignore rules, in which "!" and "#" at the start have another meaning.
     escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
     try:
-        return GitIgnoreSpec.from_lines(expand_braces(escaped))
+        return path_patterns(expand_braces(escaped))
     except (ValueError, re.error) as error:
         raise ToolError(
             f"{pattern} is no pattern for names ({error}). Correct it and call again."

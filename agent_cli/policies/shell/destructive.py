@@ -61,6 +61,8 @@ _TESTS_OF_FIND = frozenset(
         *("-lname", "-inum", "-samefile", "-xtype"),
     }
 )
+# A pattern that every visible name matches, or every name with a dot, quoted in part or not.
+_EVERY_NAME = re.compile(r"(?:.*/)?[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
 # A mode without the owner's right to read.
 _UNREADABLE = re.compile(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
 _DELETE = re.compile(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
@@ -87,6 +89,19 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
         each is None or (PurePath(each) not in (PurePath(), root) and _is_vital(each, root))
         for each in folders
     )
+
+
+def emptied_folders(commands: Iterable[Sequence[str]]) -> list[str]:
+    """Return descriptions of commands, given as written, that delete every file of a folder."""
+    found = (
+        f"rm {target} deletes every file of a folder"
+        for words in commands
+        for at, word in enumerate(words)
+        if base_name(word) in ("rm", "unlink", "shred")
+        for target in words[at + 1 :]
+        if _EVERY_NAME.fullmatch(target)
+    )
+    return list(dict.fromkeys(found))
 
 
 def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) -> str | None:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent_cli.policies.shell.destructive import destructions
+from agent_cli.policies.shell.destructive import destructions, emptied_folders
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.plain import Part, Unknown, parse
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
-from agent_cli.policies.shell.readings import readings, seen_commands
+from agent_cli.policies.shell.readings import readings, seen_commands, written_commands
 from agent_cli.policies.shell.rules import CommandRule, strongest
+from agent_cli.policies.shell.words import odd_character
 
 _REASONS_MAX = 6
 # "undecided": neither a rule nor our knowledge decides; the mode does.
@@ -72,11 +73,11 @@ def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | Non
     denied, deny = strongest(rules.deny, seen)
     if deny and denied == "yes":
         return "deny", f"denied by the rule {deny.written}", deny, False
+    losses = destructions(seen, place.root) or emptied_folders(written_commands(script))
     asked, ask = strongest(rules.ask, seen)
     if ask and asked == "yes":
-        losses = destructions(seen, place.root)
         return "ask", _joined([f"the rule {ask.written} asks", *losses]), ask, False
-    if losses := destructions(seen, place.root):
+    if losses:
         return "ask", _joined(losses), None, False
     if maybe := deny or ask:
         return "ask", f"may run a command that the rule {maybe.written} covers", maybe, False
@@ -88,7 +89,10 @@ def _permitted(
 ) -> _Finding:
     """Return "allow" if each command is read-only or allowed by a rule."""
     if isinstance(commands, Unknown):
-        reasons = effects(script, place) or [commands.construct]
+        # A hidden character is a reason of its own: the text is not what it seems to be.
+        known = effects(script, place)
+        reasons = [commands.construct, *known] if odd_character(script) else known
+        reasons = reasons or [commands.construct]
         return "undecided", _joined(reasons), None, False
     used: CommandRule | None = None
     against: list[str] = []

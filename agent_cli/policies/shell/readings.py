@@ -114,6 +114,19 @@ def seen_commands(script: str) -> list[str]:
     ]
 
 
+def written_commands(script: str, depth: int = 0) -> Iterator[Sequence[str]]:
+    """Yield the words of each command as they are written, those of quoted scripts too."""
+    for node in descendants(syntax_tree(script)):
+        if node.type != "command":
+            continue
+        words = [source(child) for child in node.children if child.type not in _NOT_WORDS]
+        yield words
+        for word in words if depth < _DEPTH_MAX else ():
+            inner = likely_word(word)
+            if inner and inner != word and _SCRIPT.search(inner):
+                yield from written_commands(inner, depth + 1)
+
+
 def all_commands(script: str) -> list[Reading]:
     """Return the words of each command in *script*, in order; None stands for an unknown word."""
     return list(_commands(syntax_tree(script)))

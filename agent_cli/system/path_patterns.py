@@ -1,0 +1,57 @@
+"""Patterns for paths, as `.gitignore` means them, matched in a time that no pattern can stretch.
+
+The library's expressions try each way to spread the text over the stars of a name, so that
+`*a*a*a*a*a*b` takes seconds. Only the last star of a name has a choice: an earlier one may
+stop at the first place where the text behind it fits, and never needs to look back.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+_STAR = "[^/]*"
+_ONE = "[^/]"
+_NO_SLASH = "(?!/)"
+_CLASSES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
+
+
+def path_patterns(lines: Iterable[str]) -> GitIgnoreSpec:
+    """Return the matcher of *lines*.
+
+    Raises:
+        ValueError: One is no pattern.
+        re.error: The same.
+    """
+    patterns = [GitIgnoreSpecPattern(line) for line in lines]
+    for each in patterns:
+        # By its name: the library does not say whether its expressions are of text or bytes.
+        found: re.Pattern[str] | None = getattr(each, "regex", None)
+        if found is not None:  # else it is a comment or a blank line
+            each.regex = re.compile("".join(_atomic(found.pattern)))
+    return GitIgnoreSpec(patterns)
+
+
+def _atomic(regex: str) -> Iterator[str]:
+    """Yield *regex* with each star but the last of a name, and the text behind it, as one atom.
+
+    As in git, but not in the library, a class such as [!a] matches no slash.
+    """
+    first, *behind = _CLASSES.sub(_within_name, regex).split(_STAR)
+    yield first
+    for at, text in enumerate(behind, 1):
+        is_within_name = text and not re.search(r"[/(|)]", _without_classes(text))
+        if is_within_name and at < len(behind):
+            yield f"(?>{_STAR}?{text})"
+        else:
+            yield _STAR + text
+
+
+def _within_name(found: re.Match[str]) -> str:
+    is_class = found[0].startswith("[") and found[0] != _ONE
+    return f"{_NO_SLASH}{found[0]}" if is_class else found[0]
+
+
+def _without_classes(text: str) -> str:
+    return _CLASSES.sub("", text.replace(_NO_SLASH, ""))
