@@ -13,6 +13,7 @@ from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.offers import Offers
 from agent_cli.mcp_client.restarts import NORMAL_RESTARTS, RestartPolicy
 from agent_cli.system.importing import load
+from agent_cli.system.leftovers import kill_abandoned
 
 if TYPE_CHECKING:
     from agent_cli.mcp_client.config import ServerConfig, ServerProblem
@@ -295,7 +296,11 @@ class McpServers(Offers):
 
 
 def _load_sdk() -> "type[ServerConnection]":
-    """Import the SDK; it takes 0.8 s, so in a thread, and only if there is a server."""
+    """Import the SDK; it takes 0.8 s, so in a thread, and only if there is a server.
+
+    Before that, end the servers that a killed program has left: they may hold ports and files.
+    """
+    kill_abandoned()
     load("agent_cli.mcp_client.connection")
     from agent_cli.mcp_client.connection import ServerConnection  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from agent_cli.system.leftovers import kill_left, marked
 from agent_cli.system.supervisor import supervised
 from agent_cli.system.surrogates import mend_surrogates
 
@@ -80,12 +81,13 @@ class StdioProcess:
         Raises:
             OSError: It cannot be started.
         """
+        environment = marked(self.environment)
         process = await asyncio.create_subprocess_exec(
             *supervised(self.command),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=self.stderr,
-            env=self.environment,
+            env=environment,
             cwd=self.folder,
             start_new_session=True,
         )
@@ -107,6 +109,9 @@ class StdioProcess:
                     await self._end(process)
                     tasks.cancel_scope.cancel()
         finally:
+            if (process.returncode or 0) < 0:
+                # Somebody killed the supervisor, and perhaps the one behind it at the same moment.
+                await asyncio.to_thread(kill_left, environment, process.pid)
             self._kill(process)
 
     async def _read(

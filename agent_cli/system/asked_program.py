@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from agent_cli.system.leftovers import kill_left, marked
 from agent_cli.system.supervisor import GRACE_S, supervised
 
 OUTPUT_BYTES_MAX: Final = 1_048_576
@@ -47,6 +48,7 @@ async def ask_program(
         stdin.write(sent)
         stdin.seek(0)
         loop = asyncio.get_running_loop()
+        environment = marked(environment)
         # Not create_subprocess_exec: it hides its transport, which has to be closed.
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=_BYTES_A_READ, loop=loop),
@@ -64,6 +66,9 @@ async def ask_program(
             code = await process.wait()
         finally:
             await _end(process, transport)
+            if (process.returncode or 0) < 0:
+                # Somebody killed the supervisor, and perhaps the one behind it at the same moment.
+                await asyncio.to_thread(kill_left, environment, process.pid)
     return ProgramAnswer(code, stdout, stderr)
 
 

@@ -56,7 +56,7 @@ async def test_hook_gets_keys_and_passwords_only_if_it_names_them(tmp_path: Path
     found = await run_hook(hook, PAYLOAD, around)
 
     names = {line.partition("=")[0] for line in found.stdout.splitlines()}
-    assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {
+    assert names - {"PWD", "OLDPWD", "SHLVL", "_", "STARTED_BY_AGENT_CLI"} == {
         *("PATH", "HOME", "LC_ALL", "PYTHONSAFEPATH", "NPM_TOKEN", "TRACEPARENT"),
         "CLAUDE_PROJECT_DIR",
     }

@@ -666,6 +666,36 @@ async def test_killed_watcher_leaves_no_server_process(
         await until(lambda: changes[-1].phase is ServerPhase.READY)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+async def test_both_watchers_killed_leave_no_server_process(
+    raw_server: "RawServer", tmp_path: Path, until: Until
+) -> None:
+    """Neither can clean up after the other, so we do: the server's child, a daemon, goes too."""
+    file = tmp_path / "pids"
+    changes: list[ServerState] = []
+    async with McpServers(os.environ, on_change=changes.append, restarts=AT_ONCE) as servers:
+        servers.start([raw_server({"stubborn": True, "pids": str(file), "daemon": True})])
+        await servers.wait_started(LIMIT_S)
+        pids = [int(pid) for pid in file.read_text().split()]
+        inner = _parent(pids[0])
+
+        _kill_together(_parent(inner), inner)
+        await until(lambda: not any(map(is_alive, pids)))
+        await until(lambda: ServerPhase.LOST in phases(changes))
+        await until(lambda: changes[-1].phase is ServerPhase.READY)
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _kill_together(*pids: int) -> None:
+    """Kill processes such that none sees the end of another: stopped ones do nothing first."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
 async def test_closing_does_not_wait_for_a_server_that_is_still_starting(
     raw_server: "RawServer", tmp_path: Path, until: Until
 ) -> None:
@@ -720,3 +750,30 @@ async def test_no_server_survives_the_end_of_the_program(
 
     async with asyncio.timeout(2):
         await until(lambda: not any(map(is_alive, pids)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+async def test_next_program_ends_what_one_killed_with_both_watchers_left(
+    raw_server: "RawServer", tmp_path: Path, until: Until
+) -> None:
+    """Nobody is left to see it then; the servers of a program that lives are left alone."""
+    left, kept = tmp_path / "left", tmp_path / "kept"
+    config = raw_server({"stubborn": True, "pids": str(left), "daemon": True})
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", HOLDER, config.command, *config.args), stdout=subprocess.PIPE
+    )
+    assert program.stdout is not None
+    assert await program.stdout.readline() == b"ready\n"
+    pids = [int(pid) for pid in left.read_text().split()]
+    inner = _parent(pids[0])
+    _kill_together(program.pid, _parent(inner), inner)
+    await program.wait()
+
+    async with McpServers(os.environ) as ours, McpServers(os.environ) as servers:
+        ours.start([raw_server({"stubborn": True, "pids": str(kept)})])
+        await ours.wait_started(LIMIT_S)
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        await until(lambda: not any(map(is_alive, pids)))
+        assert all(is_alive(int(pid)) for pid in kept.read_text().split())
