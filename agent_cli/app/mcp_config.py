@@ -39,10 +39,30 @@ def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | Serv
 
         if isinstance(server, ServerConfig) and server.name in switched:
             server = _switched(server, on=switched[server.name])
-        if isinstance(server, ServerConfig) and server.transport == "stdio":
-            yield replace(server, cwd=str(startup.workspace / paths.expanded(server.cwd)))
-        else:
-            yield server
+        yield _placed(server, startup.workspace)
+
+
+def _placed(server: "ServerConfig | ServerProblem", folder: Path) -> "ServerConfig | ServerProblem":
+    """Return *server* with its working directory, relative to *folder*."""
+    from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+
+    if isinstance(server, ServerConfig) and server.transport == "stdio":
+        return replace(server, cwd=str(folder / paths.expanded(server.cwd)))
+    return server
+
+
+def _with_helper(
+    server: "ServerConfig | ServerProblem", startup: StartupContext, file: Path
+) -> "ServerConfig | ServerProblem":
+    """Return *server* with the folder for its `headersHelper`.
+
+    One of the user's does not run in the workspace: a relative path could be a program there.
+    """
+    from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+
+    if not isinstance(server, ServerConfig) or not server.headers_helper:
+        return server
+    return replace(server, cwd=str(startup.workspace) if _is_projects(startup, file) else "")
 
 
 def _switched(server: "ServerConfig", *, on: bool) -> "ServerConfig | ServerProblem":
@@ -97,7 +117,8 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         entry = server._asdict() | {"oauth": dict(server.oauth)}
         origin = startup.loaded.origins.get(f"mcp.servers.{server.name}", "")
         environment = _variables(startup, Path(origin))
-        yield server_config(server.name, entry, environment, source="settings", **limits)
+        found = server_config(server.name, entry, environment, source="settings", **limits)
+        yield _with_helper(found, startup, Path(origin))
     # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
     files = {**_files(startup), user_file(): True}
@@ -110,7 +131,7 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
             yield ServerProblem(path.name, f"{path} {_NOT_READ}")
             continue
         try:
-            found = read_config_file(path, _variables(startup, path), **limits)
+            read = read_config_file(path, _variables(startup, path), **limits)
         except SettingsError as error:
             if path in named:
                 raise
@@ -120,8 +141,8 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
             yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
             continue
-        yield from found.servers
-        yield from found.problems
+        yield from (_with_helper(each, startup, path) for each in read.servers)
+        yield from read.problems
 
 
 def _is_there(path: Path) -> bool:
@@ -137,11 +158,15 @@ def _is_there(path: Path) -> bool:
 
 def _variables(startup: StartupContext, file: Path) -> Environment:
     """Return the values of `${NAME}` in *file*; none of a project's for the user's own files."""
-    is_projects = file.is_absolute() and (
+    projects = _is_projects(startup, file)
+    return startup.environment if projects else startup.environment.without_project()
+
+
+def _is_projects(startup: StartupContext, file: Path) -> bool:
+    return file.is_absolute() and (
         file in acting_files(startup.workspace)
         or author_of(file, startup.folders).author.is_stranger
     )
-    return startup.environment if is_projects else startup.environment.without_project()
 
 
 def _files(startup: StartupContext) -> dict[Path, bool]:
@@ -174,7 +199,7 @@ def servers_of_agent(
         entries: The servers, in the format of `.mcp.json`.
         folder: The directory that the subagent works in.
     """
-    from agent_cli.mcp_client import ServerConfig, server_config  # noqa: PLC0415 - few definitions bring any
+    from agent_cli.mcp_client import server_config  # noqa: PLC0415 - few definitions bring any
 
     mcp = startup.loaded.settings.mcp
     for name, entry in entries.items():
@@ -186,9 +211,7 @@ def servers_of_agent(
             startup_timeout_s=mcp.startup_timeout_s,
             call_timeout_s=mcp.call_timeout_s,
         )
-        if isinstance(server, ServerConfig) and server.transport == "stdio":
-            server = replace(server, cwd=str(folder / paths.expanded(server.cwd)))
-        yield server
+        yield _placed(_with_helper(server, startup, source), folder)
 
 
 def servers_of_program(

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.input_faults import fault_line
 from agent_cli.prompt_files.prompt_text import read_prompt, read_text
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import expanded
@@ -181,8 +182,7 @@ def _parsed(line: str) -> TaskLine:
         if first["type"] == "extra_forbidden":
             known = ", ".join(TaskLine.model_fields)
             raise UsageError(f"there is no field {where!r}; there are {known}") from error
-        told = first["msg"][0].lower() + first["msg"][1:]
-        raise UsageError(f"{where}: {told}") from error
+        raise UsageError(fault_line(error)) from error
 
 
 _OPTIONS: Final[dict[str, Callable[[TaskLine], object]]] = {

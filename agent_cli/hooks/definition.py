@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from agent_cli.contracts.claude_tools import claude_tool_name, exact_names, may_match
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.written_hooks import GUARDED, folded_keys
 from agent_cli.hooks.functions import HookFunction
 from agent_cli.system.shapes import is_mapping, is_sequence
@@ -263,8 +264,6 @@ def _hook(base: Hook, each: object) -> Hook:
 
 def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    if where == "type":
+    if first["loc"] == ("type",):
         return f"type {first['input']!r} is not supported; use command or http"
-    told = str(first["msg"]).removeprefix("Value error, ")
-    return f"{where}: {told}" if where else told
+    return fault_line(error)

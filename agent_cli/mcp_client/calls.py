@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Protocol, TypeVar
 
 from mcp import Client, InputRequiredRoundsExceededError, MCPError
@@ -11,6 +12,7 @@ from mcp_types import CallToolResult, ResourceLink, Tool
 from pydantic import ValidationError
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
@@ -28,7 +30,6 @@ from agent_cli.mcp_client.reasons import (
     SIGN_IN_FAILED,
     TOO_LONG,
     error_line,
-    first_fault,
     is_session_loss,
 )
 from agent_cli.mcp_client.resource_tools import READ_TOOL
@@ -101,10 +102,9 @@ async def call_tool(
             return ToolResult.error(await _sent_to_pages(server, error))
         return ToolResult.error(_protocol_error(server, error))
     except ValidationError as error:
-        fault = first_fault(error)
         return ToolResult.error(
-            f"MCP server '{name}' answered {tool} with something that is not valid MCP: {fault}. "
-            "The call may have taken effect."
+            f"MCP server '{name}' answered {tool} with something that is not valid MCP:"
+            f" {fault_line(error)}. The call may have taken effect."
         )
     except TimeoutError:
         return ToolResult.error(
@@ -129,14 +129,20 @@ def _output_fault(result: CallToolResult, schema: Mapping[str, Json] | None) -> 
 
 
 async def in_session(server: Server, do: Callable[[Client], Awaitable[Reply]]) -> Reply:
-    """Run *do* with the client; again in a new session if the server forgot this one."""
+    """Run *do* with the client; again in a new session if the server forgot this one.
+
+    Headers that a helper made may have expired: it is asked anew, once.
+    """
     client = await server.client()
     try:
         return await do(client)
     except MCPError as error:
-        if not is_session_loss(error):
+        is_expired = (
+            bool(server.config.headers_helper) and _status(error) == HTTPStatus.UNAUTHORIZED
+        )
+        if not (is_session_loss(error) or is_expired):
             raise
-    # It refused because the session is unknown, so it has done nothing yet.
+    # It refused because it does not know the session or us, so it has done nothing yet.
     server.lose(client)
     return await do(await server.client())
 
@@ -248,9 +254,14 @@ def _protocol_error(server: Server, error: MCPError) -> str:
     return f"MCP server '{name}' refused the call: {message}"
 
 
+def _status(error: MCPError) -> object:
+    """Return the HTTP status with which a request was refused, or None."""
+    return error.data.get("status") if is_object(error.data) else None
+
+
 def _after_refusal(name: str, error: MCPError) -> str:
     """Return the advice for an HTTP error status."""
-    match error.data.get("status") if is_object(error.data) else None:
+    match _status(error):
         case 401:
             return f"It asks for a sign-in: the user can run /mcp login {name}."
         case 403:

@@ -50,7 +50,9 @@ class ServerConfig:
     Attributes:
         name: As the user wrote it; any text.
         env: Added to the server's environment (stdio).
-        cwd: Its working directory (stdio); "" is ours.
+        cwd: Its working directory, or that of its `headers_helper`; "" is ours.
+        headers_helper: A shell command that prints more headers as a JSON object, run at each
+            connection (http and sse); variables are left to the shell.
         startup_timeout_s: From the start until the tools are listed.
         call_timeout_s: Longest silence during a call; each progress report restarts it.
         protocol: "auto" asks for the newest revision; "legacy" begins with the old handshake.
@@ -71,6 +73,7 @@ class ServerConfig:
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    headers_helper: str = ""
     enabled: bool = True
     startup_timeout_s: float = MCP_STARTUP_TIMEOUT_S
     call_timeout_s: float = MCP_CALL_TIMEOUT_S

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.input_faults import first_fault
 from agent_cli.contracts.options import MCP_CALL_TIMEOUT_S, MCP_STARTUP_TIMEOUT_S
 from agent_cli.mcp_client.config import (
     ConfigFile,
@@ -38,7 +39,16 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def _transport_alias(given: object) -> object:
-    """Accept the names of streamable HTTP that other programs use."""
+    """Accept the names of streamable HTTP that other programs use.
+
+    Raises:
+        SettingsError: It is WebSocket.
+    """
+    if given in ("ws", "wss", "websocket"):
+        raise SettingsError(
+            "servers over WebSocket cannot be used: MCP has no such transport; ask its author for"
+            ' the address of streamable HTTP, and write "type": "http"'
+        )
     return "http" if given in ("streamable-http", "streamableHttp", "streamable_http") else given
 
 
@@ -103,7 +113,9 @@ class _Entry(BaseModel):
     cwd: str = ""
     url: str = ""
     headers: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
-    headers_helper: str = Field(default="", alias="headersHelper")
+    headers_helper: str = Field(
+        default="", validation_alias=AliasChoices("headersHelper", "headers_helper")
+    )
     enabled: bool = True
     disabled: bool = False
     timeout_ms: int = Field(default=0, alias="timeout", le=_LONGEST_TIMEOUT_S * 1000)
@@ -205,6 +217,7 @@ def server_config(
             cwd=text.of("cwd", given.cwd),
             url=web_address("url", text.of("url", given.url)),
             headers={key: text.of(f"headers.{key}", each) for key, each in given.headers.items()},
+            headers_helper=given.headers_helper,
             enabled=given.enabled and not given.disabled,
             startup_timeout_s=given.startup_timeout_s or startup_timeout_s,
             call_timeout_s=given.call_timeout_s or _seconds(given.timeout_ms) or call_timeout_s,
@@ -233,11 +246,8 @@ def _transport(entry: _Entry) -> TransportName:
     transport = entry.transport or ("http" if entry.url and not entry.command else "stdio")
     if transport == "stdio" and not entry.command:
         raise SettingsError('"command" is missing, the program that is the server')
-    if entry.headers_helper:
-        raise SettingsError(
-            '"headersHelper" is a program that makes headers, and no such program is run here; '
-            'put the value into a variable and write it as ${NAME} in "headers"'
-        )
+    if entry.headers_helper and transport == "stdio":
+        raise SettingsError('"headersHelper" makes headers, which only a server with a "url" gets')
     if transport != "stdio" and not entry.url:
         raise SettingsError(f'"url" is missing, which a server of type "{transport}" needs')
     return transport
@@ -287,7 +297,5 @@ def _place(source: str, name: str) -> str:
 
 
 def _first_fault(error: ValidationError) -> str:
-    fault = error.errors()[0]
-    where = ".".join(str(part) for part in fault["loc"])
-    message = fault["msg"][:1].lower() + fault["msg"][1:]
-    return f'"{where}": {message}'
+    where, fault = first_fault(error)
+    return f'"{where}" {fault}'

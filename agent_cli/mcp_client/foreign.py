@@ -20,12 +20,9 @@ _FOREIGN_VARIABLE = re.compile(r"\$\{(\w+:(?!-)[^}]*|workspace\w*)\}")
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _COPIED = (
     *("command", "args", "env", "cwd", "url", "headers", "type", "timeout", "disabled"),
-    *("oauth", "alwaysLoad", "enabled_tools", "disabled_tools"),
+    *("headersHelper", "oauth", "alwaysLoad", "enabled_tools", "disabled_tools"),
 )
-_LOST = {
-    "envFile": "write its variables into env",
-    "headersHelper": 'no program is run for headers; write ${NAME} into "headers"',
-}
+_LOST = {"envFile": "write its variables into env"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from mcp.client.auth import OAuthFlowError
 from pydantic import ValidationError
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.input_faults import fault_line
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
@@ -122,7 +123,7 @@ def why_not_connected(
         case MCPError():
             return f"it answered: {error_line(cause)}"
         case ValidationError():
-            return f"its answer is not valid MCP ({first_fault(cause)})"
+            return f"its answer is not valid MCP ({fault_line(cause)})"
         case httpx2.ConnectError():
             return f"nothing answers at {where} ({error_line(cause)})"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
@@ -165,15 +166,14 @@ def is_session_loss(error: BaseException) -> bool:
 
 def error_line(error: BaseException) -> str:
     """Return the text of *error* (of all in a group) as one short printable line."""
-    texts = [str(leaf) or f"{type(leaf).__name__} without a message" for leaf in leaves(error)]
+    texts = [_text_of(leaf) for leaf in leaves(error)]
     return printable(" ".join("; ".join(texts).split()))[:_TEXT_MAX]
 
 
-def first_fault(error: ValidationError) -> str:
-    """Return the first error pydantic found, with its path."""
-    fault = error.errors()[0]
-    where = ".".join(str(part) for part in fault["loc"])
-    return f"{where}: {fault['msg'].lower()}" if where else fault["msg"].lower()
+def _text_of(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return f"its answer is not valid MCP ({fault_line(error)})"
+    return str(error) or f"{type(error).__name__} without a message"
 
 
 def _address(config: ServerConfig) -> str:

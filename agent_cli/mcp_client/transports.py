@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.helped_headers import all_headers
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.oauth import authorization
 from agent_cli.mcp_client.silence_limits import SilenceLimits
@@ -113,9 +114,10 @@ class Link:
 
     @asynccontextmanager
     async def _streamable_http(self) -> AsyncGenerator["TransportStreams"]:
+        headers = await all_headers(self._config, self._environment)
         async with (
             authorization(self._config, self._host, self._silence_limits) as sign_in,
-            SafeAsyncClient(self._config.headers, sign_in, Addresses(self._config)) as self._http,
+            SafeAsyncClient(headers, sign_in, Addresses(self._config)) as self._http,
         ):
             transport = streamable_http_client(
                 self._config.url, http_client=self._http, max_sse_event_size=_EVENT_BYTES_MAX
@@ -125,6 +127,7 @@ class Link:
 
     @asynccontextmanager
     async def _sse(self) -> AsyncGenerator["TransportStreams"]:
+        given = await all_headers(self._config, self._environment)
         async with authorization(self._config, self._host, self._silence_limits) as sign_in:
             # The SDK enters and closes the client; the timeout it passes is shorter than ours.
             def new_client(
@@ -139,7 +142,7 @@ class Link:
 
             transport = sse_client(
                 self._config.url,
-                headers=dict(self._config.headers),
+                headers=given,
                 httpx_client_factory=new_client,
                 auth=sign_in,
             )

@@ -11,6 +11,7 @@ from mcp_types import ContentBlock, JSONRPCResponse
 from mcp_types.methods import validate_server_result
 from pydantic import TypeAdapter, ValidationError
 
+from agent_cli.contracts.input_faults import first_fault
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.shapes import is_array, is_object
 
@@ -155,10 +156,8 @@ def _is_valid(tool: object, on_note: Callable[[str], None]) -> bool:
         # The rules of the strictest revision; the negotiated one is not known here.
         validate_server_result("tools/list", "2025-11-25", {"tools": [tool]})
     except ValidationError as error:
-        fault = error.errors()[0]
-        # The first two parts of the path are ours: tools, 0.
-        where = ".".join(str(part) for part in fault["loc"][2:])
-        on_note(f"tool {name} is left out: {where}: {fault['msg'].lower()}")
+        where, fault = first_fault(error, skip=len(("tools", 0)))
+        on_note(f"tool {name} is left out: {where} {fault}")
         return False
     except (ValueError, RecursionError):
         on_note(f"tool {name} is left out: it is nested too deeply")

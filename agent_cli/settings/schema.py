@@ -155,6 +155,7 @@ class McpServer(NamedTuple):
     cwd: Annotated[str, text("a path")] = ""
     url: Annotated[str, text()] = ""
     headers: Annotated[Mapping[str, str], text_map(secret=True)] = _NO_TEXTS
+    headers_helper: Annotated[str, text()] = ""
     oauth: Annotated[Mapping[str, object], table(secret=True)] = _NO_TEXTS
     enabled: Annotated[bool, flag()] = True
     enabled_tools: Annotated[tuple[str, ...], texts()] = ()

@@ -41,6 +41,7 @@ from agent_cli.trust.variables import VARIABLE
 
 _SERVER_PREFIX = "mcp.servers."
 _ACTING = ("command", "url", "cwd", "args", "env", "headers", "oauth")
+_HELPER = ("headersHelper", "headers_helper")
 _SCRIPT = "is a file that a hook runs"
 # Only such a value can be no code and no path: a variable may end up in a command.
 _TOKEN = re.compile(r"(?=\D*\d)[\w+=-]{12,}", re.ASCII)
@@ -197,6 +198,7 @@ def _as_written(name: str, entry: object) -> McpServer:
         cwd=cwd if isinstance(cwd, str) else "",
         url=url if isinstance(url, str) else "",
         headers=_texts(headers),
+        headers_helper=next((str(given[key]) for key in _HELPER if key in given), ""),
         oauth=_texts(oauth),
     )
 
@@ -216,6 +218,8 @@ def _server(server: McpServer, variables: Mapping[str, str]) -> str:
         acts.append(f"starts {command}{where}{environment}")
     if server.url:
         acts.append(f"connects to {_address(server.url)}")
+    if server.headers_helper and server.url:
+        acts.append(f"runs {shlex.quote(server.headers_helper)} for its headers")
     # A repository may ask for any variable of the user, to send it anywhere.
     parts = [server.command, *server.args, server.cwd, server.url]
     tables = (server.env, server.headers, server.oauth)

@@ -732,7 +732,7 @@ async def test_mcp_command_names_the_tools_that_are_left_out() -> None:
 
         assert client.text().endswith(
             "- **raw**: ready, 0 tools, about 0 tokens\n"
-            "  - `tool ![x](http://x/') is left out: inputSchema: field required`"
+            "  - `tool ![x](http://x/') is left out: inputSchema is missing`"
         )
 
 

@@ -484,7 +484,7 @@ async def test_single_run_waits_for_its_servers_and_says_for_whom(
     ("entry", "reason"),
     [
         (raw({"exit": 3}), "MCP server 'needed' did not start: "),
-        ({"url": 7}, "input should be a valid string"),
+        ({"url": 7}, '"url" must be text'),
         (raw(enabled=False), "it is disabled"),
         ({"command": "${NOT_SET}"}, "NOT_SET"),
     ],

@@ -78,7 +78,7 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
         (
             {"result": {"content": "text"}},
             "MCP server 'raw' answered reply with something that is not valid MCP: "
-            "content: input should be a valid list. The call may have taken effect.",
+            "content must be a list. The call may have taken effect.",
         ),
     ],
 )

@@ -78,7 +78,8 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "odd": {"type": "carrier pigeon", "command": "x"},
             "text": "npx server",
             "args": {"command": "x", "args": "--flag"},
-            "helper": {"url": "https://x/mcp", "headersHelper": "./token.sh"},
+            "helper": {"command": "x", "headersHelper": "./token.sh"},
+            "socket": {"type": "ws", "url": "wss://x/mcp"},
             "bracket": {"url": "http://[::1"},
             "issuer": {"url": "https://x/mcp", "oauth": {"issuer": "http://[::1"}},
             "long": {"command": "x", "timeout": 10**400},
@@ -97,16 +98,17 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             ),
             "empty": '"command" is missing, the program that is the server',
             "nowhere": '"url" is missing, which a server of type "http" needs',
-            "odd": "\"type\": input should be 'stdio', 'http' or 'sse'",
+            "odd": "\"type\" must be 'stdio', 'http' or 'sse'",
             "text": "a server is an object, {...}",
-            "args": '"args": input should be a valid tuple',
-            "helper": (
-                '"headersHelper" is a program that makes headers, and no such program is run here;'
-                ' put the value into a variable and write it as ${NAME} in "headers"'
+            "args": '"args" must be a list',
+            "helper": '"headersHelper" makes headers, which only a server with a "url" gets',
+            "socket": (
+                "servers over WebSocket cannot be used: MCP has no such transport; ask its author"
+                ' for the address of streamable HTTP, and write "type": "http"'
             ),
             "bracket": '"url" is not a web address; write it like https://example.com/mcp',
             "issuer": '"oauth.issuer" is not a web address; write it like https://example.com/mcp',
-            "long": '"timeout": input should be less than or equal to 1000000000000',
+            "long": '"timeout" must be at most 1000000000000',
         }.items()
     )
 

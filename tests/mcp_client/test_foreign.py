@@ -43,12 +43,11 @@ def test_unsupported_keys_of_a_foreign_file_are_reported(tmp_path: Path) -> None
     found = read_foreign(file, workspace=tmp_path)
 
     oauth = {"clientId": "me"}
-    assert found.entries == {"a": {"url": "https://x/mcp", "oauth": oauth}, "b": {"command": "x"}}
-    assert found.problems == (
-        f'a: headersHelper is lost: no program is run for headers; write ${{NAME}} into "headers";'
-        f" {file}",
-        f"b: envFile is lost: write its variables into env; {file}",
-    )
+    assert found.entries == {
+        "a": {"url": "https://x/mcp", "headersHelper": "./token", "oauth": oauth},
+        "b": {"command": "x"},
+    }
+    assert found.problems == (f"b: envFile is lost: write its variables into env; {file}",)
 
 
 def test_codex_spellings_of_headers_and_limits_are_translated(tmp_path: Path) -> None:

@@ -311,10 +311,10 @@ async def test_malformed_tools_are_left_out_with_a_note(raw_server: "RawServer")
         assert (state.tools, state.notes) == (
             2,
             (
-                "tool bare is left out: inputSchema: field required",
+                "tool bare is left out: inputSchema is missing",
                 "tool " + "l" * 295,
                 "a tool is left out: it is not an object",
-                "tool list is left out: inputSchema.type: input should be 'object'",
+                "tool list is left out: inputSchema.type must be 'object'",
                 "tool wrong is left out: its input schema is not valid: 'strin' is not valid "
                 "under any of the given schemas",
                 "tool task is left out: it only runs as a background task",
@@ -344,7 +344,7 @@ async def test_notes_about_left_out_tools_are_those_of_the_last_listing(
         await until(lambda: "mcp__raw__two" in [tool.name for tool in servers.tools()])
         notes = servers.states()[0].notes
 
-    assert notes == ("tool b is left out: inputSchema: field required",)
+    assert notes == ("tool b is left out: inputSchema is missing",)
 
 
 async def test_all_pages_of_the_tool_list_are_read(raw_server: "RawServer") -> None:

@@ -391,6 +391,14 @@ def server(options: dict[str, Any] | None = None, **more: object) -> str:
     return f"mcp.servers = [{{ {listed} }}]"
 
 
+def helped(command: str) -> str:
+    """Return the line that configures a server whose headers *command* makes."""
+    return (
+        'mcp.servers = [{ name = "web", url = "http://127.0.0.1:9/mcp",'
+        f" headers_helper = {json.dumps(command)} }}]"
+    )
+
+
 def with_file(name: str, text: str, see: Callable[[], object]) -> Callable[[], object]:
     """Make an observation while a file is in the workspace."""
 
@@ -833,6 +841,13 @@ ROWS = (
         tools_offered(),
         {"mcp__raw__raw"},
         other=server(),
+    ),
+    Row(
+        "mcp.servers.headers_helper",
+        helped("exit 3"),
+        stderr_has("exit code 3", "exit code 4"),
+        "exit code 3",
+        other=helped("exit 4"),
     ),
     Row(
         "mcp.servers.required",

@@ -181,6 +181,7 @@ def test_trust_question_names_the_variables_that_a_server_or_a_hook_gets() -> No
     token = {"Authorization": "Bearer ${GITHUB_TOKEN:-none}", "X": "${HOME} ${GITHUB_TOKEN}"}
     servers: dict[str, object] = {
         "web": {"type": "http", "url": "https://x.example", "headers": token},
+        "helped": {"url": "https://h.example", "headersHelper": "./token $HOME"},
         "masked": {"url": "https://z.example/?token=${NPM_TOKEN}"},
         "odd": {"command": "./x", "env": {"KEY": "${AWS_SECRET_ACCESS_KEY}"}, "enabled": "yes"},
     }
@@ -201,6 +202,9 @@ def test_trust_question_names_the_variables_that_a_server_or_a_hook_gets() -> No
         "connects to https://x.example; it gets the values of GITHUB_TOKEN, HOME (MCP server web)"
     )
     assert told[".mcp.json"][1] == (
+        "connects to https://h.example and runs './token $HOME' for its headers (MCP server helped)"
+    )
+    assert told[".mcp.json"][2] == (
         "connects to https://z.example/?token=${NPM_TOKEN}; it gets the values of NPM_TOKEN"
         " (MCP server masked)"
     )

@@ -1,0 +1,61 @@
+"""Say in plain words what pydantic found wrong with a file or a message."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import ValidationError
+
+_WHOLE, _NUMBER, _TEXT = "must be a whole number", "must be a number", "must be text"
+_YES_NO, _LIST, _OBJECT = "must be true or false", "must be a list", "must be an object, {...}"
+_WORDS: Final = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known",
+    "none_required": "must be null",
+    "finite_number": "must be a finite number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), _WHOLE),
+    **dict.fromkeys(("float_type", "float_parsing"), _NUMBER),
+    **dict.fromkeys(("bool_type", "bool_parsing"), _YES_NO),
+    **dict.fromkeys(("string_type", "string_unicode"), _TEXT),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), _LIST),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "dataclass_type"), _OBJECT),
+    **dict.fromkeys(("model_attributes_type", "dataclass_exact_type"), _OBJECT),
+}
+_BOUNDS: Final = {
+    "greater_than": ("gt", "must be more than"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be less than"),
+    "less_than_equal": ("le", "must be at most"),
+    "literal_error": ("expected", "must be"),
+    "enum": ("expected", "must be"),
+}
+
+
+def first_fault(error: ValidationError, *, skip: int = 0) -> tuple[str, str]:
+    """Return where the first fault is, as "servers.0.url", and what it is: "must be text".
+
+    What was given is not quoted: it may be a secret.
+
+    Args:
+        error: What pydantic raised.
+        skip: How many parts of the path are ours, not the author's.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    fault = _plain(first["type"], first.get("ctx", {}), first["msg"])
+    return ".".join(map(str, first["loc"][skip:])), fault
+
+
+def fault_line(error: ValidationError) -> str:
+    """Return the first fault on one line: "servers.0.url must be text"."""
+    where, fault = first_fault(error)
+    return f"{where} {fault}" if where else f"it {fault}"
+
+
+def _plain(kind: str, context: Mapping[str, object], message: str) -> str:
+    """Return a fault as the end of a sentence that begins with the name of the field."""
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind in _BOUNDS and _BOUNDS[kind][0] in context:
+        key, words = _BOUNDS[kind]
+        return f"{words} {context[key]}"
+    message = message.removeprefix("Value error, ")
+    return f"is not valid: {message[:1].lower()}{message[1:]}"
