@@ -32,7 +32,7 @@ TOOLS: Final = (
     "agent_cli_tools.atomic_write",
     "agent_cli_tools.snapshots.journal",
     "agent_cli_tools.snapshots.taking_back",
-    "pathspec",
+    "agent_cli.system.path_patterns",
 )
 
 

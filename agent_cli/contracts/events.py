@@ -284,7 +284,7 @@ class ErrorShown:
 
 @dataclass(frozen=True, slots=True)
 class UsageHeld:
-    """The reserved cost of a prompt changed: a call of unknown usage began, ended or broke off."""
+    """A cost of a prompt that no entry tells changed: a reserved one, or that of a summary."""
 
     type: ClassVar[Literal["app.usage_held"]] = "app.usage_held"
     prompt_id: str

@@ -228,6 +228,7 @@ class Conversation(Record):
         """Count usage beyond the replies, such as the call that wrote a summary."""
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + usage
+        self.publish(UsageHeld(prompt.id, prompt.usage.held_microdollars))
 
     def hold(self, microdollars: int, prompt_id: str) -> None:
         """Reserve the possible cost of a call until its usage is added; negative releases."""

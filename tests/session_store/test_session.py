@@ -290,13 +290,13 @@ async def test_api_key_is_not_in_the_record(tmp_path: Path) -> None:
 
 
 def test_usage_without_a_reply_is_saved(tmp_path: Path) -> None:
-    """The usage of a summary has no entry of its own."""
+    """The usage of a summary has no entry of its own, and a refused one has no other either."""
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     three_prompts(session, conversation)
     conversation.begin(UserMessage.of("four"))
-    conversation.add_usage(Usage(100, 100, cost_microdollars=None))
     conversation.settle_open_calls("")
     conversation.complete()
+    conversation.add_usage(Usage(100, 100, cost_microdollars=None))
     session.close()
 
     assert resumed(session).usage == Usage(103, 103, cost_microdollars=None)
