@@ -10,6 +10,7 @@ from weakref import WeakSet
 from agent_cli.app.dead_rules import dead_server_rules
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.mcp_host import ServerHost
+from agent_cli.app.required_tools import belongs, require
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
@@ -49,7 +50,13 @@ class Servers:
     """
 
     def __init__(
-        self, startup: StartupContext, host: ServerHost, *, publish: EventSink, one_shot: bool
+        self,
+        startup: StartupContext,
+        host: ServerHost,
+        *,
+        publish: EventSink,
+        one_shot: bool,
+        own_tools: Callable[[], Collection[str]] = tuple,
     ) -> None:
         """Start nothing yet.
 
@@ -58,11 +65,14 @@ class Servers:
             host: Answers the servers' questions.
             publish: Receives notices.
             one_shot: The program answers one prompt, so its reply waits for the servers.
+            own_tools: Returns the names of the tools that no server offers.
         """
         self._startup = startup
         self._host = host
         self._publish = publish
         self._one_shot = one_shot
+        self._own_tools = own_tools
+        self._required_tools = startup.loaded.settings.mcp.require_tools if one_shot else ()
         self._deferral = Deferral(startup.loaded.settings.mcp.defer_beyond_tokens)
         self._started_at = 0.0
         self._run_begins = False
@@ -100,7 +110,7 @@ class Servers:
             problem = server.reason if isinstance(server, ServerProblem) else ""
             if problem:
                 self._warn(problem)
-            if server.required:
+            if server.required or any(belongs(each, server.name) for each in self._required_tools):
                 self._required[server.name] = problem
         self.all.start(servers)
 
@@ -142,7 +152,7 @@ class Servers:
         """Add tools and instructions to *turn*; a `prepare` contributor.
 
         Raises:
-            AgentCliError: No person watches, and a required server is not there.
+            AgentCliError: No person watches, and a required server or tool is not there.
         """
         if self._run_begins:
             await self._wait_for_start()
@@ -153,6 +163,7 @@ class Servers:
             self._instructions = marked_instructions(self.all.instructions())
         await self.all.wait_listed()
         self._tools = self._available(self._present)
+        self._require_tools()
         self._offered = self._chosen(self._tools, turn.config.state)
         if news := self._deferral.news():
             turn.tell_model(news)
@@ -222,6 +233,18 @@ class Servers:
             raise AgentCliError(
                 f"MCP server '{one_line(reveal(name))}' is required, and not there: {why}"
             )
+
+    def _require_tools(self) -> None:
+        """Check the required tools, once.
+
+        Raises:
+            AgentCliError: One is not offered.
+        """
+        required, self._required_tools = self._required_tools, ()
+        if required:
+            own = [*self._own_tools(), *(tool.name for tool in self._tools)]
+            servers = [state.name for state in self.all.states()]
+            require(required, own, absent=self.all.absent_tools(), servers=servers)
 
     def why_missing(self, tool: str) -> str:
         """Return why *tool* is not offered, for the model; "" if that is not known."""

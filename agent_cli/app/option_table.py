@@ -177,6 +177,7 @@ OPTIONS = {
     "--attach": OptionEntry(Takes.NOTHING, setting="attach", constant=True),
     "--no-attach": OptionEntry(Takes.NOTHING, setting="attach", constant=False),
     "--mcp-config": OptionEntry(Takes.SEVERAL, setting="mcp.config", values=FILES),
+    "--require-tools": OptionEntry(Takes.SEVERAL, setting="mcp.require_tools"),
     "--no-mcp": OptionEntry(Takes.NOTHING, setting="mcp.enabled", constant=False),
     "--no-plugins": OptionEntry(Takes.NOTHING, setting="plugins.enabled", constant=False),
     "--vi": OptionEntry(Takes.NOTHING, setting="ui.vi"),

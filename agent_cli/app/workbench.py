@@ -168,7 +168,13 @@ class Workbench:
             directories=lambda: self.place.directories.all,
             publish=self.announce,
         )
-        return Servers(self._startup, host, publish=self.announce, one_shot=one_shot)
+        return Servers(
+            self._startup,
+            host,
+            publish=self.announce,
+            one_shot=one_shot,
+            own_tools=lambda: [tool.name for tool in self.own_tools()],
+        )
 
     def _new_hooks(self, *, one_shot: bool) -> SessionHooks:
         host = HookHost(

@@ -276,7 +276,7 @@ class ServerConnection:
                 await client.session.send_roots_list_changed()  # pyright: ignore[reportDeprecated]
 
     def _show(self, phase: ServerPhase, reason: str = "") -> None:
-        notes = (*self._notes, *self.offering.wrapped.notes)
+        notes = (*self._notes, *self.offering.wrapped.absent.values())
         self._state = ServerState(
             self.config.name,
             phase,

@@ -25,11 +25,16 @@ def public_name(server: str, tool: str) -> str:
     return f"{name[: _LONGEST - 9]}_{digest}"
 
 
+def server_name(server: str) -> str:
+    """Return `mcp__<server>`, which stands for all tools of *server*."""
+    return f"mcp__{_INVALID.sub('_', server)}"
+
+
 def is_of_server(name: str, server: str) -> bool:
     """Return whether the public *name* may be that of a tool of *server*.
 
     True also for a few tools of other servers: those called like this one with `__` behind.
     """
-    prefix = f"mcp__{_INVALID.sub('_', server)}__"
+    prefix = f"{server_name(server)}__"
     is_cut = len(name) == _LONGEST and prefix.startswith(name[: _LONGEST - 9])
     return name.startswith(prefix) or is_cut

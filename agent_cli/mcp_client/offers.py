@@ -41,6 +41,13 @@ class Offers:
         connection = self._connections.get(server)
         return connection.offering.names if connection else frozenset()
 
+    def absent_tools(self) -> Mapping[str, str]:
+        """Return public name → a sentence, for each tool that is left out or withheld."""
+        absent: dict[str, str] = {}
+        for connection in self._connections.values():
+            absent |= connection.offering.wrapped.absent
+        return absent
+
     def leave_out(self, tool: str, reason: str) -> str:
         """Stop offering the tool with the public name *tool*, until its definition changes.
 

@@ -32,12 +32,12 @@ class Wrapped:
     """A server's tools as tools of the agent, and the tools left out or withheld.
 
     Attributes:
-        notes: A sentence for each tool left out or withheld.
+        absent: Public name → a sentence, for each tool left out or withheld.
         changed: The tools withheld since they changed after approval, with diffs.
     """
 
     tools: tuple[Tool, ...] = ()
-    notes: tuple[str, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict[str, str])
     changed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -47,12 +47,12 @@ class Wrapped:
 
     def without(self, refused: Mapping[str, str]) -> "Wrapped":
         """Return it without tools that the model's API refuses: public name → its reason."""
-        notes = [
-            f"tool {name} is left out: the model's API refuses it: {reason}"
+        absent = {
+            name: f"tool {name} is left out: the model's API refuses it: {reason}"
             for name, reason in refused.items()
-        ]
+        }
         kept = tuple(tool for tool in self.tools if tool.name not in refused)
-        return replace(self, tools=kept, notes=(*self.notes, *notes))
+        return replace(self, tools=kept, absent={**self.absent, **absent})
 
 
 def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
@@ -63,31 +63,32 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
     """
     approved = server.host.pins.of_server(server.config)
     wrapped: list[Tool] = []
-    notes: list[str] = []
+    absent: dict[str, str] = {}
     changed: dict[str, str] = {}
     for tool in tools:
         if not _is_wanted(server.config, tool.name):
             continue
+        name = public_name(server.config.name, tool.name)
         if tool.execution and tool.execution.task_support == "required":
-            notes.append(f"tool {tool.name} is left out: it only runs as a background task")
+            absent[name] = f"tool {tool.name} is left out: it only runs as a background task"
             continue
         try:
             ours = wrap_tool(server, tool)
         except UnusableSchema as error:
-            notes.append(f"tool {tool.name} is left out: {error}")
+            absent[name] = f"tool {tool.name} is left out: {error}"
             continue
         except Exception as error:
             log.exception("mcp tool not usable", server=server.config.name)
             reason = f"{type(error).__name__}: {error}"
-            notes.append(f"tool {tool.name} is left out: it cannot be used ({reason})")
+            absent[name] = f"tool {tool.name} is left out: it cannot be used ({reason})"
             continue
         now = definition(tool, ours)
         if approved.get(tool.name, now) == now:
             wrapped.append(ours)
         else:
             changed[tool.name] = difference(tool.name, approved[tool.name], now)
-            notes.append(f"tool {tool.name} is withheld: it changed since it was approved")
-    return Wrapped(tuple(wrapped), tuple(notes), changed)
+            absent[name] = f"tool {tool.name} is withheld: it changed since it was approved"
+    return Wrapped(tuple(wrapped), absent, changed)
 
 
 def definition(tool: mcp_types.Tool, ours: Tool) -> str:

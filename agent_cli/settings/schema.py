@@ -183,7 +183,8 @@ class McpSettings(NamedTuple):
     The first prompt waits up to `first_prompt_wait_s`, counted from the servers' start, for servers
     still starting, and the prompt of `-p` up to `headless_wait_s`. If tools take more than
     `defer_beyond_tokens`, the model gets one search tool instead; 0 never defers. The default is a
-    tenth of the smallest window among today's models.
+    tenth of the smallest window among today's models. A run that no person watches ends before any
+    cost if one of `require_tools` is not there.
     """
 
     enabled: Annotated[bool, flag()] = True
@@ -193,6 +194,7 @@ class McpSettings(NamedTuple):
     headless_wait_s: Annotated[float, number(0, 600, "seconds")] = 30
     call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.MCP_CALL_TIMEOUT_S
     defer_beyond_tokens: Annotated[int, whole(0, 1_000_000, "tokens")] = 20_000
+    require_tools: Annotated[tuple[str, ...], texts(append=True, user_only=True)] = ()
     servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()
 
 

@@ -31,8 +31,8 @@ def test_every_option_is_parsed() -> None:
         " --append-system-prompt two --add-dir a --add-dir b --replay q --trust"
         " --verbose --resume 12 --model high --effort low --max-tokens 9 --permission-mode plan"
         " --allow x --deny y --allow z --max-rounds 3 --max-cost 0.5 --mcp-config m --no-mcp"
-        " --no-session --vi --time-limit 1.5 --max-tokens-total 7 --output-dir o"
-        " --json-schema j"
+        " --require-tools read --no-session --vi --time-limit 1.5 --max-tokens-total 7"
+        " --output-dir o --json-schema j"
     )
 
     assert parse_arguments(words.split()) == Arguments(
@@ -63,6 +63,7 @@ def test_every_option_is_parsed() -> None:
             Override("max_cost_usd", "0.5", "--max-cost"),
             Override("mcp.config", ("m",), "--mcp-config"),
             Override("mcp.enabled", False, "--no-mcp"),
+            Override("mcp.require_tools", ("read",), "--require-tools"),
             Override("session.enabled", False, "--no-session"),
             Override("ui.vi", True, "--vi"),
         ),

@@ -12,7 +12,7 @@ def test_batch_options_are_passed_to_runs_with_absolute_paths() -> None:
     words = (
         "batch t.jsonl --jobs 3 --budget 2 --output-dir o --settings s.toml --add-dir a --add-dir b"
         " --trust --time-limit 1.5 --json-schema j --model high --allow x --allow=-y"
-        " --mcp-config m --no-mcp --attach"
+        " --mcp-config m --no-mcp --require-tools read --attach"
     )
 
     handed_on = list(worker_options(parse_arguments(words.split())))
@@ -30,5 +30,6 @@ def test_batch_options_are_passed_to_runs_with_absolute_paths() -> None:
         "--allow=-y",
         f"--mcp-config={here}/m",
         "--no-mcp",
+        "--require-tools=read",
         "--attach",
     ]

@@ -99,7 +99,7 @@ def test_tool_lists_of_a_server_choose_which_tools_are_offered(tmp_path: Path) -
         )
         server.host = Host(pins=Pins(tmp_path / "pins.json"))
         wrapped = wrap_tools(server, tools)
-        assert wrapped.notes == ()
+        assert wrapped.absent == {}
         return [tool.name.removeprefix("mcp__srv__") for tool in wrapped.tools]
 
     assert offered() == ["read_a", "read_b", "drop"]

@@ -785,6 +785,7 @@ ROWS = (
         {"find_tools"},
         base=f"{server()}\n",
     ),
+    Row("mcp.require_tools", 'mcp.require_tools = ["mend"]', exit_code(), 1),
     Row("mcp.servers", server(), tools_offered(), RAW_TOOLS),
     Row("plugins.enabled", "plugins.enabled = false", instructions, False),
     Row("plugins.disabled", 'plugins.disabled = ["project_instructions"]', instructions, False),
