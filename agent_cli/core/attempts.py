@@ -24,7 +24,7 @@ async def attempt_first(turn: Turn, waits: CallWaits, asks: Mapping[str, Ask]) -
     tool = next((tool for tool in turn.tools if tool.name == call.name), None)
     if asked is None or asked.attempt_failed is None or tool is None:
         return False
-    result = await _result(turn, waits, call, tool)
+    result = await _result(turn, waits, call, tool, asked)
     if result is None:
         asked.attempt_failed()
         return True
@@ -43,8 +43,10 @@ def skip_undecided(turn: Turn) -> bool:
     return True
 
 
-async def _result(turn: Turn, waits: CallWaits, call: ToolOutput, tool: Tool) -> ToolResult | None:
-    """Return the result of the attempt, if it has one."""
+async def _result(
+    turn: Turn, waits: CallWaits, call: ToolOutput, tool: Tool, asked: Ask
+) -> ToolResult | None:
+    """Return the result of the attempt, if it has one and is still permitted once it may start."""
     if tool.attempt is None:
         return None
     config = turn.config
@@ -54,6 +56,8 @@ async def _result(turn: Turn, waits: CallWaits, call: ToolOutput, tool: Tool) ->
     try:
         params = check_input(tool, call.input)
         async with waits.turn(call, tool, *declared_paths(tool, params)):
+            if not asked.holds():  # the user chose a stricter mode meanwhile
+                return None
             return await tool.attempt(call.tool_call_id, params, turn.cancel, context)
     except WaitedTooLong as error:
         return ToolResult.error(str(error))

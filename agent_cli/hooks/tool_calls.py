@@ -83,6 +83,8 @@ class CallHooks:
             verdict = await self._authorize(call, tool, params)
             if before.decision == "ask" and isinstance(verdict, Allow):
                 verdict = Ask(before.reason, may_read=True, holds=verdict.holds)
+            elif before.decision == "ask" and isinstance(verdict, Ask):
+                verdict = replace(verdict, attempt_failed=None)
             elif before.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
                 verdict = Allow(holds=verdict.holds)
             request = HookAnswer()

@@ -52,6 +52,11 @@ def abi() -> int:
     return max(int(version), 0)
 
 
+def keeps_signals() -> bool:
+    """Return whether a restricted thread cannot send signals to processes outside."""
+    return abi() >= _ABI_SCOPES
+
+
 def restrict_as_told(told: Mapping[str, Any]) -> None:
     """Apply a `launching.Restriction`, given as a dictionary; see `restrict_thread`."""
     grants = Grants(

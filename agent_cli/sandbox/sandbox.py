@@ -275,6 +275,10 @@ class Sandbox:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
     def _confine_read_only(self, backend: "Backend", cwd: Path) -> "Confinement | None":
+        from agent_cli.sandbox import landlock  # noqa: PLC0415 - with the first such command
+
+        if backend.state == "landlock" and not landlock.keeps_signals():
+            return None
         rules = self._policy.read_only_rules()
         if rules is None:
             return None

@@ -106,6 +106,24 @@ async def test_attempt_waits_for_the_calls_before_it(approval: ApprovalOrder) ->
     assert asked(events) == ["t1"]
 
 
+async def test_nothing_is_attempted_once_a_stricter_mode_is_chosen() -> None:
+    """Threat 25: plan mode may begin while an earlier call of the reply runs."""
+    shell = Shell()
+
+    def authorize(call: ToolCall, _tool: object, _params: object) -> Verdict:
+        asked = shell.authorize(call, _tool, _params)
+        assert isinstance(asked, Ask)
+        return replace(asked, holds=lambda: False)
+
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell")), tools=shell.tools(), options=LoopConfig(authorize_tool=authorize)
+    )
+
+    await agent.prompt("go")
+
+    assert (shell.ran, asked(events)) == ([], ["t1"])
+
+
 async def test_run_stopped_during_an_attempt_leaves_no_call_open() -> None:
     shell = Shell()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Allow, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.phase import ChatStateMachine
@@ -20,6 +20,10 @@ from agent_cli.hooks.tool_calls import CallHooks
 
 async def allow(*_call: object) -> Verdict:
     return Allow()
+
+
+async def ask_after_an_attempt(*_call: object) -> Verdict:
+    return Ask("its effect is not known", by_mode=True, attempt_failed=lambda: None)
 
 
 async def _echo(
@@ -62,3 +66,24 @@ async def test_guard_is_asked_once_about_a_call_and_its_answer_is_then_forgotten
             assert await calls.authorize(call, ECHO, None) == Allow()
         assert asked.read_text() == "\n" * times
         await calls(turn)
+
+
+async def test_call_that_a_hook_asks_about_is_not_attempted_before(tmp_path: Path) -> None:
+    """Threat 25: the person decides, not the sandbox."""
+    decision = '{"hookSpecificOutput": {"permissionDecision": "ask"}}'
+    calls = CallHooks(
+        HookRuns(
+            [Hook(event="PreToolUse", command=f"echo '{decision}'")],
+            HookEnvironment(tmp_path, os.environ),
+        ),
+        Payloads(tmp_path, session_id=str, transcript=str, mode=lambda: "ask"),
+        authorize=ask_after_an_attempt,
+        finish=lambda _call, result: result,
+        covers=lambda _call, _rule: True,
+        heard=lambda _answer: None,
+    )
+
+    verdict = await calls.authorize(ToolCall("call_0", "echo", {"text": "a"}), ECHO, None)
+
+    assert isinstance(verdict, Ask)
+    assert verdict.attempt_failed is None

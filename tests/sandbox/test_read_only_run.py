@@ -1,7 +1,10 @@
 """A read-only run changes nothing, sees no personal files, and has no result if it wants more."""
 
 import asyncio
+import os
 import sys
+import tempfile
+import termios
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
-from agent_cli.sandbox import personal
+from agent_cli.sandbox import landlock, personal
 from agent_cli.sandbox.personal import personal_files
 from agent_cli_tools import Workspace, read_only_run
 from agent_cli_tools.bash import bash_tool
@@ -109,6 +112,53 @@ async def test_command_that_only_looks_has_its_result(runs: Runs) -> None:
     session = "/tmp" if runs.place.sandbox.report.state == "bwrap" else str(places.temporary)  # type: ignore[union-attr]
     kept = await runs(f"cat {session}/left/file")
     assert kept and "kept" in kept.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "stty -F $TERMINAL -echo",
+        "head -c 1 $TERMINAL",
+        "cat $ELSEWHERE",
+        "sh -c 'renice 5 -p $PPID'",
+        "ipcmk -Q; ipcmk -M 4096",
+        "python3 -c 'import fcntl; fcntl.ioctl(open(\".gitignore\"), 0x9401, 0)'",
+    ],
+)
+async def test_run_touches_nothing_of_other_programs(runs: Runs, command: str) -> None:
+    """Threat 25: terminals, temporary files, priorities, queues, subvolumes.
+
+    bubblewrap gives the command empty ones of its own.
+    """
+    controller, terminal = os.openpty()
+    os.set_blocking(terminal, False)
+    before = termios.tcgetattr(terminal)
+    try:
+        os.write(controller, b"typed\n")
+        with tempfile.NamedTemporaryFile("w") as elsewhere:
+            elsewhere.write("TYPED ELSEWHERE")
+            elsewhere.flush()
+            told = f"TERMINAL={os.ttyname(terminal)}; ELSEWHERE={elsewhere.name}"
+            result = await runs(f"{told}; {command}")
+        assert termios.tcgetattr(terminal) == before
+        assert os.read(terminal, 100) == b"typed\n"
+    finally:
+        os.close(controller)
+        os.close(terminal)
+    if runs.place.sandbox.report.state == "landlock":  # type: ignore[union-attr]
+        assert result is None
+    else:
+        assert result is None or "ELSEWHERE\n" not in result.text
+
+
+async def test_landlock_without_a_bar_for_signals_is_not_enough(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its version 6, a command could end other programs of the user."""
+    monkeypatch.setattr(landlock, "abi", lambda: 5)
+
+    is_landlock = runs.place.sandbox.report.state == "landlock"  # type: ignore[union-attr]
+    assert (await runs("true") is None) is is_landlock
 
 
 async def test_run_that_takes_long_is_stopped_and_asked_about(
