@@ -188,6 +188,46 @@ def test_sigkill_during_a_write_leaves_the_old_or_the_new_content(tmp_path: Path
     kill_in_mid_write(tmp_path, times=10)
 
 
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="only Linux has unnamed files")
+@pytest.mark.parametrize("before", [None, OLD])
+def test_sigkill_before_the_new_content_is_whole_leaves_no_file(
+    tmp_path: Path, before: bytes | None
+) -> None:
+    path = tmp_path / "a"
+    if before is not None:
+        path.write_bytes(before)
+    script = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from agent_cli_tools.atomic_write import write_atomic\n"
+        "before = Path(sys.argv[1]).read_bytes() if Path(sys.argv[1]).exists() else None\n"
+        "os.fsync = lambda _file: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_atomic(Path(sys.argv[1]), b'new', before=before)"
+    )
+
+    subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+
+    content = {other.name: other.read_bytes() for other in tmp_path.iterdir()}
+    assert content == ({} if before is None else {"a": before})
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_without_unnamed_files_a_write_takes_a_named_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """Network file systems have none, and a container may have no /proc to name one by."""
+    path = tmp_path / "a"
+    if is_there:
+        path.write_bytes(OLD)
+
+    def refuse(*_args: object, **_options: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "no /proc")
+
+    monkeypatch.setattr(os, "link", refuse)
+    write_atomic(path, NEW, before=OLD if is_there else None)
+
+    assert {other.name: other.read_bytes() for other in tmp_path.iterdir()} == {"a": NEW}
+
+
 @pytest.mark.slow
 def test_eighty_sigkills_during_writes_leave_no_corrupt_file(tmp_path: Path) -> None:
     """The bar to pass: with writes in place, 54 of 80 files were corrupt."""

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -34,8 +35,10 @@ def write_atomic(
     """Write *data* to the real path *path*, or change nothing.
 
     The new content is written to a temporary file next to it, which then replaces it, keeping mode,
-    owner and extended attributes. A file with several hard links is written in place, so that they
-    stay linked; only this case is not atomic. Missing directories are created for a new file.
+    owner and extended attributes. Where the system allows it, it has no name until it is whole, so
+    a kill leaves it behind only right before the replacement. A file with several hard links is
+    written in place, so that they stay linked; only this case is not atomic. Missing directories
+    are created for a new file.
 
     Args:
         path: Had no symlinks when it was checked; if it has one now, nothing is written.
@@ -119,16 +122,19 @@ class _Slot:
     def _write_new(self, data: bytes, *, like: "_Slot | None") -> None:
         # A new file gets 0666 without the umask's bits; a copy is private until it has the mode of
         # the original.
-        descriptor = self._open(
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if like is None else 0o600
-        )
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if like is not None:
-                with os.fdopen(like._open(os.O_RDONLY), "rb") as original:
-                    _copy_attributes(original.fileno(), file.fileno())
-            os.fsync(file.fileno())
+        mode = 0o666 if like is None else 0o600
+        if sys.platform == "linux":
+            # Network file systems have no unnamed files, and there may be no /proc to name one by:
+            # whatever fails, the named file is written, or its error told.
+            with contextlib.suppress(OSError):
+                unnamed = os.open(".", os.O_WRONLY | os.O_TMPFILE, mode, dir_fd=self.place)
+                with os.fdopen(unnamed, "wb") as file:
+                    _fill(file, data, like)
+                    os.link(f"/proc/self/fd/{unnamed}", self.name, dst_dir_fd=self.place)
+                return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(self._open(flags, mode), "wb") as file:
+            _fill(file, data, like)
 
     def _write_in_place(self, data: bytes, before: bytes) -> None:
         with os.fdopen(self._open(os.O_RDWR), "r+b", buffering=0) as file:
@@ -149,6 +155,16 @@ def _sweep_strays(directory: int) -> None:
         with contextlib.suppress(OSError):
             if stray.stat(follow_symlinks=False).st_mtime < limit:
                 os.unlink(stray.name, dir_fd=directory)
+
+
+def _fill(file: BinaryIO, data: bytes, like: _Slot | None) -> None:
+    """Write the whole content to a new file, with the attributes of *like*, and sync it."""
+    file.write(data)
+    file.flush()
+    if like is not None:
+        with os.fdopen(like._open(os.O_RDONLY), "rb") as original:
+            _copy_attributes(original.fileno(), file.fileno())
+    os.fsync(file.fileno())
 
 
 def _copy_attributes(source: int, target: int) -> None:
