@@ -167,7 +167,7 @@ class Played:
         self._store = SessionStore(folder)
         self._script = list(life.script)
         self._numbers = count(1)
-        self._ran: Counter[int] = Counter()
+        self._ran: list[tuple[str, int]] = []  # the session and the number of each call that ran
         self._plan = False
         self._accepted: set[str] = set()
         self._queued: set[str] = set()
@@ -337,7 +337,8 @@ class Played:
 
     def _has_run(self, call: ToolOutput) -> bool:
         number = call.input.get("n") if isinstance(call.input, dict) else None
-        return isinstance(number, int) and self._ran[number] > 0
+        # Not in another session: the one that this was forked from may have run it since.
+        return (self._session.id, number) in self._ran
 
     def _listen(self, event: Event) -> None:
         index = len(self._events)
@@ -384,7 +385,8 @@ class Played:
         """Return the faults found between two runs."""
         agent, conversation = self._agent, self._agent.conversation
         found = faults(conversation)
-        found += [f"call {number} ran twice" for number, times in self._ran.items() if times > 1]
+        ran = Counter(number for _session, number in self._ran)
+        found += [f"call {number} ran twice" for number, times in ran.items() if times > 1]
         said = Counter(users(conversation.messages()))
         found += [f"{text} was said twice" for text in self._accepted if said[text] > 1]
         waiting = self._waiting()
@@ -430,7 +432,7 @@ class Played:
         number = params["n"]
         assert isinstance(number, int)
         if self._file is None:  # after a kill there is no process to act
-            self._ran[number] += 1
+            self._ran.append((self._session.id, number))
         await misbehave(str(params["do"]))
         context("half")
         await asyncio.sleep(0)
