@@ -33,13 +33,14 @@ from agent_cli.mcp_client.reasons import (
     is_session_loss,
 )
 from agent_cli.mcp_client.resource_tools import READ_TOOL
-from agent_cli.mcp_client.silence_limits import SilenceLimits
+from agent_cli.mcp_client.silence_limits import SilenceLimits, TotalTimeReached
 from agent_cli.system.shapes import is_object
 
 _INVALID_REQUEST = -32600
 _MISSING_CAPABILITY = -32021
 _URL_ELICITATION_REQUIRED = -32042
 _CALL_TO_SILENCE = 12
+"""The whole time of a call, in times of the longest silence."""
 _PROGRESS_CHARS_MAX = 1000
 Reply = TypeVar("Reply")
 
@@ -106,6 +107,12 @@ async def call_tool(
             f"MCP server '{name}' answered {tool} with something that is not valid MCP:"
             f" {fault_line(error)}. The call may have taken effect."
         )
+    except TotalTimeReached:
+        total_s = server.config.call_timeout_s * _CALL_TO_SILENCE
+        return ToolResult.error(
+            f"{tool} of MCP server '{name}' took {total_s:g}"
+            " s in all, and is no longer waited for. It may have run: check before you repeat it."
+        )
     except TimeoutError:
         return ToolResult.error(
             f"{tool} of MCP server '{name}' gave no sign of life for "
@@ -154,10 +161,15 @@ async def _call(
     arguments: dict[str, Json],
     on_update: ToolContext,
 ) -> CallToolResult:
-    """Call with a limit on silence: progress does not extend the SDK's own timeout."""
+    """Call with a limit on silence, and one on the whole time: progress extends only the first.
+
+    The SDK's own limit is not used. It begins anew with each round of questions.
+    """
     silence_s = server.config.call_timeout_s
     running = True
-    async with server.silence_limits.limited(silence_s) as heard:
+    async with server.silence_limits.limited(
+        silence_s, total_s=silence_s * _CALL_TO_SILENCE
+    ) as heard:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             # A late report may arrive after the end of the call.
@@ -167,12 +179,7 @@ async def _call(
 
         try:
             return await _cancelled_once(
-                client.call_tool(
-                    tool,
-                    arguments,
-                    read_timeout_seconds=silence_s * _CALL_TO_SILENCE,
-                    progress_callback=on_progress,
-                )
+                client.call_tool(tool, arguments, progress_callback=on_progress)
             )
         finally:
             running = False

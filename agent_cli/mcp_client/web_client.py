@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 # No read limit: a tool may be silent for long, and calls have a limit of their own.
 _GOODBYE_S = 2.0
+_STREAMS_AT_ONCE = 20
+_STREAM_EVERY_S = 1.0
 _TIMEOUT = httpx2.Timeout(30, read=None)
 BODY_BYTES_MAX = 32 * 1024 * 1024
 _QUOTED_CHARS = 200
@@ -49,6 +51,23 @@ _STATUSES_OF_ERRORS = (400, 404)
 
 class AnswerTooLong(httpx2.ReadError):
     """An answer is longer than is read."""
+
+
+class _Pace:
+    """Limits how often streams are opened: 20 at once, then one each second.
+
+    A server may end each stream at once and ask for the next without a pause; the SDK obeys.
+    """
+
+    def __init__(self) -> None:
+        self._busy_until = 0.0
+
+    async def wait(self) -> None:
+        """Wait until one more stream may be opened."""
+        now = asyncio.get_running_loop().time()
+        idle_at = now - _STREAMS_AT_ONCE * _STREAM_EVERY_S
+        self._busy_until = max(self._busy_until, idle_at) + _STREAM_EVERY_S
+        await asyncio.sleep(max(self._busy_until - now, 0))
 
 
 class SafeAsyncClient(httpx2.AsyncClient):
@@ -77,6 +96,7 @@ class SafeAsyncClient(httpx2.AsyncClient):
         self.on_failure: Callable[[], None] = lambda: None
         self.refused: int | None = None
         self.refusal = ""
+        self._pace = _Pace()
 
     async def send(
         self,
@@ -87,6 +107,8 @@ class SafeAsyncClient(httpx2.AsyncClient):
         follow_redirects: "bool | UseClientDefault" = httpx2.USE_CLIENT_DEFAULT,
     ) -> httpx2.Response:
         """Send *request*; once connected, turn a failure into a response with a JSON-RPC error."""
+        if request.method == "GET":
+            await self._pace.wait()
         # The end of a session is reported while others wait for that, so the report is limited.
         limit_s = _GOODBYE_S if request.method == "DELETE" else None
         try:

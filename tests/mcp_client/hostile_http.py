@@ -13,6 +13,8 @@ Answer = Callable[["Handler", bytes], None]
 FATES: dict[str, str] = {}
 """What a call of `go` comes to: "answered", or a part of what its error says."""
 ANSWERS: dict[str, Answer] = {}
+COME_BACK = b"id: 1\nretry: 0\ndata: \n\n"
+"""A stream that ends without an answer, and is to be resumed at once."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -20,6 +22,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     session = 1
+    resumed = 0
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -50,9 +53,14 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200, good.encode(), {"Mcp-Session-Id": f"session-{Handler.session}"})
 
     def do_GET(self) -> None:
-        self.reply(405, b"")
+        if "Last-Event-ID" not in self.headers:
+            self.reply(405, b"")
+            return
+        Handler.resumed += 1
+        self.stream(COME_BACK)
 
-    do_DELETE = do_GET
+    def do_DELETE(self) -> None:
+        self.reply(405, b"")
 
     def is_forgotten(self) -> bool:
         """Return whether this is a forgotten session; the first check of it ends it."""
@@ -219,10 +227,13 @@ def sent_elsewhere(handler: Handler, good: bytes) -> None:
     handler.reply(307, b"", {"Location": "http://elsewhere.invalid/mcp"})
 
 
+ANSWERS["come_back"] = lambda handler, _good: handler.stream(COME_BACK)
+
+
 @contextmanager
 def hostile_http() -> Generator[str]:
     """Serve on a free port of this machine while the body runs; yield the address."""
-    Handler.session = 1
+    Handler.session, Handler.resumed = 1, 0
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
         web.daemon_threads = True
         thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})

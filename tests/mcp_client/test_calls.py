@@ -13,6 +13,8 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host, McpServers, ServerConfig
+from agent_cli.mcp_client.silence_limits import SilenceLimits, TotalTimeReached
+from tests.waiting import until as waiting_until
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, RawServer
@@ -195,6 +197,38 @@ async def test_progress_is_shown_and_keeps_a_long_call_alive(
         assert (outcome.text, outcome.is_error) == ("counted", False)
         assert asyncio.get_running_loop().time() - started > config.call_timeout_s
         assert (updates[0], updates[-1]) == ("counting (1 of 25)", "counting (25 of 25)")
+
+
+async def test_progress_does_not_extend_the_whole_time_of_a_call(
+    sdk_server: ServerConfig, call: "Call", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_cli.mcp_client.calls._CALL_TO_SILENCE", 0.01)
+    config = ServerConfig(name="fixture", command=sdk_server.command, args=sdk_server.args)
+    async with McpServers(os.environ) as servers:
+        servers.start([config])
+        await servers.wait_started(LIMIT_S)
+
+        outcome = await call(servers, "mcp__fixture__count", {"to": 1_000_000})
+
+    assert (outcome.text, outcome.is_error) == (
+        "count of MCP server 'fixture' took 3 s in all, and is no longer waited for. "
+        "It may have run: check before you repeat it.",
+        True,
+    )
+
+
+async def test_whole_time_does_not_run_while_a_user_is_asked() -> None:
+    limits, loop = SilenceLimits(), asyncio.get_running_loop()
+    ended_at, limits_held = loop.time() + 0.05, True
+
+    with pytest.raises(TotalTimeReached):
+        async with limits.limited(LIMIT_S, total_s=0.05):
+            with limits.asking():
+                await waiting_until(lambda: loop.time() > ended_at)
+            limits_held = False
+            await asyncio.Event().wait()
+
+    assert not limits_held
 
 
 async def test_progress_and_result_of_excessive_length_are_cut(

@@ -95,3 +95,23 @@ async def test_hostile_http_answer_affects_only_its_own_call(
     assert result.is_error == (fate != "answered"), result.text
     assert fate in result.text
     assert (again.text, again.is_error) == ("answered", False)
+
+
+async def test_a_stream_that_is_to_be_resumed_at_once_is_resumed_a_bounded_number_of_times(
+    call: "Call",
+) -> None:
+    """A server that ends each stream and asks for no pause does not make us flood it."""
+    loop = asyncio.get_running_loop()
+    with hostile_http.hostile_http() as url:
+        config = ServerConfig(
+            name="web", transport="http", url=url, protocol="legacy", call_timeout_s=SILENCE_S
+        )
+        async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+            servers.start([config])
+            assert await servers.wait_started(LIMIT_S)
+            started = loop.time()
+            result = await call(servers, "mcp__web__go", {"action": "come_back"})
+            resumed, elapsed_s = hostile_http.Handler.resumed, loop.time() - started
+
+    assert "gave no sign of life" in result.text
+    assert 0 < resumed <= 20 + elapsed_s + 1
