@@ -1,4 +1,4 @@
-"""A server's form, filled in field by field."""
+"""A server's form: shown whole, filled in, reviewed, and corrected by the number of a field."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -17,7 +17,7 @@ _LABEL_CHARS_MAX: Final = 40
 
 
 class FormDialog:
-    """Asks for each field until the value is valid, and shows the form before it is sent."""
+    """Shows the form, asks for each field until the value is valid, and has the user review it."""
 
     def __init__(self, form: Form, prompt: Dialogue, show: Callable[[Iterable[str]], None]) -> None:
         """Ask nothing yet; *show* writes rows."""
@@ -32,48 +32,57 @@ class FormDialog:
         Raises:
             KeyboardInterrupt, EOFError: The user stopped.
         """
-        while True:
-            values = await self._values()
-            if len(self._form.fields) == 1:
-                return Filled("accept", values)
+        fields = self._form.fields
+        if len(fields) == 1:
+            self._show(["", label(fields[0]), *(f"  {row}" for row in explained(fields[0]))])
+        else:
+            self._show(["", *(row for place in enumerate(fields, 1) for row in _blank(*place))])
+        values: dict[str, Json] = {}
+        for number, field in enumerate(fields, 1):
+            await self._fill(number, field, values)
+        while len(fields) > 1:
             self._show(
                 [
                     "",
                     f"this goes to {named(self._form.server)}:",
-                    *(f"  {label(field)}: {_given(field, values)}" for field in self._form.fields),
-                    "y = send · n = decline · a = fill it in again, then Enter · Ctrl-C = cancel",
+                    *(
+                        f"  {number} {label(field)}: {_given(field, values) or '-'}"
+                        for number, field in enumerate(fields, 1)
+                    ),
+                    "y = send · n = decline · a number = change that field, then Enter"
+                    " · Ctrl-C = cancel",
                 ]
             )
-            message = f"{self._server}: send? (y/n/a) "
-            match await self._prompt.choose_key(message, "yna", at_once=True):
+            answer = await self._prompt.choose_next(f"{self._server}: send? (y/n/number) ", ENTER)
+            match answer.strip().lower():
                 case "y":
-                    return Filled("accept", values)
+                    break
                 case "n":
                     return Filled("decline")
+                case text if text in map(str, range(1, len(fields) + 1)):
+                    number, field = int(text), fields[int(text) - 1]
+                    self._show(["", *_blank(number, field)])
+                    await self._fill(number, field, values)
                 case _:
                     pass
+        return Filled("accept", values)
 
-    async def _values(self) -> dict[str, Json]:
-        values: dict[str, Json] = {}
-        for number, field in enumerate(self._form.fields, 1):
-            value = await self._value(number, field)
-            if value is not None:
-                values[field.name] = value
-        return values
-
-    async def _value(self, number: int, field: FormField) -> Json:
-        """Return a valid value for *field*; None leaves it to its default."""
-        of = f"{number} of {len(self._form.fields)}: " if len(self._form.fields) > 1 else ""
-        self._show(["", f"{of}{label(field)}", *(f"  {row}" for row in explained(field))])
-        default = one_line(shown_value(field, field.default), _LABEL_CHARS_MAX)
-        message = f"{self._server}: {label(field)}{f' [{default}]' if default else ''}> "
+    async def _fill(self, number: int, field: FormField, values: dict[str, Json]) -> None:
+        """Ask for a valid value for *field*; Enter keeps the one it has, or its default."""
+        now = one_line(_given(field, values), _LABEL_CHARS_MAX)
+        place = f"{number} " if len(self._form.fields) > 1 else ""
+        message = f"{self._server}: {place}{label(field)}{f' [{now}]' if now else ''}> "
         while True:
             typed = await self._prompt.choose_next(message, ENTER)
+            if field.name in values and not typed.strip():
+                return
             try:
                 value = value_of(field, typed)
                 fault = "" if value is None else self._form.fault(field.name, value)
                 if not fault:
-                    return value
+                    if value is not None:
+                        values[field.name] = value
+                    return
             except UsageError as error:
                 fault = str(error)
             self._show([f"  not taken: {reveal(one_line(fault))}"])
@@ -85,4 +94,9 @@ def label(field: FormField) -> str:
 
 
 def _given(field: FormField, values: dict[str, Json]) -> str:
-    return shown_value(field, values.get(field.name, field.default)) or "-"
+    return shown_value(field, values.get(field.name, field.default))
+
+
+def _blank(number: int, field: FormField) -> list[str]:
+    """Return the rows of a field of the form."""
+    return [f"{number} {label(field)}", *(f"    {row}" for row in explained(field))]

@@ -72,7 +72,7 @@ NAME: Json = {"type": "string", "title": "Name", "description": "In full", "maxL
 AGE: Json = {"type": "integer", "minimum": 18, "default": 30}
 
 
-async def test_form_is_filled_in_field_by_field_and_reviewed_before_sending() -> None:
+async def test_form_is_shown_whole_filled_in_and_reviewed_before_sending() -> None:
     """An invalid value is rejected with a reason and asked for again; Enter takes the default."""
     dialogs, person = asked("y", "", "Anna-Maria", "Anna", "17", "", "y")
 
@@ -87,30 +87,29 @@ async def test_form_is_filled_in_field_by_field_and_reviewed_before_sending() ->
         "y = fill it in · n = decline, then Enter · Ctrl-C = cancel",
         "docs: answer? (y/n) y",
         "",
-        "1 of 2: Name",
-        "  In full",
-        "  text",
-        "docs: Name> ",
+        "1 Name",
+        "    In full",
+        "    text",
+        "2 age",
+        "    a whole number",
+        "docs: 1 Name> ",
         "  not taken: it is required: text",
-        "docs: Name> Anna-Maria",
+        "docs: 1 Name> Anna-Maria",
         "  not taken: name: 'Anna-Maria' is too long",
-        "docs: Name> Anna",
-        "",
-        "2 of 2: age",
-        "  a whole number",
-        "docs: age [30]> 17",
+        "docs: 1 Name> Anna",
+        "docs: 2 age [30]> 17",
         "  not taken: age: 17 is less than the minimum of 18",
-        "docs: age [30]> ",
+        "docs: 2 age [30]> ",
         "",
         "this goes to MCP server docs:",
-        "  Name: Anna",
-        "  age: 30",
-        "y = send · n = decline · a = fill it in again, then Enter · Ctrl-C = cancel",
-        "docs: send? (y/n/a) y",
+        "  1 Name: Anna",
+        "  2 age: 30",
+        "y = send · n = decline · a number = change that field, then Enter · Ctrl-C = cancel",
+        "docs: send? (y/n/number) y",
     ]
 
 
-async def test_form_can_be_declined_cancelled_or_filled_in_again() -> None:
+async def test_form_can_be_declined_cancelled_or_corrected() -> None:
     """The server can tell declined from cancelled; nothing typed is sent before the final yes."""
     two = form(name=NAME, age=AGE)
 
@@ -120,8 +119,10 @@ async def test_form_can_be_declined_cancelled_or_filled_in_again() -> None:
     assert person.seen[-1] == "docs: not answered"
     assert await asked("y", "Anna", EOFError)[0].fill_form(two) == Filled("cancel")
     assert await asked("y", "Anna", "", "n")[0].fill_form(two) == Filled("decline")
-    again = asked("y", "Anna", "", "?", "a", "Bert", "40", "y")[0]
+    again, person = asked("y", "Anna", "", "?", "3", "²", "1", "", "1", "Bert", "2", "40", "y")
     assert await again.fill_form(two) == Filled("accept", {"name": "Bert", "age": 40})
+    assert person.seen.count("docs: 1 Name [Anna]> ") == 1  # Enter keeps it
+    assert person.seen.count("docs: 2 age [30]> 40") == 1
 
 
 async def test_form_with_one_field_needs_no_review_and_one_without_fields_only_a_yes() -> None:
@@ -219,7 +220,7 @@ async def test_dialogs_of_two_servers_are_shown_one_after_the_other() -> None:
     )
 
     assert (first.action, second.action) == ("accept", "decline")
-    assert person.seen.index("  │ Else?") > person.seen.index("docs: send? (y/n/a) y")
+    assert person.seen.index("  │ Else?") > person.seen.index("docs: send? (y/n/number) y")
 
 
 async def test_cancelled_dialog_makes_way_for_the_next() -> None:
