@@ -262,10 +262,14 @@ COMMANDS = {
         "list|test EVENT [--input FILE]|import", 1, 10_000, completes=("list test import",)
     ),
     "mcp": CommandEntry(
-        "serve|add|list|remove|test|import|exercise|approve|login|logout ...",
+        "serve|add|add-json|list|get|remove|enable|disable|test|import|exercise"
+        "|approve|login|logout ...",
         1,
         10_000,
-        completes=("serve add list remove test import exercise approve login logout",),
+        completes=(
+            "serve add add-json list get remove enable disable test import exercise"
+            " approve login logout",
+        ),
     ),
     "replay": CommandEntry("FILE", 1, 1, completes=(FILES,)),
 }

@@ -1,13 +1,16 @@
-"""`agent-cli mcp add|list|remove|test|import`: configure servers and test them."""
+"""`agent-cli mcp add|add-json|list|get|remove|enable|disable|test|import`: configure servers."""
 
 import argparse
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from agent_cli.app.mcp_config import switches
 from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.cli.mcp.reports import (
     GOOD_PHASES,
     configured_json,
+    configured_rows,
     configured_view,
     tested_json,
     tested_view,
@@ -22,6 +25,7 @@ from agent_cli.mcp_client.trial import connected
 from agent_cli.mcp_client.user_servers import UserServers, user_file
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.redaction import Redactor
+from agent_cli.system.shapes import is_object
 
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
@@ -46,26 +50,54 @@ def separated(words: Sequence[str]) -> list[str]:
 
 def add_server(given: argparse.Namespace, context: CommandContext) -> int:
     """Add a server to the user's file."""
-    if not _NAME_CHARACTERS.issuperset(given.name):
-        raise UsageError(f"{given.name!r} is not a valid server name: use letters, digits, _ and -")
+    _check_name(given.name)
     target, *arguments = given.target
     entry: dict[str, Json]
     if "://" in target:
-        if arguments or given.env:
-            raise UsageError("an address takes no arguments and no --env; it takes --header")
+        if arguments or given.env or given.transport == "stdio":
+            raise UsageError(
+                "an address takes no arguments and no --env, and is not stdio; it takes --header"
+            )
         entry = {"type": given.transport or "http", "url": target}
         if given.header:
             entry["headers"] = dict(_pair(each, ":", "--header") for each in given.header)
     else:
-        if given.header or given.transport:
+        if given.header or given.transport not in (None, "stdio"):
             raise UsageError("--header and --transport are for an address; a program takes --env")
         entry = {"command": target, "args": list[Json](arguments)}
         if given.env:
             entry["env"] = dict(_pair(each, "=", "--env") for each in given.env)
+    return _add(given.name, entry, context)
+
+
+def add_json(given: argparse.Namespace, context: CommandContext) -> int:
+    """Add a server to the user's file, from an entry as it stands in `.mcp.json`."""
+    _check_name(given.name)
+    try:
+        entry: object = json.loads(given.json)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the entry of {given.name} is not JSON ({error})") from error
+    servers = entry.get("mcpServers") if is_object(entry) else None
+    if is_object(servers):  # pages of servers often show a whole file
+        entry = servers.get(given.name)
+    if not is_object(entry):
+        raise UsageError(f"the entry of {given.name} must be an object, {{...}}")
+    usable = server_config(given.name, entry, context.environment)
+    if isinstance(usable, ServerProblem):
+        raise UsageError(usable.reason)
+    return _add(given.name, entry, context)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME_CHARACTERS.issuperset(name):
+        raise UsageError(f"{name!r} is not a valid server name: use letters, digits, _ and -")
+
+
+def _add(name: str, entry: Mapping[str, Json], context: CommandContext) -> int:
     servers = UserServers(user_file())
-    if servers.add({given.name: entry}):
-        raise UsageError(f"{servers.path} has a server {given.name!r} already; remove it first")
-    context.say(f"{given.name} is added to {servers.path}; try it: agent-cli mcp test {given.name}")
+    if servers.add({name: entry}):
+        raise UsageError(f"{servers.path} has a server {name!r} already; remove it first")
+    context.say(f"{name} is added to {servers.path}; try it: agent-cli mcp test {name}")
     return 0
 
 
@@ -85,6 +117,31 @@ def list_servers(given: argparse.Namespace, context: CommandContext) -> int:
         context.print_json(configured_json(servers, redactor))
     else:
         context.show(configured_view(servers, redactor))
+    return 0
+
+
+def show_server(given: argparse.Namespace, context: CommandContext) -> int:
+    """Show one configured server, without the values of its variables and headers."""
+    found = context.server_entry(given.name)
+    redactor = Redactor.of(context.environment)
+    if given.json:
+        context.print_json(configured_json([found], redactor)[0])
+    else:
+        for row in configured_rows(found, redactor):
+            context.say(row)
+    return 0
+
+
+def switch_server(given: argparse.Namespace, context: CommandContext) -> int:
+    """Switch a server on or off in this workspace, as `/mcp enable|disable` does."""
+    server = context.server_entry(given.name)
+    if given.on:
+        problem = server.reason if isinstance(server, ServerProblem) else server.problem
+        if problem:
+            raise UsageError(problem)
+    switches().switch(context.workspace, given.name, on=given.on)
+    state = "on" if given.on else "off"
+    context.say(f"{given.name} is switched {state} in {context.workspace}, from the next start on")
     return 0
 
 
@@ -140,6 +197,20 @@ def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
     return 1 if given.file and failed else 0
 
 
+def _scope(text: str) -> str:
+    """Accept the one scope that there is, and name the way to the others.
+
+    Raises:
+        UsageError: It is another one.
+    """
+    if text != "user":
+        raise UsageError(
+            f"--scope {text}: servers are added to your own (--scope user); for one project, write"
+            " the entry into its .mcp.json"
+        )
+    return text
+
+
 def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
     name, found, value = text.partition(separator)
     if not found or not name.strip():
@@ -175,15 +246,31 @@ def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     add = add_parser("add", help="add a server to your own")
     add.add_argument("name")
     add.add_argument("target", nargs="+", metavar="COMMAND [ARG ...] | URL")
-    add.add_argument("--transport", choices=("http", "sse"), help="for a URL; http by default")
-    add.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
-    add.add_argument("--header", action="append", default=[], metavar="NAME:VALUE")
+    kinds = ("http", "sse", "stdio")
+    add.add_argument("-t", "--transport", choices=kinds, help="for a URL; http by default")
+    add.add_argument("-e", "--env", action="append", default=[], metavar="NAME=VALUE")
+    add.add_argument("-H", "--header", action="append", default=[], metavar="NAME:VALUE")
     add.set_defaults(do=add_server)
+    entry = add_parser("add-json", help="add a server, as its entry in .mcp.json")
+    entry.add_argument("name")
+    entry.add_argument("json", metavar="JSON")
+    entry.set_defaults(do=add_json)
+    for each in (add, entry):
+        each.add_argument("-s", "--scope", type=_scope, help="user: in every directory")
+    get = add_parser("get", help="one server, and where it was found")
+    get.add_argument("name")
+    get.add_argument("--json", action="store_true", help="for scripts")
+    get.set_defaults(do=show_server)
+    for word, on in (("enable", True), ("disable", False)):
+        switch = add_parser(word, help=f"switch a server {'on' if on else 'off'} in this workspace")
+        switch.add_argument("name")
+        switch.set_defaults(do=switch_server, on=on)
     listing = add_parser("list", help="all servers, and where each was found")
     listing.add_argument("--json", action="store_true", help="for scripts")
     listing.set_defaults(do=list_servers)
     remove = add_parser("remove", help="remove a server from your own")
     remove.add_argument("name")
+    remove.add_argument("-s", "--scope", type=_scope, help="user: your own")
     remove.set_defaults(do=remove_server)
     test = add_parser("test", help="connect to one server, or to all")
     test.add_argument("name", nargs="?")

@@ -40,13 +40,22 @@ class CommandContext:
         Raises:
             UsageError: There is none, or it cannot be used.
         """
+        found = self.server_entry(name)
+        if isinstance(found, ServerProblem):
+            raise UsageError(found.reason)
+        return found
+
+    def server_entry(self, name: str) -> ServerConfig | ServerProblem:
+        """Return the server of that name, or why it cannot be used.
+
+        Raises:
+            UsageError: There is none.
+        """
         configured = self.configured()
         found = next((each for each in configured if each.name == name), None)
         if found is None:
             known = ", ".join(each.name for each in configured) or "none"
             raise UsageError(f"there is no MCP server {name!r}; there are: {known}")
-        if isinstance(found, ServerProblem):
-            raise UsageError(found.reason)
         return found
 
     def say(self, text: str) -> None:

@@ -36,6 +36,25 @@ def configured_json(
     return [_configured_entry(each, redactor) for each in servers]
 
 
+def configured_rows(each: ServerConfig | ServerProblem, redactor: Redactor) -> Iterator[str]:
+    """Yield the rows that describe one server; values of variables and headers stay hidden."""
+    name, transport, where, source = _configured_cells(each, redactor)
+    yield name
+    if isinstance(each, ServerConfig):
+        state = "on" if each.enabled else "off"
+        facts = {
+            "transport": transport,
+            "URL" if each.url else "command": where,
+            "env": ", ".join(each.env),
+            "headers": ", ".join(each.headers),
+            "source": source,
+            "switched": state,
+        }
+        yield from (f"  {key}: {text}" for key, text in facts.items() if text)
+    else:
+        yield f"  {each.reason}"
+
+
 def tested_view(states: Sequence[ServerState]) -> "View":
     """Return a view of a test: each server's offer, or why it cannot be used."""
     from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich

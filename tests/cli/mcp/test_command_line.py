@@ -118,6 +118,10 @@ def test_a_server_is_added_tested_listed_and_removed() -> None:
     [
         ("npx -y pkg --env x .", {"command": "npx", "args": ["-y", "pkg", "--env", "x", "."]}),
         ("--env=A=b npx -y", {"command": "npx", "args": ["-y"], "env": {"A": "b"}}),
+        (
+            "-s user -e A=b -t stdio -- npx -y",
+            {"command": "npx", "args": ["-y"], "env": {"A": "b"}},
+        ),
         ("--env A=b -- npx -y", {"command": "npx", "args": ["-y"], "env": {"A": "b"}}),
         (
             "https://x/mcp --header A:b --transport sse",
@@ -132,6 +136,33 @@ def test_mcp_add_leaves_options_after_the_command_to_the_server(
     assert agent_cli("mcp", "add", "new", *words.split()).code == 0
 
     assert json.loads(user_file().read_text())["mcpServers"]["new"] == entry
+
+
+@pytest.mark.parametrize("wrap", ["{}", '{{"mcpServers": {{"new": {}}}}}'], ids=["entry", "file"])
+def test_a_server_is_added_from_json_shown_and_switched_off_here(wrap: str) -> None:
+    """The values of variables are not shown; a switch counts in this workspace alone."""
+    entry = {"command": "npx", "args": ["-y"], "env": {"KEY": "CANARY"}}
+    assert mcp("add-json", "new", wrap.format(json.dumps(entry)))[0] == 0
+
+    shown = mcp("get", "new")
+    switched = mcp("disable", "new")
+    listed, here = (
+        agent_cli("mcp", "list"),
+        json.loads(agent_cli("mcp", "get", "new", "--json").stdout),
+    )
+    again = mcp("enable", "new")
+
+    assert json.loads(user_file().read_text())["mcpServers"]["new"] == entry
+    assert shown == (
+        0,
+        f"new\n  transport: stdio\n  command: npx -y\n  env: KEY\n  source: {user_file()}\n"
+        "  switched: on",
+    )
+    assert switched == (0, f"new is switched off in {Path.cwd()}, from the next start on")
+    assert "switched off" in listed.stdout
+    assert here["enabled"] is False
+    assert again[0] == 0
+    assert "switched off" not in agent_cli("mcp", "list").stdout
 
 
 def test_mcp_test_says_why_a_server_failed_and_exits_with_1() -> None:
@@ -182,6 +213,13 @@ def test_program_in_the_workspace_is_not_run_as_a_server() -> None:
         (["add", "a", "https://x", "--env", "B=c"], "an address takes no arguments and no --env"),
         (["add", "a", "https://x", "y"], "an address takes no arguments and no --env"),
         (["add", "a", "--header", "B:c", "x"], "--header and --transport are for an address"),
+        (["add", "-s", "project", "a", "x"], "--scope project: servers are added to your own"),
+        (["add", "a", "-t", "stdio", "https://x"], "and is not stdio"),
+        (["add-json", "a", "{"], "the entry of a is not JSON"),
+        (["add-json", "a", '{"mcpServers": {"b": {}}}'], "must be an object"),
+        (["add-json", "a", '{"command": 7}'], "command"),
+        (["get", "gone"], "there is no MCP server 'gone'; there are: none"),
+        (["disable", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["remove", "gone"], "has no server 'gone'; it has: none"),
         (["test", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["exercise", "gone"], "there is no MCP server 'gone'; there are: none"),
