@@ -97,7 +97,7 @@ SERVED: dict[str, tuple[list[Answer], list[str]]] = {
             "may it? write tea.txt",
             "Noted.",
             "Milk.",
-            "max_rounds: stopped after round 1, the limit max_rounds: send a message to go on",
+            "max_rounds: stopped after round 1, the limit max_rounds; send a message to go on",
             "['Note that milk is out', 'Note that milk is out']",
         ],
     ),

@@ -23,6 +23,8 @@ class Account:
         held: The reserved cost of running calls.
         lost: The possible cost of calls that broke off.
         holders: The running calls of the whole tree; their `str` names them.
+        root: The account at the top.
+        miscounted: At the root: whether the API counted a prompt too low before it was sent.
     """
 
     def __init__(self, limit: int = 0, parent: "Account | None" = None) -> None:
@@ -33,6 +35,8 @@ class Account:
         self._line: tuple[Account, ...] = (self, *(parent._line if parent else ()))
         self._changed = asyncio.Event()
         self.holders: list[object] = parent.holders if parent else []
+        self.root: Account = parent.root if parent else self
+        self.miscounted = False
 
     @property
     def is_limited(self) -> bool:

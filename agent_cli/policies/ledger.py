@@ -37,7 +37,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.reservations import Payer, Reservation
-from agent_cli.policies.worst_case import PromptBound, most_tokens, with_reply
+from agent_cli.policies.worst_case import PromptBound, is_credible, most_tokens, with_reply
 
 # A shorter reply is not worth its prompt: the smallest thinking budget, and a tool call.
 LEAST_REPLY_TOKENS: Final = 1_280
@@ -86,6 +86,7 @@ class Ledger:
         self._conversation = conversation
         self._price = price
         self._bound = PromptBound()
+        self._estimate = 0
         self._prompt_id = ""
         self._affordable = 0
         self._unrecorded: list[Reservation] = []
@@ -204,7 +205,7 @@ class Ledger:
         no other call runs.
         """
         account, prompt = self.account, self._bound.usage(request)
-        is_counted = self._count is None
+        is_counted = self._count is None or account.root.miscounted
         wanted = min(request.max_tokens, request.model.max_output_tokens)
         least = min(wanted, LEAST_REPLY_TOKENS)
 
@@ -227,14 +228,14 @@ class Ledger:
     async def _counted(self, request: ModelRequest, prompt: Usage) -> Usage:
         """Return the tighter bound of *request*: *prompt*, or the API's count."""
         tokens = await self._count(request) if self._count else None
-        if not tokens:
+        if not tokens or not is_credible(tokens, prompt):
             return prompt
         counted = PromptBound()
         counted.note_estimate(request, tokens)
         usage = counted.usage(request)
         if usage.prompt_tokens >= prompt.prompt_tokens:
             return prompt
-        self._bound = counted
+        self._bound, self._estimate = counted, usage.prompt_tokens
         return usage
 
     def _budget(self, request: ModelRequest) -> int | None:
@@ -289,6 +290,9 @@ class Ledger:
         """Remember the API's count, and the reservation to remove from the record."""
         reserved.known = reply.usage
         if self.account.is_limited:
+            if self._estimate and reply.usage.prompt_tokens > self._estimate:
+                self.account.root.miscounted = True
+            self._estimate = 0
             self._bound.note(reserved.request, reply.usage.prompt_tokens)
             self._unrecorded.append(reserved)
 

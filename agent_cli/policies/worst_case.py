@@ -25,6 +25,8 @@ IMAGE_TOKENS_MAX: Final = 5_000
 # `count_tokens` is an estimate: "the actual number may differ by a small amount".
 COUNT_MARGIN: Final = 0.05
 COUNT_MARGIN_TOKENS: Final = 100
+# Text of more bytes a token is rare; a lower count is one of another tokenizer, or of nothing.
+COUNTED_BYTES_MAX: Final = 8
 # A server notices within this time that nobody reads its reply any more, and generates no more.
 NOTICED_WITHIN_S: Final = 5.0
 
@@ -74,6 +76,11 @@ def generated_at_most(model: Model, elapsed_s: float) -> int:
     if not model.output_tokens_per_s:
         return model.max_output_tokens
     return math.ceil(model.output_tokens_per_s * (max(0.0, elapsed_s) + NOTICED_WITHIN_S))
+
+
+def is_credible(tokens: int, prompt: Usage) -> bool:
+    """Return whether *tokens* can be a count of the prompt whose bytes bound it to *prompt*."""
+    return tokens * COUNTED_BYTES_MAX >= prompt.prompt_tokens - OVERHEAD_TOKENS
 
 
 def with_reply(prompt: Usage, tokens: int) -> Usage:

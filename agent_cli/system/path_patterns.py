@@ -41,6 +41,8 @@ def _atomic(regex: str) -> Iterator[str]:
     first, *behind = _CLASSES.sub(_within_name, regex).split(_STAR)
     yield first
     for at, text in enumerate(behind, 1):
+        if not text and at < len(behind):
+            continue  # another star follows: the two match what one matches
         is_within_name = text and not re.search(r"[/(|)]", _without_classes(text))
         if is_within_name and at < len(behind):
             yield f"(?>{_STAR}?{text})"

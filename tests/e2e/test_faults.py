@@ -24,7 +24,7 @@ RETRIED = ("drop", "reset", "stall", "eof", "error", "rate_limit", "error_text")
 RETRIED_JUNK = ("bad_json", "bad_utf8", "bad_index")
 HTML = raw(200, b"<html>Welcome</html>", content_type="text/html")
 JSON = raw(200, b'{"type": "message"}', content_type="application/json")
-EMPTY = raw(200)
+EMPTY = raw(200, content_type="text/plain")
 
 
 def session(*script: Answer, prompts: list[str]) -> tuple[Finished, FakeMessagesApi]:

@@ -151,12 +151,13 @@ async def test_call_is_refused_if_the_remainder_pays_for_no_useful_reply() -> No
 
 
 @pytest.mark.parametrize(
-    ("counted", "sent_max"), [(100, 10_000), (400, 9_880), (50_000, None), (None, None)]
+    ("counted", "sent_max"),
+    [(2_600, 10_000), (2_800, 9_860), (2_400, None), (1, None), (50_000, None), (None, None)],
 )
 async def test_prompt_is_counted_where_its_bytes_leave_too_little(
     counted: int | None, sent_max: int | None
 ) -> None:
-    """The count gets a margin, and a larger one than the bytes changes nothing."""
+    """The count gets a margin; one larger than the bytes, or not credible, changes nothing."""
     asked: list[ModelRequest] = []
 
     async def count(request: ModelRequest) -> int | None:
@@ -164,7 +165,7 @@ async def test_prompt_is_counted_where_its_bytes_leave_too_little(
         return counted
 
     dense = replace(REQUEST, messages=(UserMessage.of("x" * 20_000),))
-    book = Book(priced(7), limit=10_400, count=count)
+    book = Book(priced(7), limit=12_900, count=count)
 
     if sent_max is None:
         with pytest.raises(LimitReached):
@@ -174,6 +175,27 @@ async def test_prompt_is_counted_where_its_bytes_leave_too_little(
 
     assert asked == [dense]
     assert [each.max_tokens for each in book.model.requests] == ([sent_max] if sent_max else [])
+
+
+async def test_prompts_are_not_counted_any_more_after_a_count_that_was_too_low() -> None:
+    """A gateway may count with another tokenizer: no agent of the tree believes it again."""
+    asked: list[ModelRequest] = []
+
+    async def count(request: ModelRequest) -> int | None:
+        asked.append(request)
+        return 2_600
+
+    first, second = (replace(REQUEST, messages=(UserMessage.of(x * 20_000),)) for x in "ab")
+    billed = Reply(
+        "msg", MODEL.id, (text_block("Hi."),), "end_turn", Usage(5_000, 1, cost_microdollars=5_001)
+    )
+    book = Book(billed, priced(7), limit=26_000, count=count)
+
+    await book.ask(first)
+    with pytest.raises(LimitReached):
+        await ask(book.ledger.child(lambda: book.conversation), second)
+
+    assert asked == [first]
 
 
 async def test_prompt_is_not_counted_while_its_bytes_are_few_enough() -> None:

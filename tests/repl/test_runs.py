@@ -12,8 +12,9 @@ def test_batch_of_calls_runs_after_all_are_decided_in_one_list() -> None:
     out, beside = converse(batch, answers=("2", "use git", "y"))
 
     assert [Path(name).exists() for name in ("one", "two", "three")] == [True, False, True]
-    assert "3 calls" in beside
-    assert "2 calls" in beside
+    titles = [line.split(" · ")[0] for line in beside]
+    assert "3 calls" in titles
+    assert "2 calls" in titles
     assert [line for line in beside if "you said" in line] == [
         "  not run: Bash touch two: you said: use git"
     ]
