@@ -27,6 +27,7 @@ def bind_keys(screen: LiveScreen) -> None:
     _bind_stopping(keys, screen)
     _bind_queue(keys, screen)
     _bind_display(keys, screen)
+    _bind_menu(keys, screen)
     _bind_answers(keys, screen)
     _bind_editing(keys, screen)
     _bind_agents(keys, screen)
@@ -155,6 +156,16 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-t")
     def show_thinking(_event: KeyPressEvent) -> None:
         screen.listener.submit("/thinking", follow_up=False)
+
+
+def _bind_menu(keys: KeyBindings, screen: LiveScreen) -> None:
+    first_is_marked = Condition(lambda: screen.menu.marks_unchosen)
+
+    # The first row looks chosen already.
+    @keys.add("down", filter=first_is_marked & ~is_searching)
+    @keys.add("c-n", filter=first_is_marked & ~is_searching)
+    def second(_event: KeyPressEvent) -> None:
+        screen.menu.choose_next()
 
 
 def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:

@@ -72,6 +72,11 @@ class LayoutState(Protocol):
         ...
 
     @property
+    def marked_choice(self) -> int | None:
+        """The index of the completion that Enter takes, if any."""
+        ...
+
+    @property
     def rows_max(self) -> int:
         """Maximum number of rows of the input."""
         ...
@@ -158,13 +163,15 @@ def _history_prefix(_number: int, _wrapped: int) -> StyleAndTextTuples:
 
 
 def _choices(buffer: Buffer, shown: LayoutState) -> list[StyleAndTextTuples]:
-    """Return the completions around the chosen one, one row each."""
+    """Return the completions around the marked one, one row each, and how many follow."""
     state = buffer.complete_state
     if state is None:
         return []
-    chosen = state.complete_index
-    count = min(_CHOICES_MAX, shown.rows_max)
-    first = max(0, (chosen or 0) - count + 1)
+    marked = shown.marked_choice
+    count = max(min(_CHOICES_MAX, shown.rows_max), 1)
+    if count < len(state.completions) and count > 1:
+        count -= 1  # the last row counts the others
+    first = max(0, (marked or 0) - count + 1)
     choices = state.completions[first : first + count]
     texts = [(_on_one_row(c.display_text), _on_one_row(c.display_meta_text)) for c in choices]
     width = max((row_width(text) for text, _about in texts), default=0)
@@ -172,7 +179,9 @@ def _choices(buffer: Buffer, shown: LayoutState) -> list[StyleAndTextTuples]:
     for index, (choice, about) in enumerate(texts, first):
         gap = " " * (width - row_width(choice) + 2)
         text = f"{CONTINUATION}{choice}{gap}{about}".rstrip()
-        rows.append([(CHOSEN if index == chosen else FAINT, _cut(text, shown))])
+        rows.append([(CHOSEN if index == marked else FAINT, _cut(text, shown))])
+    if (more := len(state.completions) - first - len(choices)) and count > 1:
+        rows.append([(FAINT, _cut(f"{CONTINUATION}{more:,} more ↓", shown))])
     return rows
 
 

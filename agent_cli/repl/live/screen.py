@@ -208,6 +208,11 @@ class LiveScreen:
         return choices.rows(self.columns - 1, self.rows_max) if choices else ()
 
     @property
+    def marked_choice(self) -> int | None:
+        """The index of the completion that Enter takes, if any."""
+        return self.menu.marked
+
+    @property
     def rows_max(self) -> int:
         """Maximum number of rows of the input: the region stays smaller than the screen."""
         return max(1, self._output.get_size().rows // 2 - 2)

@@ -228,7 +228,7 @@ async def test_completion_menu_aligns_the_help_and_fits_a_low_terminal(tmp_path:
             "     /a       help",
             "     /longer  help",
             "     /b       help",
-            "     /c       help",
+            "     3 more ↓",
         ]
 
 

@@ -11,6 +11,8 @@ from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, Completion
 
+from agent_cli.repl.live.input.certain import Certain
+
 
 class Menu:
     """Shows the completions of a buffer's text as soon as they are known."""
@@ -39,6 +41,41 @@ class Menu:
         state = self._buffer.complete_state
         return state is not None and bool(state.completions)
 
+    @property
+    def marked(self) -> int | None:
+        """The index of the completion that Enter takes, if it takes one.
+
+        It is the chosen one, else the one that is typed in full, else the only one, else the first
+        if it begins as typed; of the arguments of a command only one that is the only one.
+        """
+        state = self._buffer.complete_state
+        if state is None or not state.completions:
+            return None
+        if state.complete_index is not None:
+            return state.complete_index
+        before = state.original_document.text_before_cursor
+        texts = [_completed(before, completion) for completion in state.completions]
+        if before in texts:
+            return texts.index(before)
+        if (only := self._only(before)) is not None:
+            return texts.index(_completed(before, only)) if len(texts) == 1 else 0
+        first = state.completions[0]
+        is_argument = before.startswith("/") and " " in before
+        has_begun = bool(first.start_position) or before == "/"
+        return 0 if isinstance(first, Certain) and has_begun and not is_argument else None
+
+    @property
+    def marks_unchosen(self) -> bool:
+        """Whether a completion is marked that was not chosen by a key."""
+        state = self._buffer.complete_state
+        return state is not None and state.complete_index is None and self.marked is not None
+
+    def choose_next(self) -> None:
+        """Choose the completion below the marked one, or the first behind the last."""
+        state, marked = self._buffer.complete_state, self.marked
+        if state is not None and marked is not None:
+            self._buffer.go_to_completion((marked + 1) % len(state.completions))
+
     def show_again(self) -> None:
         """Complete again, unless a completion is chosen or the menu was closed for this text."""
         state = self._buffer.complete_state
@@ -54,18 +91,20 @@ class Menu:
         self._closed_at = self._buffer.text
 
     def take(self) -> bool:
-        """Take the chosen completion, or the only one.
+        """Take the marked completion.
 
         Returns:
-            Whether the user goes on typing: True behind an @, False for a command, now complete.
+            Whether the user goes on typing: True behind an @, False for a command, now complete,
+            and for a text that the completion does not change.
         """
-        state = self._buffer.complete_state
-        if state is None or not state.completions:
+        state, marked = self._buffer.complete_state, self.marked
+        if state is None or marked is None:
             return False
         before = state.original_document.text_before_cursor
         if state.current_completion is None:
-            completion = self._only(before)
-            if completion is None:
+            completion = state.completions[marked]
+            if _completed(before, completion) == before:
+                self._buffer.complete_state = None
                 return False
             self._buffer.apply_completion(completion)
         else:
@@ -73,3 +112,8 @@ class Menu:
             if len(state.completions) == 1:  # completed by Tab
                 return False
         return not before.startswith("/")
+
+
+def _completed(before: str, completion: Completion) -> str:
+    """Return the text *before* the cursor with *completion*."""
+    return before[: len(before) + completion.start_position] + completion.text

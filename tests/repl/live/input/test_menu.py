@@ -32,6 +32,35 @@ def test_enter_accepts_the_only_command_completion_and_runs_the_command() -> Non
         assert "there is no command" not in terminal.text
 
 
+def test_enter_takes_the_first_row_unless_another_is_chosen_or_typed_in_full() -> None:
+    """Several commands and files begin as typed; the arrow goes on from the first row."""
+    Path("ab.py").touch()
+    Path("ab").touch()
+    Path("abc.py").touch()
+    with Terminal() as terminal:
+        terminal.until_loaded()
+        terminal.send("/co")
+        terminal.until("/copy")
+        commands = [row.split()[0] for row in terminal.text.splitlines() if row[:6] == "     /"]
+        terminal.send("\x1b[B")
+        terminal.until(f"you> {commands[1]}")
+        terminal.send("\x15/mode")
+        terminal.until("/model")
+        terminal.send("\r")
+        terminal.until("mode: ask; which one?")
+        terminal.send("\x1b")
+        terminal.until_prompt()
+        terminal.send("see @ab")
+        terminal.until("     abc.py")
+        terminal.send("\r")
+        terminal.until("see @ab' to model-1.")
+        terminal.until_prompt()
+        terminal.send("see @abc")
+        terminal.until("     abc.py")
+        terminal.send("\r")
+        terminal.until(lambda: terminal.last_row == "you> see @abc.py")
+
+
 def test_enter_accepts_the_only_file_completion_without_sending() -> None:
     """Typing continues; a path that merely contains the characters is not a match."""
     Path("src").mkdir()
