@@ -94,6 +94,13 @@ class Results:
         number = self._count if number is None else number
         return _in_full(self._kept.get(number), self._files.get(number, ""))
 
+    def keep(self, text: str, file: str = "") -> None:
+        """Keep *text*, of which the screen shows less, under the next number; *file* has all."""
+        self._count += 1
+        self._kept[self._count], self._files[self._count] = text, file
+        self._kept.pop(self._count - _KEPT_MAX, None)
+        self._files.pop(self._count - _KEPT_MAX, None)
+
     def folded(
         self,
         rows: list[str],
@@ -116,10 +123,7 @@ class Results:
             return rows
         shown = self._fitting(rows[::-1] if last else rows, rows_max)
         shown = [*dropwhile(lambda row: not row, shown[::-1])] if last else shown
-        self._count += 1
-        self._kept[self._count], self._files[self._count] = text, file
-        self._kept.pop(self._count - _KEPT_MAX, None)
-        self._files.pop(self._count - _KEPT_MAX, None)
+        self.keep(text, file)
         left_out = len(rows) - len(shown)
         more = counted(left_out, "more line") if left_out else "a longer line"
         note = self._paint.text(f"{MARGIN}… {more}: Ctrl-O, /output {self._count}", "dim")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from typing import Final
 
 from agent_cli.contracts import events
@@ -18,6 +19,8 @@ from agent_cli.terminal.sanitize import clean
 
 _UPDATE_ROWS_MAX: Final = 3
 _MARK_CELLS: Final = 2
+# Tools that only look; several calls of them are of little interest one by one.
+_LOOKS: Final = frozenset({"read", "grep", "glob"})
 _NO_BREAK: Final = "\xa0"
 
 
@@ -33,6 +36,13 @@ class _Call:
     beside: str = ""
     side_outputs: list[SideOutput] = field(default_factory=list[SideOutput])
     rows: list[str] = field(default_factory=list[str])
+    looks: bool = False
+    line: str = ""
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether it can share its row: it only looked, and nothing else is to be shown of it."""
+        return self.looks and bool(self.line) and not self.side_outputs
 
     def attach(self, output: SideOutput) -> None:
         """Add a side output; only the latest of the same progress is kept."""
@@ -110,15 +120,37 @@ class ToolRows:
             del self._calls[call_id]
 
     def finished(self) -> list[str]:
-        """Return the rows of ended calls, up to the first that is still running."""
+        """Return the rows of ended calls, up to the first that is still running.
+
+        Calls side by side that only look have one row. It waits for those of them that still run.
+        """
         rows, self._late = self._late, []
         while self._calls:
-            call_id, call = next(iter(self._calls.items()))
-            if call.ended_s is None:
+            looks = [*takewhile(lambda call: call.is_folded, self._calls.values())]
+            following = next(islice(self._calls.values(), len(looks), None), None)
+            if looks and following and following.ended_s is None and following.looks:
                 break
-            rows += call.rows
-            del self._calls[call_id]
+            first = next(iter(self._calls.values()))
+            if first.ended_s is None:
+                break
+            rows += self._folded(looks) if len(looks) > 1 else first.rows
+            for call_id in [*islice(self._calls, max(len(looks), 1))]:
+                del self._calls[call_id]
         return rows
+
+    def _folded(self, looks: Sequence[_Call]) -> list[str]:
+        """Return one row for several calls that only look; Ctrl-O shows what each came to."""
+        targets: dict[str, list[str]] = {}
+        for call in looks:
+            targets.setdefault(call.label, []).append(call.text[len(call.label) :].strip())
+        text = " · ".join(f"{label} {', '.join(names)}" for label, names in targets.items())
+        began_s = min(call.started_s or 0.0 for call in looks)
+        passed = seconds(max(call.ended_s or 0.0 for call in looks) - began_s)
+        self._details.keep("\n".join(call.line for call in looks))
+        end = f" · {passed} · Ctrl-O"
+        text = shortened(text, max(self._columns() - _MARK_CELLS - len(end), 1))
+        named = self._named(looks[0], text)
+        return [f"{self._paint.text('✓', 'good')} {named}{self._paint.text(end, 'dim')}"]
 
     def tail(self, spinner: str) -> list[str]:
         """Return one row for each call, with the latest update of a running one."""
@@ -148,7 +180,7 @@ class ToolRows:
     def _call(self, call_id: str, name: str, given: Json) -> _Call:
         tools = self._tools()
         label, text = clean(label_of(tools, name)), clean(describe_call(tools, name, given))
-        return self._calls.setdefault(call_id, _Call(label, text))
+        return self._calls.setdefault(call_id, _Call(label, text, looks=name in _LOOKS))
 
     def _named(self, call: _Call, text: str) -> str:
         label = text[: len(call.label)]
@@ -181,9 +213,10 @@ class ToolRows:
         was_asked = event.tool_call_id in self._asked
         self._asked.discard(event.tool_call_id)
         call.rows = [*self._last_rows(call, event, elapsed_s)]
-        call.rows += self._details.result(
-            event.result, is_error=event.is_error, was_asked=was_asked
-        )
+        below = self._details.result(event.result, is_error=event.is_error, was_asked=was_asked)
+        call.rows += below
+        if not (below or event.is_error or was_asked):
+            call.line = " · ".join(filter(None, (call.text, outcome_of(event.result.details))))
         for output in call.side_outputs:
             call.rows += self._details.side_output(output)
 

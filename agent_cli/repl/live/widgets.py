@@ -43,6 +43,7 @@ class Details:
 
     def __init__(self, results: Results, paint: Paint, columns: Callable[[], int]) -> None:
         self.result = results.result
+        self.keep = results.keep
         self._results = results
         self._paint = paint
         self._columns = columns

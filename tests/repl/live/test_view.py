@@ -36,13 +36,14 @@ class Screen:
         self.rows: list[str] = []
         paint = Paint(color=False)
         self.activity = ActivityLine(lambda: self.now_s)
+        self.results = Results(paint, lambda: 80)
         self.view = SessionView(
             ToolRows(
                 lambda: (),
                 paint=paint,
                 clock=lambda: self.now_s,
                 columns=lambda: COLUMNS,
-                details=Details(Results(paint, lambda: 80), paint, lambda: COLUMNS),
+                details=Details(self.results, paint, lambda: COLUMNS),
             ),
             paint=paint,
             streaming=streaming,
@@ -131,6 +132,21 @@ def test_call_has_a_live_row_and_then_a_final_row_with_duration_and_outcome() ->
         "✓ read b.py · 2.0 s",
     ]
     assert screen.tail == []
+
+
+def test_calls_side_by_side_that_only_look_share_a_row_with_their_results_kept() -> None:
+    """The row waits for the last of them; one that failed has its own."""
+    screen = Screen()
+    screen(announced("a.py", "b.py", "c.py"), start("1", "a.py"), start("2", "b.py"))
+    read = ToolResult.of("text", details={"kind": "read", "lines": 2, "total": 2})
+    screen(end("1", read))
+    waiting = list(screen.rows)
+    screen.now_s = 2.0
+    screen(end("2", read), start("3", "c.py"), end("3", ToolResult.error("no")))
+
+    assert waiting == []
+    assert screen.rows == ["✓ read a.py, b.py · 2.0 s · Ctrl-O", "✗ read c.py · failed: no"]
+    assert screen.results.output(None) == "read a.py · 2 lines\nread b.py · 2 lines"
 
 
 def test_long_row_of_a_call_wraps_between_words_below_its_mark() -> None:
