@@ -120,6 +120,8 @@ bench-all: .venv/installed-test
 pictures: .venv/installed-test
 	@echo '==> docs.pictures'
 	@$(BIN)/python -m docs.pictures
+	@echo '==> docs.screens'
+	@$(BIN)/python -m docs.screens
 
 docs: .venv/installed-docs
 	@echo '==> mkdocs build'

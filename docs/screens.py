@@ -122,7 +122,7 @@ SCENES: Final = (
             _run("rm -rf build && git push --force"),
             _run("python3 - <<'PY'\nprint(1)\nPY"),
         ),
-        last="none",
+        last=" of them",
     ),
     _prompted(
         "reads",

@@ -101,8 +101,9 @@ class Picker:
             style = CHOSEN if place == self._place else ""
             parts += [(style, self._cut(f"  {self._rows[index]}")), ("", "\n")]
         below = len(fitting) - first - self._rows_max()
-        more = f"{below:,} more ↓ · " if below > 0 else ""
-        count = f"{more}{len(fitting)} of {len(self._rows)}"
+        count = f"{len(fitting)} of {len(self._rows)}"
+        if below > 0:
+            count = f"{below:,} more ↓"
         hints = (f"  {count} · {hint}" for hint in _HINTS)
         shown = next((hint for hint in hints if row_width(hint) < self._columns()), f"  {count}")
         return [*parts, (FAINT, self._cut(shown))]
