@@ -31,9 +31,7 @@ def session(*options: str) -> Generator[Terminal]:
         home = Path(folder).resolve()
         workspace = home / "basket"
         shutil.copytree(Path(demo.__file__).parent / "project", workspace)
-        more: dict[str, str | None] = {"HOME": str(home), "TERM": "xterm-256color"}
-        # The question names the file that keeps rules.
-        variables = environment(api, {**more, "XDG_CONFIG_HOME": None})
+        variables = environment(api, {"HOME": str(home), "TERM": "xterm-256color"})
         with (
             contextlib.chdir(workspace),
             Terminal(AGENT_CLI, *_TESTS_MAY_RUN, *options, **variables) as terminal,
