@@ -6,6 +6,7 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -198,6 +199,23 @@ async def test_cancelling_ends_the_command_and_its_children(tools: Tools) -> Non
 
     assert time.monotonic() - started < 2
     await until(lambda: not any(is_alive(int(pid)) for pid in pids.read_text().split()))
+
+
+async def test_command_stopped_before_its_start_is_confirmed_reports_its_output(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine it may print long before."""
+
+    async def unconfirmed(*given: Any) -> None:
+        *_, output, _on_output = given
+        output.add(b"up\n")
+        token.cancel()
+        await asyncio.Event().wait()
+
+    token = tools.cancel = CancelToken()
+    monkeypatch.setattr(command_run, "start_command", unconfirmed)
+
+    assert (await tools.error("bash", command="echo up")).endswith("until then:\nup\n")
 
 
 @pytest.mark.parametrize("lines", [3, 4_000])

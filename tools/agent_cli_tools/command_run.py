@@ -102,13 +102,7 @@ class CommandRun:
         """
         confinement = await self._confinement()
         updates = _Updates(lambda: self._on_update(self._output.last_lines()))
-        command = await start_command(
-            self._workspace,
-            self._wanted.text,
-            confinement or Confinement(),
-            self._output,
-            updates.due,
-        )
+        command = await self._started(confinement or Confinement(), updates)
         began = time.monotonic()
         try:
             code, goes_on = await self._waited_for(command)
@@ -143,6 +137,19 @@ class CommandRun:
         limit_s = self._wanted.timeout_s
         ended = Ended(code, time.monotonic() - began, limit_s, left, notes, command.ended_with_it)
         return finished(self._output, ended)
+
+    async def _started(self, confinement: Confinement, updates: "_Updates") -> RunningCommand:
+        began = time.monotonic()
+        try:
+            return await start_command(
+                self._workspace, self._wanted.text, confinement, self._output, updates.due
+            )
+        except asyncio.CancelledError:
+            updates.stop()
+            if not self._output.last_lines():
+                raise
+            # It was already printing, although its start was not confirmed yet.
+            raise ToolError(stopped(self._output, time.monotonic() - began)) from None
 
     def _job_to_end(self) -> Job | None:
         """Return the agent's running job that this command kills, if that is all it does.
