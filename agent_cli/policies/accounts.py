@@ -31,7 +31,6 @@ class Account:
         """Open an account below *parent*, whose limit applies as well."""
         self.limit = limit
         self.spent = self.held = self.lost = 0
-        self._is_root = parent is None
         self._line: tuple[Account, ...] = (self, *(parent._line if parent else ()))
         self._changed = asyncio.Event()
         self.holders: list[object] = parent.holders if parent else []
@@ -49,9 +48,8 @@ class Account:
             account.spent += spent
             account.held += held
             account.lost += lost
-        root = self._line[-1]
-        root._changed.set()
-        root._changed = asyncio.Event()
+        self.root._changed.set()
+        self.root._changed = asyncio.Event()
 
     def left(self, *, at_best: bool = False) -> int:
         """Return the amount that may be reserved; *at_best* assumes running calls cost nothing."""
@@ -75,7 +73,7 @@ class Account:
         """
         try:
             async with asyncio.timeout(limit_s):
-                await self._line[-1]._changed.wait()
+                await self.root._changed.wait()
         except TimeoutError:
             held = ", ".join(map(str, self.holders)) or "nobody"
             raise ModelError(
@@ -102,5 +100,5 @@ class Account:
 
     def _reached(self, how_far: str) -> LimitReached:
         lost = f", {dollars(self.lost)} of it for replies that broke off" if self.lost else ""
-        advice = SEND_A_MESSAGE if self._is_root else "; this agent's share is used up"
+        advice = SEND_A_MESSAGE if self.root is self else "; this agent's share is used up"
         return LimitReached(f"cost limit reached: {how_far}{lost}{advice}", limit="max_cost")

@@ -19,7 +19,13 @@ from agent_cli.policies.shell.readings import (
     all_commands,
     base_name,
 )
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.syntax import (
+    WRITING,
+    descendants,
+    opened_file,
+    source,
+    syntax_tree,
+)
 from agent_cli.policies.shell.words import likely_word
 
 if TYPE_CHECKING:
@@ -44,8 +50,7 @@ _SAID_BY_THE_REST: Final = frozenset({"runs a Python module", "shows or changes 
 _FUNCTION: Final = "function_definition"
 _STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _NOT_THE_COMMAND: Final = re.compile(r"-.*|[\d.]+[smhd]?|\w+=.*", re.DOTALL)
-_WRITES: Final = frozenset({">", ">>", "&>", "&>>", ">|", "<>"})
-_NO_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "1", "2"})
+_NO_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _DEPTH_MAX: Final = 4
 _NAME_CHARS_MAX: Final = 60
 _UNNAMED: Final = "runs a program whose name is known only when it runs"
@@ -202,11 +207,11 @@ def _operands(arguments: Sequence[str]) -> list[str]:
 def _targets(tree: "Node", place: Place) -> Iterator[str]:
     """Yield the files that redirects write, outside ones said to be so."""
     for node in descendants(tree):
-        if node.type != "file_redirect":
+        if node.type != "file_redirect" or WRITING.isdisjoint(each.type for each in node.children):
             continue
-        operator = next((each.type for each in node.children if each.type in _WRITES), "")
-        target = likely_word(source(node.children[-1]))
-        if operator and target is None:
+        opened = opened_file(node)
+        target = likely_word(source(opened)) if opened else ""
+        if target is None:
             yield "a file whose name is known only when it runs"
-        elif operator and target and target not in _NO_FILES:
+        elif target and target not in _NO_FILES:
             yield f"{_clipped(target)}{outside_note(target, place)}"

@@ -14,7 +14,13 @@ from agent_cli.contracts.wording import counted
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import runs_unknown
 from agent_cli.policies.shell.readings import STARTERS, Reading, base_name, readings
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.syntax import (
+    descendants,
+    is_descriptor,
+    opened_file,
+    source,
+    syntax_tree,
+)
 from agent_cli.policies.shell.verbs import what_it_does
 from agent_cli.policies.shell.words import likely_word, odd_character
 
@@ -222,9 +228,9 @@ class _Explanation:
         text = source(node)
         kinds = [child.type for child in node.children if not child.is_named]
         operator = kinds[0] if kinds else ""
-        names = [child for child in node.children if child.is_named]
-        name = likely_word(source(names[-1])) if names else None
-        errors = any(child.type == "file_descriptor" and source(child) == "2" for child in names)
+        opened = opened_file(node)
+        name = likely_word(source(opened)) if opened else None
+        errors = any(is_descriptor(child) and source(child) == "2" for child in node.children)
         if operator in (">&", "<&"):
             does = "sends errors where the output goes" if errors else "joins two streams"
             return ExplainedPart(_line(text), does, depth)

@@ -10,7 +10,13 @@ import re
 from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.readings import base_name, readings
-from agent_cli.policies.shell.syntax import descendants, is_descriptor, source, syntax_tree
+from agent_cli.policies.shell.syntax import (
+    WRITING,
+    descendants,
+    redirect_words,
+    source,
+    syntax_tree,
+)
 from agent_cli.policies.shell.words import likely_word
 
 _CHANGES = frozenset(
@@ -60,7 +66,6 @@ _SUBCOMMANDS = {
 _IN_PLACE = re.compile(r"-[A-Za-z]*i.*|--in-place.*")
 _EDITORS = frozenset({"sed", "perl", "ruby"})
 _NO_FILE = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/")
-_WRITES = (">", ">>", ">|", "&>", "&>>", "<>")
 
 
 def may_only_read(script: str, place: Place) -> bool:
@@ -88,13 +93,9 @@ def _is_more(name: str, words: list[str]) -> bool:
 
 def _writes_a_file(script: str) -> bool:
     for node in descendants(syntax_tree(script)):
-        if node.type != "file_redirect" or not node.children:
+        if node.type != "file_redirect" or WRITING.isdisjoint(each.type for each in node.children):
             continue
-        operators = [child.type for child in node.children if not child.is_named]
-        if not any(operator in _WRITES for operator in operators):
-            continue
-        targets = [child for child in node.children if child.is_named and not is_descriptor(child)]
-        for target in targets[:1]:
+        for target in redirect_words(node)[:1]:
             word = likely_word(source(target))
             if word is None or not word.startswith(_NO_FILE):
                 return True

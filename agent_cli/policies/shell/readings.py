@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
-from agent_cli.policies.shell.syntax import descendants, is_descriptor, source, syntax_tree
+from agent_cli.policies.shell.syntax import descendants, redirect_words, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _words(command: "Node") -> Iterator[str | None]:
 
 
 def _behind(redirect: "Node") -> Iterator[str | None]:
-    words = [child for child in redirect.children if child.is_named and not is_descriptor(child)]
+    words = redirect_words(redirect)
     if words and words[0].type == "file_descriptor":
         yield source(words.pop(0))  # Bash treats it as an option of the command.
     yield from (likely_word(source(word)) for word in words[1:])

@@ -2,10 +2,13 @@
 
 from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
+
+WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
+"""The operators of redirects that write the file they open."""
 
 
 # Cached: a decision parses the same script three times, and some scripts take a second.
@@ -24,6 +27,20 @@ def source(node: "Node") -> str:
 def is_descriptor(node: "Node") -> bool:
     """Return whether *node* is a stream number; in `sort -oa1>b` the parser takes -oa1 for one."""
     return node.type == "file_descriptor" and source(node).isdecimal()
+
+
+def redirect_words(redirect: "Node") -> list["Node"]:
+    """Return the words of a redirect: the file it opens, then those that the command gets.
+
+    Before them may stand what the parser takes for a stream number; see `is_descriptor`.
+    """
+    return [child for child in redirect.children if child.is_named and not is_descriptor(child)]
+
+
+def opened_file(redirect: "Node") -> "Node | None":
+    """Return the word that names the file a redirect opens."""
+    words = (word for word in redirect_words(redirect) if word.type != "file_descriptor")
+    return next(words, None)
 
 
 def descendants(node: "Node", *, leaves: Collection[str] = frozenset()) -> Iterator["Node"]:

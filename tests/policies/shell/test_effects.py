@@ -23,6 +23,11 @@ def _reason(script: str, root: Path) -> str:
         ("docker compose -f x.yml up -d", "starts containers"),
         ("docker ps", "looks at containers"),
         ("echo hi > out.txt", "writes out.txt"),
+        (
+            "echo x > /etc/passwd a",
+            "runs a, with unknown effects; writes /etc/passwd, outside the workspace",
+        ),
+        ("cat > 1", "writes 1"),
         ("cat a >> ../x.log", "writes ../x.log, outside the workspace"),
         ('echo hi > "$X"', "writes a file whose name is known only when it runs"),
         ("make 2>&1 | tee -a log", "runs the build; writes log"),

@@ -55,6 +55,13 @@ def told(script: str) -> list[str]:
             ],
         ),
         (
+            "echo x 2> /etc/passwd a",
+            [
+                "  echo x = prints text",
+                "!   2> /etc/passwd a = writes its errors into /etc/passwd, outside the workspace",
+            ],
+        ),
+        (
             "python3 - <<'PY' 2>/dev/null\nprint(1)\nPY",
             [
                 "  python3 = runs Python",
