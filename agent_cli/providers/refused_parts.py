@@ -13,6 +13,7 @@ from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.accepted_history import without_thinking
+from agent_cli.providers.betas import Beta, usable
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
 from agent_cli.providers.sent_images import images, with_notes
@@ -43,6 +44,7 @@ class RefusedParts:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._betas: set[Beta] = set()
         self._fields: set[str] = set()
         self._images: set[str] = set()
         self._tools: set[str] = set()
@@ -56,6 +58,7 @@ class RefusedParts:
             compat=where.compat,
             platform=where.platform,
             image_chars_max=self._image_chars_max,
+            refused=self._betas,
         )
         for name in tuple(self._fields):
             sent.pop(name, None)
@@ -83,6 +86,10 @@ class RefusedParts:
         if rejects_thinking(failed) and bare != request.messages:
             _log.warning("history sent without its thinking", reason=failed.reason)
             return replace(request, messages=bare)
+        if betas := self._refused_betas(request, failed):
+            _log.warning("beta off", reason=failed.reason, betas=[beta.name for beta in betas])
+            self._betas.update(betas)
+            return request
         if tool := _refused_tool(failed, sent):
             _log.info("tool left out", reason=failed.reason, tool=tool["name"])
             self._tools.add(_definition(tool))
@@ -106,6 +113,11 @@ class RefusedParts:
         _log.warning("older images left out", reason=failed.reason, chars=chars)
         self._image_chars_max = chars // 2
         return True
+
+    def _refused_betas(self, request: ModelRequest, failed: CallFailed) -> list[Beta]:
+        where = self._connection
+        used = usable(request.model, where.platform, compat=where.compat, refused=self._betas)
+        return [beta for beta in used if beta.is_named(str(failed))]
 
     def _unknown_field(self, failed: CallFailed, sent: dict[str, Json]) -> str | None:
         fields = list(OPTIONAL_FIELDS.items())

@@ -7,7 +7,6 @@ from agent_cli.contracts.provider import Model, ModelRequest, ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.models import with_known_facts
 
-BINDING_BETA = "thinking-binding-controls-2026-08-01"
 MIN_BUDGET_TOKENS = 1024
 DEFAULT_BUDGETS: dict[ThinkingLevel, int] = {
     "minimal": 1024,
@@ -34,7 +33,7 @@ def thinking_parameters(request: ModelRequest, *, compat: bool) -> dict[str, Jso
     model, level = with_known_facts(request.model), request.thinking_level
     if level is None:
         known = "adaptive" in model.thinking and not compat
-        return {"thinking": _adaptive(model, compat=compat)} if known else {}
+        return {"thinking": _adaptive(compat=compat)} if known else {}
     if level == "off":
         return _off(model)
     if not (model.thinking or compat):
@@ -44,15 +43,11 @@ def thinking_parameters(request: ModelRequest, *, compat: bool) -> dict[str, Jso
     return {"thinking": {"type": "enabled", "budget_tokens": _budget(request, level)}}
 
 
-def _adaptive(model: Model, *, compat: bool) -> dict[str, Json]:
+def _adaptive(*, compat: bool) -> dict[str, Json]:
     if compat:
         return {"type": "adaptive"}
     # "summarized": otherwise the thinking blocks of these models have no text to show.
-    thinking: dict[str, Json] = {"type": "adaptive", "display": "summarized"}
-    if model.binds_thinking:
-        # Compaction and trimming edit the history; a stale thinking block must not cause a 400.
-        thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
-    return thinking
+    return {"type": "adaptive", "display": "summarized"}
 
 
 def _off(model: Model) -> dict[str, Json]:
@@ -74,7 +69,7 @@ def _effort(model: Model, level: ThinkingLevel, *, compat: bool) -> dict[str, Js
         raise ModelError(
             f"{model.id} has no thinking level {level}; choose one of: {', '.join(known)}"
         )
-    return {"thinking": _adaptive(model, compat=compat), "output_config": {"effort": effort}}
+    return {"thinking": _adaptive(compat=compat), "output_config": {"effort": effort}}
 
 
 def _budget(request: ModelRequest, level: ThinkingLevel) -> int:

@@ -4,7 +4,7 @@ All fields are in a fixed order, so that an appended turn changes no earlier byt
 signed thinking depend on it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
@@ -12,12 +12,11 @@ from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.accepted_history import accepted
-from agent_cli.providers.models import with_known_facts
+from agent_cli.providers.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
 from agent_cli.providers.platforms import ANTHROPIC, Platform
 from agent_cli.providers.sent_images import without_large_among_many, without_oldest
-from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
+from agent_cli.providers.thinking import thinking_parameters
 
-TASK_BUDGET_BETA: Final = "task-budgets-2026-03-13"
 TASK_BUDGET_MIN: Final = 20_000
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
 FIVE_MINUTES: Json = {"type": "ephemeral"}
@@ -39,6 +38,7 @@ def parameters(
     compat: bool,
     platform: Platform = ANTHROPIC,
     image_chars_max: int = REQUEST_CHARS_MAX,
+    refused: Collection[Beta] = (),
 ) -> dict[str, Json]:
     """Return the arguments of `client.beta.messages.create` for *request*, except `stream`.
 
@@ -47,6 +47,7 @@ def parameters(
             and thinking only if a level is requested.
         platform: The platform that serves the model; decides its id, and which features are sent.
         image_chars_max: Characters that the images together may have.
+        refused: Beta features that the server has refused.
 
     Raises:
         ModelError: The model does not support the request.
@@ -56,28 +57,24 @@ def parameters(
     if not compat:
         messages = without_large_among_many(messages)
     automatic = platform.has_automatic_caching
-    thinking = thinking_parameters(request, compat=compat)
+    betas = usable(request.model, platform, compat=compat, refused=refused)
     sent: dict[str, Json] = {
         "model": platform.model_id(request.model.id),
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
         "messages": [*messages] if compat else [*_with_markers(messages, automatic=automatic)],
         **_fixed_part(request, marked=not compat),
-        **thinking,
+        **thinking_parameters(request, compat=compat),
     }
     if automatic and not compat:
         sent["cache_control"] = FIVE_MINUTES
-    if not compat:
-        betas: list[Json] = [BINDING_BETA] if _binds(thinking) else []
-        # Other platforms are not known to accept one.
-        if (budget := _task_budget(request)) and platform is ANTHROPIC:
-            configured = thinking.get("output_config")
-            effort = configured if isinstance(configured, dict) else {}
-            sent["output_config"] = {**effort, "task_budget": budget}
-            betas.append(TASK_BUDGET_BETA)
-        if betas:
-            sent["betas"] = betas
-        if request.session_id is not None:
-            sent["metadata"] = {"user_id": request.session_id}
+    used = {
+        THINKING_BINDING: THINKING_BINDING in betas and _drops_stale_thinking(sent),
+        TASK_BUDGETS: TASK_BUDGETS in betas and _has_budget(sent, request.task_budget),
+    }
+    if headers := [beta.header for beta in BETAS if used[beta] and beta.header]:
+        sent["betas"] = [*headers]
+    if not compat and request.session_id is not None:
+        sent["metadata"] = {"user_id": request.session_id}
     if request.temperature is not None:
         # The SDK dropped this parameter, but some servers still support it.
         sent["extra_body"] = {"temperature": request.temperature}
@@ -135,14 +132,26 @@ def _marked(message: Block) -> Block:
     return {**message, "content": [*content[:-1], marked]}
 
 
-def _task_budget(request: ModelRequest) -> dict[str, Json] | None:
-    """Return the budget if the model takes one; the API refuses very small budgets."""
-    total = request.task_budget or 0
-    if total < TASK_BUDGET_MIN or not with_known_facts(request.model).takes_task_budget:
-        return None
-    return {"type": "tokens", "total": total}
+def _drops_stale_thinking(sent: dict[str, Json]) -> bool:
+    """Let the API drop thinking that does not fit its history any more; return whether it may.
+
+    Compaction and trimming edit the history; a stale thinking block must not cause a 400.
+    """
+    thinking = sent.get("thinking")
+    if not isinstance(thinking, dict) or thinking["type"] != "adaptive":
+        return False
+    sent["thinking"] = {
+        **thinking,
+        "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+    }
+    return True
 
 
-def _binds(thinking: dict[str, Json]) -> bool:
-    chosen = thinking.get("thinking")
-    return isinstance(chosen, dict) and "block_binding" in chosen
+def _has_budget(sent: dict[str, Json], total: int | None) -> bool:
+    """Add a budget of *total* tokens; return False without one the API takes."""
+    if total is None or total < TASK_BUDGET_MIN:
+        return False
+    configured = sent.get("output_config")
+    effort = configured if isinstance(configured, dict) else {}
+    sent["output_config"] = {**effort, "task_budget": {"type": "tokens", "total": total}}
+    return True

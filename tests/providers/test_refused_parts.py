@@ -14,6 +14,9 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.providers.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
+from agent_cli.providers.models import model_by_id, model_table
+from agent_cli.providers.platforms import ANTHROPIC, BEDROCK
 from agent_cli.providers.refused_parts import LEFT_OUT
 from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply
 from tests.providers.asking import asker, request
@@ -119,3 +122,34 @@ async def test_temperature_that_a_model_refuses_is_left_out() -> None:
             assert (await it.ask(request(temperature=0.5))).text == "ok"
 
     assert ["temperature" in each.body for each in api.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize("beta", [THINKING_BINDING, TASK_BUDGETS], ids=lambda beta: beta.name)
+@pytest.mark.parametrize("by_header", [True, False])
+async def test_beta_that_a_server_refuses_is_off_for_the_session(
+    beta: Beta, by_header: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A gateway passes no unknown header on, or an organisation has switched the feature off."""
+    said = f"Unexpected value(s) `{beta.header}` for the `anthropic-beta` header."
+    said = said if by_header else f"a.b.{beta.fields[0]}: Extra inputs are not permitted"
+    refusal = error(400, "invalid_request_error", said)
+    asked = request(task_budget=50_000)
+    async with FakeMessagesApi(refusal, reply("ok"), reply("ok")) as api, asker(api) as it:
+        for _ in range(2):
+            assert (await it.ask(asked)).text == "ok"
+
+    (other,) = {THINKING_BINDING, TASK_BUDGETS} - {beta}
+    headers = [got.headers["anthropic-beta"] for got in api.requests]
+    assert headers == [f"{THINKING_BINDING.header},{TASK_BUDGETS.header}", *[other.header] * 2]
+    assert [beta.fields[0] in str(got.body) for got in api.requests] == [True, False, False]
+    assert caplog.text.count("beta off") == 1
+
+
+def test_compatible_servers_and_unknown_models_get_no_beta() -> None:
+    known = [model_by_id(name) for name in model_table().models]
+    assert all(
+        any(beta in usable(each, ANTHROPIC, compat=False) for each in known) for beta in BETAS
+    )
+    assert not any(usable(each, ANTHROPIC, compat=True) for each in known)
+    assert not usable(model_by_id("other"), ANTHROPIC, compat=False)
+    assert TASK_BUDGETS not in usable(model_by_id("claude-opus-5-5"), BEDROCK, compat=False)

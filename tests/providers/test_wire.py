@@ -11,9 +11,9 @@ from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, Us
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.providers.betas import TASK_BUDGETS, THINKING_BINDING
 from agent_cli.providers.models import model_by_id, model_table
-from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
-from agent_cli.providers.wire import TASK_BUDGET_BETA
+from agent_cli.providers.thinking import thinking_parameters
 from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply
 from tests.providers.asking import asker, request
 
@@ -69,7 +69,7 @@ async def test_request_body_has_system_history_and_tools_and_streams() -> None:
             "block_binding": {"prefix_mismatch_behavior": "drop_block"},
         },
     }
-    assert got.headers["anthropic-beta"] == BINDING_BETA
+    assert got.headers["anthropic-beta"] == THINKING_BINDING.header
 
 
 async def test_options_that_are_not_set_are_not_sent() -> None:
@@ -231,6 +231,6 @@ async def test_task_budget_is_sent_to_models_that_support_task_budgets() -> None
 
     budget = {"type": "tokens", "total": 50_000}
     assert with_effort.body["output_config"] == {"effort": "low", "task_budget": budget}
-    assert TASK_BUDGET_BETA in with_effort.headers["anthropic-beta"]
+    assert TASK_BUDGETS.header in with_effort.headers["anthropic-beta"]
     assert "output_config" not in too_small.body
     assert "output_config" not in without.body

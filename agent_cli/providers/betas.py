@@ -1,0 +1,84 @@
+"""The beta features of the Messages API, a row each; data only.
+
+A feature is used where its row has the model and the platform; a compatible server gets none. If a
+server refuses one, `RefusedParts` switches it off for the session, logs that, and repeats the
+request without it: `wire` builds every request from the features that are left.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from agent_cli.contracts.options import PlatformName
+from agent_cli.contracts.provider import Model
+from agent_cli.providers.models import with_known_facts
+from agent_cli.providers.platforms import Platform
+
+EVERY_PLATFORM: Final[frozenset[PlatformName]] = frozenset(get_args(PlatformName))
+FIRST_PARTY: Final[frozenset[PlatformName]] = frozenset({"anthropic"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beta:
+    """One row of the table.
+
+    Attributes:
+        name: For the log.
+        header: Its value in `anthropic-beta`; "" for a feature that needs none any more.
+        fields: The fields and block types by which a refusal names it, besides the header.
+        platforms: The platforms that are known to take it.
+        models: Whether a model, with its known facts, takes it.
+    """
+
+    name: str
+    header: str
+    fields: tuple[str, ...]
+    platforms: frozenset[PlatformName] = FIRST_PARTY
+    models: Callable[[Model], bool]
+
+    def is_named(self, refusal: str) -> bool:
+        """Return whether a server's *refusal* is about this feature."""
+        return any(
+            re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", refusal)
+            for word in (self.header, *self.fields)
+            if word
+        )
+
+
+THINKING_BINDING: Final = Beta(
+    name="controls of bound thinking",
+    header="thinking-binding-controls-2026-08-01",
+    fields=("block_binding", "prefix_mismatch_behavior"),
+    platforms=EVERY_PLATFORM,
+    models=lambda model: model.binds_thinking,
+)
+TASK_BUDGETS: Final = Beta(
+    name="task budgets",
+    header="task-budgets-2026-03-13",
+    fields=("task_budget",),
+    models=lambda model: model.takes_task_budget,
+)
+BETAS: Final = (THINKING_BINDING, TASK_BUDGETS)
+
+
+def usable(
+    model: Model, platform: Platform, *, compat: bool, refused: Collection[Beta] = ()
+) -> frozenset[Beta]:
+    """Return the features to use in a request for *model*.
+
+    Args:
+        model: A model from its id alone counts with the facts of models.toml.
+        platform: The platform that serves it.
+        compat: The server is not Anthropic's.
+        refused: The features that the server has refused.
+    """
+    known = with_known_facts(model)
+    return frozenset(
+        beta
+        for beta in BETAS
+        if not compat
+        and beta not in refused
+        and platform.name in beta.platforms
+        and beta.models(known)
+    )
