@@ -55,14 +55,14 @@ WRITERS_TO_STDOUT = (
     "headless/",
     "acp/stdio/",  # reserves stdout for the protocol
     "cli/",
-    "app/doctor/",
+    "app/checks/doctor/",
     "system/ending/",  # flushes it
 )
 CATCHERS_OF_EVERYTHING = {
     "__main__/": "a signal in an import comes out as any exception; all others are raised again",
     "acp/connection/": "a bug costs one request, and the client reads of it",
     "acp/server/": "a session that breaks ends no other session",
-    "app/background_agent/": "a bug that ends a background agent is its answer",
+    "app/agents/background/": "a bug that ends a background agent is its answer",
     "app/jobs/": "a bug in a run that a job started must not end the other jobs",
     "attachments/images/": "Pillow raises anything for a damaged image; it is told in one sentence",
     "batch/ray_driver/": "whatever Ray raises while it connects is told in one sentence",

@@ -23,7 +23,7 @@ from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import Redactor, secrets_in
 
 if TYPE_CHECKING:
-    from agent_cli.app.checks import CheckReport
+    from agent_cli.app.checks.report import CheckReport
     from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
     from agent_cli.contracts.documents import Documents
     from agent_cli.contracts.offered_models import OfferedModel
@@ -218,7 +218,7 @@ class App:
 
     async def examine(self) -> "CheckReport":
         """Return the checks of `doctor` for this program; this sends the model a short request."""
-        from agent_cli.app.doctor import diagnosis  # noqa: PLC0415 - rare
+        from agent_cli.app.checks.doctor import diagnosis  # noqa: PLC0415 - rare
 
         return await diagnosis(
             self._startup, self._bench.model, self.servers.states(), self.agents.servers()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from agent_cli.acp.ports import Opening
 from agent_cli.acp.schema import McpServer, StdioServer
-from agent_cli.app.access import check_access, check_guards
 from agent_cli.app.arguments import Arguments
+from agent_cli.app.checks.access import check_access, check_guards
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionNotFound, UsageError
 from agent_cli.settings.sources import Override

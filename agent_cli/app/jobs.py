@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.agents.children import Assignment, Tell
-from agent_cli.app.agent_jobs import AgentJobs
+from agent_cli.app.agents.job_announcements import AgentJobs
 from agent_cli.app.announcements import Announcements
 from agent_cli.contracts.errors import AgentCliError, ConversationError, ToolError, UsageError
 from agent_cli.contracts.events import AgentEnd, Event
@@ -122,7 +122,7 @@ class JobHost:
         Raises:
             ToolError: There are too many jobs already, or the disk is full.
         """
-        from agent_cli.app.background_agent import BackgroundAgent  # noqa: PLC0415 - with the first job
+        from agent_cli.app.agents.background import BackgroundAgent  # noqa: PLC0415 - with the first job
         from agent_cli_tools.command_answers import started_agent  # noqa: PLC0415 - with the first job
         from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with the first job
 

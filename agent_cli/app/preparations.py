@@ -6,9 +6,9 @@ from functools import partial
 from typing import Final
 
 from agent_cli.app import early_imports, logs
+from agent_cli.app.agents.left_worktrees import tell_left_worktrees
 from agent_cli.app.early_imports import EarlyImports
 from agent_cli.app.event_log import EventLog
-from agent_cli.app.left_worktrees import tell_left_worktrees
 from agent_cli.app.working_place import WorkingPlace
 from agent_cli.terminal.background import in_background
 

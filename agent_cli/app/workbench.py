@@ -4,7 +4,7 @@ Start (arguments, settings, environment)
   → place: workspace, sandbox, permissions, tools                  working_place.py
   → calls: provider, budget                                        model_calls.py
   → MCP servers, plugins, subagents, hooks
-  → prepare: facts, plugins, plan mode, ...; also for subagents    agent_config.py
+  → prepare: facts, plugins, plan mode, ...; also for subagents    agents/config.py
   → authorize_tool: permissions    finish_result: truncation       around every tool call
   → lifecycle hooks around both, before prompts and at the end      if any are defined
   → Agent; front ends subscribe to it
@@ -20,15 +20,15 @@ from types import TracebackType
 from weakref import WeakSet
 
 from agent_cli.app import parts
-from agent_cli.app.agent_config import AgentParts, config_of
-from agent_cli.app.agents import AgentTree
+from agent_cli.app.agents.config import AgentParts, config_of
+from agent_cli.app.agents.subagents import AgentTree
 from agent_cli.app.announcements import Announcements
+from agent_cli.app.checks.dead_rules import dead_rules
 from agent_cli.app.context_window import ContextWindow
-from agent_cli.app.dead_rules import dead_rules
-from agent_cli.app.hooks import HookHost, SessionHooks
+from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import JobHost
-from agent_cli.app.mcp import Servers
-from agent_cli.app.mcp_host import ServerHost
+from agent_cli.app.mcp.host import ServerHost
+from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.model_calls import ModelCalls
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.plugins import output_styles, plugins

@@ -128,7 +128,7 @@ def _in_place(arguments: Arguments) -> AbstractContextManager[SessionPlace]:
 
 def ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -> StartupContext:
     """Read the settings, and check that there are credentials."""
-    from agent_cli.app.access import check_access, check_guards  # noqa: PLC0415
+    from agent_cli.app.checks.access import check_access, check_guards  # noqa: PLC0415
 
     startup = start(arguments, may_ask=may_ask, copy_of=copy_of)
     if not may_ask:

@@ -12,7 +12,7 @@ from agent_cli.system.event_loop import run_loop
 
 
 def _doctor(arguments: Arguments) -> int:
-    from agent_cli.app.doctor import examine  # noqa: PLC0415
+    from agent_cli.app.checks.doctor import examine  # noqa: PLC0415
 
     return run_loop(examine(start(arguments, may_ask=False)))
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from agent_cli.app import parts
-from agent_cli.app.access import check_access
 from agent_cli.app.arguments import Arguments
+from agent_cli.app.checks.access import check_access
 from agent_cli.app.startup import start
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.providers.model_list import offered_models

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
-from agent_cli.app.mcp_config import configured_servers
+from agent_cli.app.mcp.config import configured_servers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.events import ToolCall

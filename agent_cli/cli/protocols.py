@@ -30,7 +30,7 @@ def mcp(arguments: Arguments) -> int:
 
         return serve(arguments.operands[1:], arguments)
     from agent_cli.app import logs  # noqa: PLC0415
-    from agent_cli.app.mcp_config import (  # noqa: PLC0415
+    from agent_cli.app.mcp.config import (  # noqa: PLC0415
         configured_servers,
         inherited_environment,
         is_strangers,

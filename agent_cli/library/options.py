@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent_cli.agents.definition import AgentDefinition, require_name
-from agent_cli.app.access import check_access, check_guards
 from agent_cli.app.arguments import Arguments
+from agent_cli.app.checks.access import check_access, check_guards
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
@@ -138,7 +138,7 @@ def build(options: SessionOptions) -> "App":
 
 
 def _with_parts(startup: StartupContext, options: SessionOptions) -> StartupContext:
-    from agent_cli.app.mcp_config import servers_of_program  # noqa: PLC0415 - as above
+    from agent_cli.app.mcp.config import servers_of_program  # noqa: PLC0415 - as above
 
     return startup._replace(
         servers=tuple(servers_of_program(startup, options.mcp_servers)),

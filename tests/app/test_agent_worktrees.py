@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.app import agent_places
-from agent_cli.app.agent_places import AgentPlace
+from agent_cli.app.agents import workspaces
+from agent_cli.app.agents.workspaces import AgentPlace
 from agent_cli.contracts.dialogs import Approved, Decision
 from agent_cli.contracts.events import AgentEvent, Event, Notice, ToolCall, ToolExecutionEnd
 from agent_cli.system.worktree_marks import WorktreeMark
@@ -133,7 +133,7 @@ async def test_changes_are_named_if_the_agent_is_stopped_while_they_are_collecte
         assert goes_on.wait(LIMIT_S)
         return is_untouched(worktree)
 
-    monkeypatch.setattr(agent_places, "is_untouched", slow)
+    monkeypatch.setattr(workspaces, "is_untouched", slow)
     warnings: list[str] = []
     parts: Any = SimpleNamespace(warn=warnings.append, close=list)
     place = AgentPlace(

@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.doctor import diagnosis, examine
+from agent_cli.app.checks.doctor import diagnosis, examine
 from agent_cli.app.startup import start
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.provider import Model

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app.arguments import parse_arguments
-from agent_cli.app.mcp import Servers
-from agent_cli.app.mcp_host import ServerHost
+from agent_cli.app.mcp.host import ServerHost
+from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
@@ -502,7 +502,7 @@ async def test_single_run_waits_for_its_servers_and_says_for_whom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """S1-42: all tools are in the first request, so none of them costs the prompt cache."""
-    monkeypatch.setattr("agent_cli.app.mcp._SILENT_WAIT_S", 0.2)
+    monkeypatch.setattr("agent_cli.app.mcp.servers._SILENT_WAIT_S", 0.2)
     servers = {"good": raw(), "late": LATE}
     async with program(says("done"), servers=servers) as run, asyncio.TaskGroup() as group:
         await until(lambda: run.servers.badges() == ["MCP 1/2"])

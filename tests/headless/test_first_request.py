@@ -27,9 +27,9 @@ NEEDED = {
     *("platformdirs", "tenacity", "sniffio"),
 }
 LATER = {
-    "agent_cli.app.agent_places",
-    "agent_cli.app.agent_worker",
-    "agent_cli.app.checks",
+    "agent_cli.app.agents.workspaces",
+    "agent_cli.app.agents.worker",
+    "agent_cli.app.checks.report",
     "agent_cli.app.overview",
     "agent_cli.attachments.images",
     "agent_cli.cli.completion",

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_cli.app.hook_places import HookPlaces
+from agent_cli.app.hooks.confinement import HookPlaces
 from agent_cli.app.startup import StartupContext
 from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
 from agent_cli.hooks.run import HookEnvironment, HookOutcome, run_hook

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app.arguments import parse_arguments
-from agent_cli.app.hook_lines import overview
-from agent_cli.app.hooks import covers, defined_hooks
+from agent_cli.app.hooks.lifecycle import covers, defined_hooks
+from agent_cli.app.hooks.lines import overview
 from agent_cli.app.parts import place
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent_cli.app.mcp_config import switches
+from agent_cli.app.mcp.config import switches
 from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.cli.mcp.reports import (
     GOOD_PHASES,

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from agent_cli.app import parts
-from agent_cli.app.access import check_access
-from agent_cli.app.checks import Check
+from agent_cli.app.checks.access import check_access
+from agent_cli.app.checks.report import Check
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.offered_models import OfferedModel

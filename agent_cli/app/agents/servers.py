@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.agents.definition import AgentDefinition
-from agent_cli.app.mcp import Servers, marked_instructions
-from agent_cli.app.mcp_config import servers_of_agent
+from agent_cli.app.mcp.config import servers_of_agent
+from agent_cli.app.mcp.servers import Servers, marked_instructions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.core.turn import Turn

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from agent_cli.app.agent_catalogue import catalogue
-from agent_cli.app.checks import Check
-from agent_cli.app.mcp_config import configured_servers, inherited_environment, servers_of_agent
+from agent_cli.app.agents.catalogue import catalogue
+from agent_cli.app.checks.report import Check
+from agent_cli.app.mcp.config import configured_servers, inherited_environment, servers_of_agent
 from agent_cli.app.plugins import plugins
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import AgentServer

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from agent_cli.app.dead_rules import dead_server_rules
-from agent_cli.app.mcp_config import configured_servers, inherited_environment
-from agent_cli.app.mcp_host import ServerHost
-from agent_cli.app.required_tools import belongs, require
+from agent_cli.app.checks.dead_rules import dead_server_rules
+from agent_cli.app.checks.required_tools import belongs, require
+from agent_cli.app.mcp.config import configured_servers, inherited_environment
+from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_cli.app.hook_lines import listed, overview, without_matches
-from agent_cli.app.mcp_config import inherited_environment
+from agent_cli.app.hooks.lines import listed, overview, without_matches
+from agent_cli.app.mcp.config import inherited_environment
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
@@ -85,8 +85,8 @@ class SessionHooks:
             self._build()
 
     def _build(self) -> None:
-        from agent_cli.app.hook_places import HookPlaces  # noqa: PLC0415 - most define none
-        from agent_cli.app.hook_transcripts import HookTranscripts  # noqa: PLC0415
+        from agent_cli.app.hooks.confinement import HookPlaces  # noqa: PLC0415 - most define none
+        from agent_cli.app.hooks.transcripts import HookTranscripts  # noqa: PLC0415
         from agent_cli.hooks.event_hooks import EventHooks  # noqa: PLC0415
         from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415
         from agent_cli.hooks.payloads import Payloads  # noqa: PLC0415

@@ -11,10 +11,10 @@ from agent_cli.agents.children import Assignment, Children, Worker
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.agents.tool import agent_tool, updated_description
 from agent_cli.app import parts
-from agent_cli.app.agent_catalogue import catalogue
-from agent_cli.app.agent_config import AgentParts, config_of
-from agent_cli.app.agent_jobs import AgentJobs
-from agent_cli.app.agent_list import AgentList
+from agent_cli.app.agents.catalogue import catalogue
+from agent_cli.app.agents.config import AgentParts, config_of
+from agent_cli.app.agents.job_announcements import AgentJobs
+from agent_cli.app.agents.listing import AgentList
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.tooling import Tool
@@ -29,8 +29,8 @@ from agent_cli.policies.ledger import Ledger
 from agent_cli.prompt_files import front_matter
 
 if TYPE_CHECKING:
-    from agent_cli.app.agent_places import AgentPlace
-    from agent_cli.app.agent_servers import AgentServers
+    from agent_cli.app.agents.servers import AgentServers
+    from agent_cli.app.agents.workspaces import AgentPlace
     from agent_cli.app.workbench import Workbench
 
 
@@ -119,14 +119,14 @@ class AgentTree:
         return (agent_tool(children, ask_beyond=ask_beyond, can_ask=lambda: person.can_decide),)
 
     def _place_of_session(self) -> "AgentPlace":
-        from agent_cli.app.agent_places import AgentPlace  # noqa: PLC0415 - with the first agent
+        from agent_cli.app.agents.workspaces import AgentPlace  # noqa: PLC0415 - with the first agent
 
         return AgentPlace.of_session(self._bench.place)
 
     @asynccontextmanager
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
         """Build the agent for *assignment*; close its session afterwards."""
-        from agent_cli.app.agent_worker import AgentWorker  # noqa: PLC0415 - with the first agent
+        from agent_cli.app.agents.worker import AgentWorker  # noqa: PLC0415 - with the first agent
 
         definition, bench = assignment.definition, self._bench
         self.list.note(assignment, "starting")
@@ -177,7 +177,7 @@ class AgentTree:
         return [each for each in self._catalogue.all() if each.own_servers]
 
     def _servers(self, definition: AgentDefinition, rank: _Rank) -> "AgentServers":
-        from agent_cli.app.agent_servers import AgentServers  # noqa: PLC0415 - with the first agent
+        from agent_cli.app.agents.servers import AgentServers  # noqa: PLC0415 - with the first agent
 
         directories, root = self._bench.place.directories, rank.where().workspace.root
         return AgentServers(

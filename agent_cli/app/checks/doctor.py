@@ -13,11 +13,11 @@ from contextlib import aclosing
 from pathlib import Path
 
 from agent_cli.app import logs, parts
-from agent_cli.app.access import check_access, why_chosen
-from agent_cli.app.checks import Check, CheckReport
-from agent_cli.app.model_checks import check_models
+from agent_cli.app.checks.access import check_access, why_chosen
+from agent_cli.app.checks.models import check_models
+from agent_cli.app.checks.report import Check, CheckReport
+from agent_cli.app.checks.servers import check_servers, checks_of_running, server_problems
 from agent_cli.app.plugins import command_files, plugins
-from agent_cli.app.server_checks import check_servers, checks_of_running, server_problems
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import telemetry_checks
 from agent_cli.contracts.agents import AgentServer
@@ -206,8 +206,8 @@ def _plugins(startup: StartupContext) -> Iterator[Check]:
 def _hooks(startup: StartupContext) -> Iterator[Check]:
     if not startup.loaded.hooks:
         return
-    from agent_cli.app.hook_lines import overview  # noqa: PLC0415 - most define none
-    from agent_cli.app.hooks import hook_problems  # noqa: PLC0415
+    from agent_cli.app.hooks.lifecycle import hook_problems  # noqa: PLC0415
+    from agent_cli.app.hooks.lines import overview  # noqa: PLC0415 - most define none
 
     found = list(hook_problems(startup))
     yield Check("hooks", None, overview([hook for hook, _ in found]).removeprefix("hooks: "))

@@ -1,0 +1,1 @@
+"""Subagents: their definitions, workspaces, servers and runs, with one builder for all."""

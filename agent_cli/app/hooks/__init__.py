@@ -1,0 +1,1 @@
+"""Lifecycle hooks of a session: read, confined, run and listed."""

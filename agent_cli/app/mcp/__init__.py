@@ -1,0 +1,1 @@
+"""The MCP servers of this program: found in settings and files, started, and answered."""
