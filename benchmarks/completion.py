@@ -14,7 +14,8 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.live.input.completion import Completions
-from agent_cli.repl.live.input.file_completion import FileChoices, workspace_paths
+from agent_cli.repl.live.input.file_completion import FileChoices
+from agent_cli.repl.live.input.workspace_files import WorkspaceFiles
 
 FILES = 50_000
 WORDS = ("component_4999", "mdlcmpn4999", "e", "pkgs/prt-3/cmp", "zzzz", "source/module_77")
@@ -42,7 +43,7 @@ def main() -> None:
         make_repository(Path(folder))
         os.chdir(folder)
         begun_s = time.perf_counter()
-        completer = Completions([FileChoices(workspace_paths, lambda: None)])
+        completer = Completions([FileChoices(WorkspaceFiles(), lambda: None)])
         slowest_key_ms(completer, "")
         print(f"{FILES:,} files listed in {time.perf_counter() - begun_s:.2f} s")
         for word in WORDS:

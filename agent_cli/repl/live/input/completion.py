@@ -15,10 +15,10 @@ from agent_cli.repl.live.input.file_completion import (
     FileChoices,
     directories_at,
     outside_choices,
-    workspace_paths,
 )
 from agent_cli.repl.live.input.menu import Menu
 from agent_cli.repl.live.input.server_choices import PromptChoices, ResourceChoices, asking
+from agent_cli.repl.live.input.workspace_files import WorkspaceFiles
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger
 
@@ -57,7 +57,7 @@ def sources_of(app: Application, on_change: Callable[[], object]) -> Sequence[So
         argument_choices(app),
         PromptChoices(app.servers, ask),
         ResourceChoices(app.servers, ask),
-        FileChoices(workspace_paths, on_change),
+        FileChoices(WorkspaceFiles(), on_change),
         outside_choices,
     )
 

@@ -3,36 +3,46 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from prompt_toolkit.completion import Completion
 
 from agent_cli.repl.live.input.certain import Certain
 from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
-from agent_cli.system.git import git_output
 from agent_cli.system.logger import logger
 from agent_cli.system.paths import expanded, is_dir
-from agent_cli.system.trees import walk
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import Reference, reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal
 
 _log = logger(__name__)
-_PATHS_MAX: Final = 200_000
 _SHOWN_CHARS_MAX: Final = 200
-_GIT_LIMIT_S: Final = 10
 # Completion uses the current list; an older list is refreshed in the background, sooner if it has
-# no match, because the file may be new. Listing takes only a small share of the time.
+# no match, because the file may be new. Listing takes only a small share of the time; listing
+# everything, against what a refresh overlooks, a smaller one.
 _FRESH_S: Final = 2.0
 _FRESH_WHEN_MISSING_S: Final = 0.3
 _SHARE_MAX: Final = 0.25
+_ALL_FRESH_S: Final = 30.0
+_ALL_SHARE_MAX: Final = 0.02
 _ENTRIES_MAX: Final = 5_000
 _OUTSIDE: Final = ("/", "~/", "./", "../")
 _FIRST_LIMIT_S: Final = 30.0
-_SKIPPED: Final = {"node_modules", "__pycache__", "dist", "build", ".git"}
+
+
+class Files(Protocol):
+    """Paths that can be listed, in a thread."""
+
+    def all(self) -> Collection[str]:
+        """List everything."""
+        ...
+
+    def renewed(self) -> Collection[str]:
+        """Return all paths after a look at what has changed, much faster than `all`."""
+        ...
 
 
 class FileChoices:
@@ -44,16 +54,17 @@ class FileChoices:
 
     def __init__(
         self,
-        paths: Callable[[], Iterable[str]],
+        files: Files,
         on_change: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._paths = paths
+        self._files = files
         self._on_change = on_change
         self._clock = clock
         self._search: PathSearch | None = None
-        self._listed_at_s = float("-inf")
-        self._took_s = 0.0
+        self._listed_at_s = self._all_listed_at_s = float("-inf")
+        self._took_s = self._all_took_s = 0.0
+        self._missed = False
         self._listing = threading.Lock()
         self._listed = threading.Event()
 
@@ -71,7 +82,9 @@ class FileChoices:
         assert self._search is not None
         paths = self._search.best(reference.path)
         if not paths:
-            self._renew(after_s=self._fresh_s(_FRESH_WHEN_MISSING_S) - self._age_s())
+            wait_s = self._fresh_s(_FRESH_WHEN_MISSING_S) - self._age_s()
+            # A listing that has begun may have passed the folder of a new file.
+            self._missed = not self._renew(after_s=wait_s)
         for path in paths:
             yield _choice(path, reference)
 
@@ -81,36 +94,50 @@ class FileChoices:
     def _fresh_s(self, fresh_s: float) -> float:
         return max(fresh_s, self._took_s / _SHARE_MAX)
 
-    def _renew(self, *, after_s: float = 0) -> None:
-        """Schedule a new listing in *after_s* seconds, unless one is pending."""
-        if self._listing.acquire(blocking=False):
-            wait_s = max(after_s, 0)
-            threading.Thread(
-                target=self._list, args=[wait_s], name="list files", daemon=True
-            ).start()
+    def _renew(self, *, after_s: float = 0) -> bool:
+        """Schedule a new listing in *after_s* seconds; return False if one is pending."""
+        if not self._listing.acquire(blocking=False):
+            return False
+        wait_s = max(after_s, 0)
+        threading.Thread(target=self._list, args=[wait_s], name="list files", daemon=True).start()
+        return True
 
     def _list(self, wait_s: float) -> None:
         """Refresh the list; it is empty on an error."""
         time.sleep(wait_s)
-        began_s = self._clock()
         try:
-            before, self._search = self._search, self._renewed()
+            if self._search is not None:
+                began_s = self._clock()
+                self._show(self._files.renewed)
+                self._took_s = self._clock() - began_s
+            if self._all_age_s() > max(_ALL_FRESH_S, self._all_took_s / _ALL_SHARE_MAX):
+                began_s = self._clock()
+                self._show(self._files.all)
+                self._all_listed_at_s = self._clock()
+                self._all_took_s = self._all_listed_at_s - began_s
+            if self._missed:
+                self._missed = False
+                self._show(self._files.renewed)
         finally:
-            self._listed_at_s = self._clock()
-            self._took_s = self._listed_at_s - began_s
             self._listing.release()
-            self._listed.set()
-        if before is not None and before is not self._search:
-            self._on_change()
 
-    def _renewed(self) -> PathSearch:
+    def _all_age_s(self) -> float:
+        return self._clock() - self._all_listed_at_s
+
+    def _show(self, listed: Callable[[], Collection[str]]) -> None:
+        """Offer the paths that were *listed*; the old object, which caches searches, if equal."""
+        before = self._search
         try:
-            paths = PathSearch(self._paths())
+            paths = listed()
         except OSError:
             _log.info("files not listed", exc_info=True)
-            paths = PathSearch(())
-        # Keep the old object, which caches searches.
-        return self._search if self._search and self._search.paths == paths.paths else paths
+            paths = ()
+        if before is None or len(before.paths) != len(paths) or set(before.paths) != set(paths):
+            self._search = PathSearch(paths)
+        self._listed_at_s = self._clock()
+        self._listed.set()
+        if before is not None and before is not self._search:
+            self._on_change()
 
 
 def outside_choices(before: str) -> Iterator[Completion]:
@@ -161,31 +188,3 @@ def _choice(path: str, reference: Reference) -> Completion:
     begins = bool(typed) and (folded.startswith(typed) or name.startswith(typed))
     kind = Certain if begins else Completion
     return kind(reference_to(path), -reference.length, shown)
-
-
-def workspace_paths() -> set[str]:
-    """Return the files and folders below the working directory, without ignored ones."""
-    files = _known_to_git()
-    if files is None:
-        files = list(islice(_walk(Path.cwd()), _PATHS_MAX))  # a home directory may hold millions
-    paths = set(files[:_PATHS_MAX])
-    for path in files[:_PATHS_MAX]:
-        folder = path.rpartition("/")[0]
-        while folder and f"{folder}/" not in paths:
-            paths.add(f"{folder}/")
-            folder = folder.rpartition("/")[0]
-    return paths
-
-
-def _known_to_git() -> list[str] | None:
-    """Return the files git does not ignore; None without git or a repository."""
-    listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    listed = git_output(Path.cwd(), *listing, limit_s=_GIT_LIMIT_S)
-    return None if listed is None else [path for path in listed.split("\0") if path]
-
-
-def _walk(root: Path) -> Iterator[str]:
-    for folder, folders, names in walk(root):
-        folders[:] = [name for name in folders if name not in _SKIPPED]
-        for name in names:
-            yield Path(folder, name).relative_to(root).as_posix()

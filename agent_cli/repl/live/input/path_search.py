@@ -19,7 +19,8 @@ class PathSearch:
 
     def __init__(self, paths: Iterable[str]) -> None:
         """Index *paths*, relative, with `/`; a folder ends with `/`."""
-        self.paths: Final = sorted(paths, key=lambda path: (len(path), path))
+        # Two sorts of plain strings and numbers are faster than one of pairs.
+        self.paths: Final = sorted(sorted(paths), key=len)
 
     def best(self, typed: str) -> list[str]:
         """Return at most `FOUND_MAX` paths that contain the characters of *typed* in order.

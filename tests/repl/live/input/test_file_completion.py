@@ -1,16 +1,13 @@
 """Completion of files after an @: listed in the background, and again when they may change."""
 
-import os
-import subprocess
 import threading
-from collections.abc import Iterable, Iterator
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from agent_cli.repl.live.input import file_completion
-from agent_cli.repl.live.input.file_completion import FileChoices, directories_at, workspace_paths
+from agent_cli.repl.live.input.file_completion import FileChoices, directories_at
 
 
 class Folder:
@@ -18,14 +15,26 @@ class Folder:
 
     def __init__(self, *paths: str) -> None:
         self.paths = set(paths)
-        self.listings = 0
+        self.listings = self.looks = 0
         self.open = threading.Event()
         self.open.set()
+        self.all_takes: Callable[[], object] = lambda: None
+        self.seen: set[str] | None = None  # by the listing at work, and no later one
 
-    def __call__(self) -> Iterable[str]:
+    def all(self) -> set[str]:
         self.listings += 1
         self.open.wait(10)
-        return set(self.paths)
+        self.all_takes()
+        return self._seen()
+
+    def renewed(self) -> set[str]:
+        self.looks += 1
+        self.open.wait(10)
+        return self._seen()
+
+    def _seen(self) -> set[str]:
+        seen, self.seen = self.seen, None
+        return set(self.paths) if seen is None else seen
 
 
 def texts(choices: FileChoices, before: str) -> list[str]:
@@ -70,79 +79,60 @@ def test_old_file_list_is_used_until_the_new_one_is_ready() -> None:
     assert changed.wait(10)
 
     assert texts(choices, "@") == ["new.py", "old.py"]
-    assert folder.listings == 2
+
+
+def test_a_missing_file_is_looked_for_without_listing_everything_again() -> None:
+    """A listing of 50,000 files took 6 s on a busy machine, and a new file was found after 28 s."""
+    now_s, changed, folder = [0.0], threading.Event(), Folder("old.py")
+    choices = FileChoices(folder, changed.set, clock=lambda: now_s[0])
+    folder.all_takes = lambda: now_s.append(now_s.pop() + 6)
+    assert texts(choices, "@") == ["old.py"]
+
+    folder.paths.add("new.py")
+    now_s[0] += 0.3
+    assert texts(choices, "@new") == []
+    assert changed.wait(10)
+
+    assert texts(choices, "@new") == ["new.py"]
+    assert (folder.listings, folder.looks) == (1, 1)
+
+
+def test_a_file_made_during_a_listing_is_found_after_it() -> None:
+    """The listing may have passed its folder already; no key has to be pressed again."""
+    now_s, changed, folder = [0.0], threading.Event(), Folder("old.py")
+    choices = FileChoices(folder, changed.set, clock=lambda: now_s[0])
+    assert texts(choices, "@") == ["old.py"]
+
+    folder.seen, folder.paths = {"old.py"}, {"old.py", "new.py"}
+    folder.open.clear()
+    now_s[0] = 60.0
+    assert texts(choices, "@new") == []
+    assert texts(choices, "@new.") == []
+    folder.open.set()
+    assert changed.wait(10)
+
+    assert texts(choices, "@new") == ["new.py"]
 
 
 def test_failed_file_listing_offers_nothing_and_is_tried_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The working directory may be missing for a moment."""
-    now_s, broken = [0.0], [True]
+    now_s, folder = [0.0], Folder("a.py")
 
-    def paths() -> Iterable[str]:
-        if broken[0]:
-            raise FileNotFoundError
-        return ["a.py"]
+    def broken() -> NoReturn:
+        raise FileNotFoundError
 
+    folder.all_takes = broken
     changed = threading.Event()
-    choices = FileChoices(paths, changed.set, clock=lambda: now_s[0])
+    choices = FileChoices(folder, changed.set, clock=lambda: now_s[0])
     assert texts(choices, "@") == []
-    broken[0], now_s[0] = False, 60.0
+    now_s[0] = 60.0
     texts(choices, "@")
     assert changed.wait(10)
 
     assert texts(choices, "@") == ["a.py"]
     assert capsys.readouterr().err == ""
-
-
-def test_ignored_files_are_not_listed_and_folders_are() -> None:
-    """As git sees the workspace, uncommitted files included."""
-    subprocess.run(["git", "init", "-q"], check=True)
-    Path(".gitignore").write_text("*.log\n")
-    Path("src/deep").mkdir(parents=True)
-    for name in ("src/deep/kept.py", "b.log"):
-        Path(name).touch()
-
-    assert workspace_paths() == {".gitignore", "src/", "src/deep/", "src/deep/kept.py"}
-
-
-def test_listing_files_runs_no_program_of_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threats 11 and 13: @ works in an untrusted workspace."""
-    subprocess.run(["git", "init", "--quiet"], check=True)
-    for name in ("bin/git", "monitor"):
-        Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_text("#!/bin/sh\ntouch CANARY\n")
-        Path(name).chmod(0o755)
-    for key, value in (("core.fsmonitor", "./monitor"), ("core.untrackedCache", "true")):
-        subprocess.run(["git", "config", key, value], check=True)
-    monkeypatch.setenv("PATH", f"{Path('bin').absolute()}:bin:{os.environ['PATH']}")
-
-    assert workspace_paths() == {"bin/", "bin/git", "monitor"}
-
-    assert not Path("CANARY").exists()
-
-
-def test_files_outside_a_git_repository_are_listed_by_walking_folders() -> None:
-    """Caches and installed packages are left out."""
-    for name in ("src/a.py", ".hidden/b.py", "node_modules/c.js"):
-        Path(name).parent.mkdir()
-        Path(name).touch()
-
-    assert workspace_paths() == {"src/", "src/a.py", ".hidden/", ".hidden/b.py"}
-
-
-def test_only_the_first_files_of_an_endless_folder_are_listed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """In a home directory the walk used to take minutes, and its result was discarded."""
-
-    def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-        yield from ((str(root), [], [f"{number}.txt"]) for number in count())
-
-    monkeypatch.setattr(file_completion, "walk", walk)
-    monkeypatch.setattr(file_completion, "_PATHS_MAX", 3)
-
-    assert workspace_paths() == {"0.txt", "1.txt", "2.txt"}
 
 
 def test_directories_are_offered_one_level_at_a_time() -> None:
