@@ -212,6 +212,11 @@ class App:
         self._bench.person.dialogs, self._bench.person.calls = model, calls
         self.jobs.is_attended = lambda: model.can_ask
 
+    @property
+    def undecided_files(self) -> Sequence[Path]:
+        """The files that appeared beside commands, and that nobody decided about."""
+        return self._bench.place.sandbox.undecided_files
+
     def answer_calls(self, calls: "CallDialogs") -> None:
         """Let *calls* decide about calls of agents; nobody answers other questions."""
         self._bench.person.calls = calls

@@ -1,6 +1,7 @@
 """The user at the terminal, as the model's tools reach them."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -54,6 +55,7 @@ class ModelsPerson:
         """Answer nothing yet; an approved plan ends the plan mode of *permissions*."""
         self.dialogs: ModelDialogs | None = None
         self.calls: CallDialogs | None = None
+        self._undecided: dict[Path, None] = {}
         self._permissions = permissions
 
     async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
@@ -80,6 +82,15 @@ class ModelsPerson:
             return None
         answers = await self.dialogs.ask([_about_new_files(paths, aside)], who="the sandbox")
         return None if answers is None else answers[0] == _UNDO
+
+    @property
+    def undecided_files(self) -> Sequence[Path]:
+        """The files beside commands of the session that nobody decided about, if still there."""
+        return [path for path in (*self._undecided,) if os.path.lexists(path)]
+
+    def note_undecided(self, paths: Iterable[Path], /) -> None:
+        """Add *paths* to them."""
+        self._undecided |= dict.fromkeys(paths)
 
     @property
     def can_decide(self) -> bool:

@@ -1,5 +1,6 @@
 """The ports of a run without a REPL to the program."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +27,11 @@ class Application(AttachingApplication, Protocol):
     @property
     def held_microdollars(self) -> int:
         """The possible cost of this run's calls that broke off; 0 without a limit."""
+        ...
+
+    @property
+    def undecided_files(self) -> Sequence[Path]:
+        """The files that appeared beside commands, and that nobody decided about."""
         ...
 
     @property

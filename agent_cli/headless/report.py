@@ -1,7 +1,9 @@
 """The result of a run: the object that ends the JSON formats."""
 
 import signal
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
@@ -25,6 +27,7 @@ class RunReport:
 
     `error` is one sentence, and `trouble` the part of the world that failed, as in `AgentCliError`.
     `output` holds the value of an answer that fits `--json-schema`, as a 1-tuple.
+    `undecided_files` make programs act, appeared beside a command, and wait for a person.
     """
 
     text: str = ""
@@ -37,6 +40,7 @@ class RunReport:
     held_microdollars: int = 0
     error: str = ""
     trouble: Trouble | None = None
+    undecided_files: Sequence[Path] = ()
 
     @classmethod
     def of_failure(cls, error: AgentCliError) -> "RunReport":
@@ -60,5 +64,6 @@ class RunReport:
             **({"error": self.error} if self.error else {}),
             **({"trouble": self.trouble} if self.trouble else {}),
             **({"output": self.output[0]} if self.output else {}),
+            **({"undecided_files": [*map(str, files)]} if (files := self.undecided_files) else {}),
             **({"held_usd": in_usd(self.held_microdollars)} if self.held_microdollars else {}),
         }

@@ -121,6 +121,7 @@ class _HeadlessRun:
             async with self._loading.scope():
                 given = await self._given(task) if isinstance(task, str) else None
                 app = await in_background(build)
+                stack.callback(self._note_undecided, app)  # once its jobs have ended
                 await stack.enter_async_context(app)
                 app.agent.subscribe(self._tell)
                 if self._answer_check:
@@ -220,7 +221,11 @@ class _HeadlessRun:
         code = EXIT_CODES.get(self._outcome.stop_reason)
         if code is not None:
             return code
-        return 3 if self._has_skipped else int(self._failed_to_write)
+        needs_person = self._has_skipped or self._outcome.undecided_files
+        return 3 if needs_person else int(self._failed_to_write)
+
+    def _note_undecided(self, app: Application) -> None:
+        self._outcome.undecided_files = app.undecided_files
 
     def _tell(self, event: Event) -> None:
         told = innermost(event)

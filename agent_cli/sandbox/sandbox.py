@@ -192,6 +192,11 @@ class Sandbox:
         """
         return await self._undecided.settle()
 
+    @property
+    def undecided_files(self) -> Sequence[Path]:
+        """The files that appeared beside commands of the session, and that nobody decided about."""
+        return self._person.undecided_files if self._person else ()
+
     def close(self) -> None:
         """Remove its files from the disk; no command may run any more."""
         if "_undecided" in vars(self):  # else no command has run
@@ -335,6 +340,8 @@ class Sandbox:
                     self._undecided.add(tripwire.changed())
                 else:
                     told = tripwire.restore(self._state_dir / _MOVED)
+                    for sentence in told:  # another program's change is undone with it
+                        self._warn(f"sandbox: {sentence}")
                 self._policy.follow()
                 after = self._policy.acting(before)
                 new = appeared(before, after, rules.writable, rules.missing)

@@ -2,7 +2,8 @@
 
 A command and the user's other programs write in the same folders, and the file system does not
 record who wrote. So nothing is moved or put back unless a person has said so. Where there is no
-person, a new file stays, and a warning names it.
+person, a new file stays, a warning names it, and while it is there it is not trusted: hooks run in
+the sandbox, and a run without a person ends as one that needs a decision.
 """
 
 import asyncio
@@ -14,7 +15,10 @@ from typing import Protocol
 from agent_cli.sandbox.aftermath import shortened
 from agent_cli.system.logger import logger
 
-NO_ANSWER = "nobody decided whether a command made it; look at it before another program acts on it"
+NO_ANSWER = (
+    "nobody decided whether a command made it, so hooks run in the sandbox from now on; look at it"
+    " before another program acts on it"
+)
 _KEPT = "the user keeps it"
 
 _log = logger(__name__)
@@ -22,6 +26,15 @@ _log = logger(__name__)
 
 class FileDecider(Protocol):
     """The person who decides."""
+
+    @property
+    def undecided_files(self) -> Sequence[Path]:
+        """The files that nobody decided about, as long as they are there."""
+        ...
+
+    def note_undecided(self, paths: Iterable[Path], /) -> None:
+        """Add *paths* to them."""
+        ...
 
     @property
     def can_ask(self) -> bool:
@@ -119,6 +132,8 @@ class Undecided:
         return [sentence for each in found for sentence in each.undone(self._aside)]
 
     def _left(self, found: Sequence[Open]) -> Sequence[str]:
+        if self._person is not None:
+            self._person.note_undecided(each.path for each in found)
         sentences = shortened(_logged([each.stays(NO_ANSWER) for each in found]))
         for sentence in sentences:
             self._warn(f"sandbox: {sentence}")

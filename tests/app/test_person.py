@@ -53,3 +53,15 @@ async def test_nobody_decides_before_a_front_end_is_up() -> None:
 
     assert not person.can_ask
     assert await person.decide_new_files([Path("/w/.vscode")], Path("/state/moved")) is None
+
+
+def test_file_that_nobody_decided_about_is_remembered_as_long_as_it_is_there(
+    tmp_path: Path,
+) -> None:
+    person = ModelsPerson(lambda: pytest.fail("asked for permissions"))
+    (tmp_path / "a").mkdir()
+
+    person.note_undecided([tmp_path / "a", tmp_path / "gone"])
+    person.note_undecided([tmp_path / "a"])
+
+    assert person.undecided_files == [tmp_path / "a"]

@@ -322,3 +322,18 @@ def test_unknown_option_still_prints_a_json_result() -> None:
 
     assert (run.code, run.result["exit_code"], len(run.lines)) == (2, 2, 1)
     assert "unknown option --nope" in run.stderr
+
+
+def test_file_that_nobody_decided_about_is_named_and_makes_the_run_end_with_3() -> None:
+    """Threat 11: a command made it, or another program did; a script must not go on unaware."""
+    made = bash("mkdir -p a/.vscode && touch a/.vscode/tasks.json")
+    with serve_in_thread(reply(made), reply("Done.")) as api:
+        run = agent_cli("-p", "go", *YOLO, *JSON, api=api)
+
+    [result] = run.lines
+    if "sandbox: no" in run.stderr:
+        pytest.skip("no sandbox works here")
+    here = str(Path.cwd() / "a" / ".vscode")
+    assert (result["undecided_files"], result["text"]) == ([here], "Done.")
+    assert result["exit_code"] == run.code == 3
+    assert f"sandbox: {here} appeared while a command ran" in run.stderr

@@ -256,6 +256,7 @@ class Program:
     session_id = None
     session_path = None
     held_microdollars = 0
+    undecided_files: Sequence[Path] = ()
     workspace = Path()
     file_changes = NoChanges()
 

@@ -16,7 +16,7 @@ from agent_cli.hooks.run import HookEnvironment, HookOutcome, run_hook
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.hook_files import scripts_of
 from agent_cli.settings.sources import WrittenHooks
-from tests.sandbox.world import CANARY, World, world
+from tests.sandbox.world import CANARY, Decider, World, world
 
 
 @dataclass
@@ -152,3 +152,18 @@ def test_script_of_the_workspace_is_found_wherever_a_command_names_it(
 
     assert len(found(command)) == 1
     assert found("~/own.sh; echo x") == ()
+
+
+def test_hook_runs_in_the_sandbox_while_a_file_beside_a_command_is_undecided(place: World) -> None:
+    """Threat 11: `git status` of a user's hook runs what a planted repository names."""
+    outside = user("touch ~/out", outside=True)
+    person = cast("Decider", place.sandbox._person)
+    person.answer = None
+    place.run("mkdir -p new/.vscode")
+    ran(place, outside)
+    assert not (place.home / "out").exists()
+
+    (place.root / "new" / ".vscode").rmdir()
+    ran(place, outside)
+
+    assert (place.home / "out").exists()

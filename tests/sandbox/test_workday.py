@@ -57,12 +57,17 @@ class Session:
 
 
 async def asking(place: World, commands: Sequence[str], *, trusted: bool) -> dict[str, str]:
-    """Return those of *commands* that ask, each with the reason."""
+    """Return those of *commands* that ask, each with the reason.
+
+    The home of the commands is that of the sandbox: another one would be hidden as someone else's.
+    """
+    home, os.environ["HOME"] = os.environ.get("HOME", ""), str(place.home)
     session = Session(place, trusted=trusted)
     try:
         found = {command: await session.asks(command) for command in commands}
     finally:
         session.workspace.close()
+        os.environ["HOME"] = home
     return {command: why for command, why in found.items() if why}
 
 

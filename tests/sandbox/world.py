@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -66,10 +66,18 @@ class Decider:
     answer: bool | None
     can_ask: bool = True
     asked: list[Path] = field(default_factory=list[Path])
+    undecided: Sequence[Path] = ()
 
     async def decide_new_files(self, paths: Sequence[Path], _aside: Path, /) -> bool | None:
         self.asked += paths
         return self.answer
+
+    @property
+    def undecided_files(self) -> Sequence[Path]:
+        return [path for path in self.undecided if path.exists()]
+
+    def note_undecided(self, paths: Iterable[Path], /) -> None:
+        self.undecided = [*self.undecided, *paths]
 
 
 @contextmanager

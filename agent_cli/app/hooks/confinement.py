@@ -1,4 +1,8 @@
-"""Where each hook runs: in the sandbox, unless it is certain that all it runs is the user's."""
+"""Where each hook runs: in the sandbox, unless it is certain that all it runs is the user's.
+
+Files that appeared beside a command, and that nobody decided about, end that certainty: `git
+status` of a user's hook runs what the configuration of a new repository names.
+"""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -40,7 +44,7 @@ class HookPlaces:
         """Yield how *hook*, which starts with *command*, is started; free all of it afterwards."""
         if hook not in self._outside:
             self._outside[hook] = runs_outside(hook, self._startup)
-        if self._outside[hook]:
+        if self._outside[hook] and not self._sandbox.undecided_files:
             yield PlacedHook(command)
             return
         try:
@@ -60,7 +64,11 @@ class HookPlaces:
 
     def _may_run_anywhere(self, hook: Hook) -> bool:
         """Return whether the user has trusted all that *hook* may run."""
-        return self._startup.trusted or (self._startup.guarded and hook.is_project)
+        return (
+            self._outside[hook]
+            or self._startup.trusted
+            or (self._startup.guarded and hook.is_project)
+        )
 
 
 def _placed(confinement: "Confinement", command: Sequence[str]) -> PlacedHook:
