@@ -129,9 +129,9 @@ if TYPE_CHECKING:
     from agent_cli.plugins.api import Plugin as Plugin
     from agent_cli.plugins.api import PluginContext as PluginContext
     from agent_cli.plugins.api import PluginState as PluginState
-    from agent_cli.providers.anthropic_messages import AnthropicMessages as AnthropicMessages
-    from agent_cli.providers.connection import Connection as Connection
-    from agent_cli.providers.models import get_model as get_model
+    from agent_cli.providers.anthropic.connection import Connection as Connection
+    from agent_cli.providers.anthropic.messages import AnthropicMessages as AnthropicMessages
+    from agent_cli.providers.anthropic.models import get_model as get_model
     from agent_cli.providers.retry_policy import RetryPolicy as RetryPolicy
     from agent_cli.sandbox import Sandbox as Sandbox
     from agent_cli.telemetry.agent_telemetry import AgentTelemetry as AgentTelemetry
@@ -188,9 +188,9 @@ _PUBLIC = {
         "AgentSession PromptResult RunFailed StreamItem list_sessions query"
     ),
     "agent_cli.plugins.api": "Plugin PluginContext PluginState",
-    "agent_cli.providers.anthropic_messages": "AnthropicMessages",
-    "agent_cli.providers.connection": "Connection",
-    "agent_cli.providers.models": "get_model",
+    "agent_cli.providers.anthropic.messages": "AnthropicMessages",
+    "agent_cli.providers.anthropic.connection": "Connection",
+    "agent_cli.providers.anthropic.models": "get_model",
     "agent_cli.providers.retry_policy": "RetryPolicy",
     "agent_cli.sandbox": "Sandbox",
     "agent_cli.telemetry.agent_telemetry": "AgentTelemetry",

@@ -23,10 +23,10 @@ ROOT = Path(__file__).parents[1]
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 OWNERS = {
     "anthropic": ("providers/",),
-    "boto3": ("providers/clouds/",),
-    "azure": ("providers/clouds/",),
-    "google": ("providers/clouds/",),
-    "botocore": ("providers/clouds/",),
+    "boto3": ("providers/anthropic/clouds/",),
+    "azure": ("providers/anthropic/clouds/",),
+    "google": ("providers/anthropic/clouds/",),
+    "botocore": ("providers/anthropic/clouds/",),
     "httpx2": ("providers/", "mcp_client/", "hooks/run/"),
     "tenacity": ("providers/",),
     "anyio": ("mcp_client/stdio/",),  # the SDK's streams
@@ -76,7 +76,7 @@ CATCHERS_OF_EVERYTHING = {
     "hooks/run/": "a hook that breaks is that hook's fault, and a guard then blocks",
     "mcp_client/connection/": "a server that fails in an unknown way costs only itself",
     "mcp_client/tools/": "a definition that breaks a check costs its tool, not the server",
-    "providers/clouds/account/": "a thread hands its error to whoever waits for it",
+    "providers/anthropic/clouds/account/": "a thread hands its error to whoever waits for it",
     "plugins/contributor/": "a plugin's bug costs its own part and one warning",
     "plugins/discovery/": "importing a stranger's package can raise anything",
     "plugins/states/": "a plugin that cannot migrate its state gets a fresh one",

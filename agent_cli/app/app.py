@@ -17,7 +17,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
 from agent_cli.prompt_files.command_files import written_out
-from agent_cli.providers.models import doubt_about
+from agent_cli.providers.anthropic.models import doubt_about
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import Redactor, secrets_in
@@ -176,7 +176,7 @@ class App:
     async def offered_models(self) -> Sequence["OfferedModel"]:
         """Return the models the server offers; none if it does not answer soon."""
         if not self._offered:
-            from agent_cli.providers.model_list import offered_models  # noqa: PLC0415 - rare
+            from agent_cli.providers.anthropic.model_list import offered_models  # noqa: PLC0415 - rare
 
             connection = parts.connection(self._startup)
             with suppress(AgentCliError, TimeoutError):

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Final
 
 REPLY: Final = (
-    "agent_cli.providers.reply_builder",
+    "agent_cli.providers.anthropic.reply_builder",
     "agent_cli.providers.sse",
     "agent_cli_tools.excerpts",
 )

@@ -10,8 +10,8 @@ from agent_cli.contracts.timeline import Prompt
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.models import model_by_id
+from agent_cli.providers.anthropic.messages import AnthropicMessages
+from agent_cli.providers.anthropic.models import model_by_id
 
 
 class ModelCalls:

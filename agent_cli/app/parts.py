@@ -25,9 +25,9 @@ from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.summarizer import Summarizer
-from agent_cli.providers.connection import Connection
-from agent_cli.providers.models import model_by_id, price_list
-from agent_cli.providers.platforms import PLATFORMS
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.models import model_by_id, price_list
+from agent_cli.providers.anthropic.platforms import PLATFORMS
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.sandbox import Sandbox

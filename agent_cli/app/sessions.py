@@ -15,7 +15,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.providers.models import model_by_id
+from agent_cli.providers.anthropic.models import model_by_id
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import read_header
 from agent_cli.session_store.records import Header

@@ -21,12 +21,12 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.headless.output_dir import OutputDir
 from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.prompt_files.prompt_text import read_prompt
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.models import model_by_id
+from agent_cli.providers.anthropic.platforms import ANTHROPIC
+from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
+from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import Refusal, refused
-from agent_cli.providers.models import model_by_id
-from agent_cli.providers.platforms import ANTHROPIC
-from agent_cli.providers.reply_builder import ReplyBuilder
-from agent_cli.providers.wire import parameters
 from agent_cli.system.importing import load
 
 _REFUSED: Final = (
@@ -86,9 +86,9 @@ def api_engine(startup: StartupContext, journal: Path) -> ApiEngine:
         raise UsageError("--batch-api needs Anthropic's own API: remove it, or provider.platform")
 
     async def connect() -> Batches:
-        module = "agent_cli.providers.message_batches"
+        module = "agent_cli.providers.anthropic.message_batches"
         await asyncio.to_thread(load, module)  # the SDK takes over a second
-        from agent_cli.providers.message_batches import MessageBatches  # noqa: PLC0415
+        from agent_cli.providers.anthropic.message_batches import MessageBatches  # noqa: PLC0415
 
         return MessageBatches(connection)
 
@@ -221,7 +221,16 @@ def _failure(result: Mapping[str, Json]) -> AgentCliError:
     match result:
         case {"error": {"error": {"type": str() as kind, "message": str() as message}}}:
             status = _STATUSES.get(kind, 500)
-            return refused(Refusal(status=status, message=message, kind=kind)).error
+            return refused(
+                Refusal(status=status, message=message, remedies=ANTHROPIC.remedies, kind=kind)
+            ).error
         case _:
             told = f"the Message Batch ended without an answer ({result.get('type')})"
-            return refused(Refusal(status=529, message=told, kind="overloaded_error")).error
+            return refused(
+                Refusal(
+                    status=529,
+                    message=told,
+                    remedies=ANTHROPIC.remedies,
+                    kind="overloaded_error",
+                )
+            ).error

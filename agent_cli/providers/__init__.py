@@ -1,1 +1,1 @@
-"""Model providers: the only package that uses anthropic, httpx2 and tenacity."""
+"""Model providers: a folder for each API, and beside them the layers that they share."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError, Trouble
 from agent_cli.contracts.options import FailureKind
-from agent_cli.providers.platforms import ANTHROPIC, Remedies
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 RETRIED_IN_STREAM = frozenset(
@@ -17,7 +16,6 @@ OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
 NO_CREDIT = "credit balance is too low"
 MAX_SAID_CHARS = 300
 _CUT = " ..."
-_ADDRESS = ANTHROPIC.remedies.address
 # Phrases of the API, Bedrock, and compatible servers such as vLLM and llama.cpp.
 _TOO_LONG = re.compile(
     r"(prompt|input) is too long|context[_ ]?(limit|length|size|window)", re.IGNORECASE
@@ -61,7 +59,28 @@ class CallFailed(Exception):
 
 
 class BrokenReply(Exception):
-    """The stream violates the Messages API; str() says where."""
+    """The stream violates the API; str() says where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedies:
+    """The words for a refusal: the reason, and the remedy with this server.
+
+    Attributes:
+        rejected: The words for credentials that were not accepted; `sign_in` is the remedy.
+        forbidden: The words for a missing permission; `permission` is the remedy.
+        unknown_model: The remedy for an unknown model.
+        address: The variable that holds the server's URL.
+        is_cloud: The server is a cloud's, whose text says more than its status.
+    """
+
+    rejected: str
+    sign_in: str
+    forbidden: str
+    permission: str
+    unknown_model: str
+    address: str
+    is_cloud: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +89,12 @@ class Refusal:
 
     status: int
     message: str
+    remedies: Remedies
     kind: str | None = None
     code: str | None = None
     request_id: str | None = None
     model_id: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    remedies: Remedies = ANTHROPIC.remedies
 
 
 def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFailed:
@@ -113,13 +132,13 @@ def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True
     return CallFailed(error, reason=what, retryable=True, kind="connection")
 
 
-def not_the_api(base_url: str, found: str, variable: str = _ADDRESS) -> CallFailed:
-    """Return the failure for a 200 that is not a stream of the Messages API.
+def not_the_api(base_url: str, found: str, variable: str, api: str) -> CallFailed:
+    """Return the failure for a 200 that is not a stream of *api*, such as "the Messages API".
 
     The advice names *variable*, which holds the address.
     """
     sentence = (
-        f"{base_url} answered with {found} instead of a stream of the Messages API; "
+        f"{base_url} answered with {found} instead of a stream of {api}; "
         f"the base URL is probably wrong, check {variable}"
     )
     return CallFailed(ModelError(sentence, status=200, trouble="network"), retryable=False)
@@ -175,8 +194,8 @@ def _trouble(refusal: Refusal) -> Trouble | None:
         return None
     if _spent(refusal) or NO_CREDIT in refusal.message or refusal.status == 402:
         return "billing"
-    is_cloud = refusal.remedies is not ANTHROPIC.remedies
-    if refusal.status in (401, 403) or (is_cloud and _EXPIRED.search(refusal.message)):
+    is_expired = refusal.remedies.is_cloud and _EXPIRED.search(refusal.message)
+    if refusal.status in (401, 403) or is_expired:
         return "auth"
     if 300 <= refusal.status < 400 or refusal.status == 408:
         return "network"
@@ -212,7 +231,7 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
 def _of_cloud(refusal: Refusal, said: str) -> tuple[str, str] | None:
     """Return a known failure for a cloud's error text: the clouds' statuses are not uniform."""
     remedies = refusal.remedies
-    if remedies is ANTHROPIC.remedies or not 400 <= refusal.status < 500:
+    if not remedies.is_cloud or not 400 <= refusal.status < 500:
         return None
     if _EXPIRED.search(refusal.message):
         return f"{remedies.rejected} ({said})", remedies.sign_in

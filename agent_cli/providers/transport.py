@@ -1,4 +1,4 @@
-"""The HTTP layer of both clients: connection pool, limits, and failures as sentences."""
+"""The HTTP layer of the clients: connection pool, limits, and failures as sentences."""
 
 import asyncio
 import os
@@ -6,17 +6,16 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Protocol
 from urllib.request import getproxies
 
 import httpx2
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed, broken_off
-from agent_cli.providers.platforms import ANTHROPIC
 from agent_cli.system.shapes import is_group
 
 CONNECT_TIMEOUT_S = 5.0
@@ -48,48 +47,36 @@ class OpenReply:
                     pass
 
 
-class Client(Protocol):
-    """A client of one server.
-
-    `WireClient` needs a key; `SdkClient` finds credentials, `CloudClient` those of other clouds.
-    """
+class HttpOptions(Protocol):
+    """The part of a provider's connection that concerns HTTP."""
 
     @property
-    def base_url(self) -> str:
-        """The address of the server, for messages."""
+    def read_timeout_s(self) -> float:
+        """Longest silence in a reply."""
         ...
 
-    def post(
-        self, parameters: dict[str, Any], *, api_key: str | None
-    ) -> AbstractAsyncContextManager[OpenReply]:
-        """Send a request and yield the open reply; leaving the block closes the connection.
-
-        Args:
-            parameters: Arguments of the SDK's `messages.create`, as `wire.parameters` makes them.
-            api_key: Replaces the connection's for this request.
-
-        Raises:
-            CallFailed: There was no reply, an error status, or the reply broke off.
-        """
+    @property
+    def record(self) -> Path | None:
+        """The file to write the replies' bytes to."""
         ...
 
-    async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
-        """Return the tokens of a prompt; the server charges nothing for the count.
-
-        Args:
-            parameters: Arguments of the SDK's `messages.count_tokens`.
-            api_key: Replaces the connection's for this request.
-
-        Raises:
-            CallFailed: There was no count.
-        """
+    @property
+    def replay(self) -> Path | None:
+        """The recording to play instead of asking a server."""
         ...
 
-    async def aclose(self) -> None:
-        """Close the connections that are kept for the next request."""
+    @property
+    def replay_pace(self) -> float:
+        """Factor for the recorded pauses; 0 plays without pauses."""
+        ...
+
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Remove secrets from server text before it is shown or recorded."""
+        ...
 
 
-def http_client(connection: Connection) -> httpx2.AsyncClient:
+def http_client(connection: HttpOptions) -> httpx2.AsyncClient:
     """Return the connection pool for *connection*.
 
     Redirects are not followed: they would send the conversation to another server.
@@ -117,7 +104,7 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
         ) from error
 
 
-def _transport(connection: Connection) -> httpx2.AsyncBaseTransport | None:
+def _transport(connection: HttpOptions) -> httpx2.AsyncBaseTransport | None:
     """Return our transport, or None for the HTTP library's default, which supports proxies."""
     if connection.replay is not None:
         from agent_cli.providers.recording import ReplayTransport  # noqa: PLC0415 - rare
@@ -137,9 +124,7 @@ def _transport(connection: Connection) -> httpx2.AsyncBaseTransport | None:
     return httpx2.AsyncHTTPTransport(socket_options=options)
 
 
-def connection_failure(
-    error: BaseException | None, base_url: str, variable: str = ANTHROPIC.remedies.address
-) -> CallFailed:
+def connection_failure(error: BaseException | None, base_url: str, variable: str) -> CallFailed:
     """Return the failure for *error*, raised before there was a reply.
 
     The advice names *variable*, which holds the address.
@@ -210,7 +195,7 @@ def _of_system(error: BaseException | None) -> str:
 
 
 def broken_reply(
-    error: httpx2.RequestError, connection: Connection, request_id: str | None
+    error: httpx2.RequestError, connection: HttpOptions, request_id: str | None
 ) -> CallFailed:
     """Return the failure for a reply whose connection broke or fell silent."""
     if isinstance(error, httpx2.TimeoutException):

@@ -34,9 +34,9 @@ from agent_cli.core.waits import CapacityLimiter
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.worst_case import COUNT_MARGIN, generated_at_most
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.connection import Connection
-from agent_cli.providers.models import cost_microdollars, model_by_id
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.messages import AnthropicMessages
+from agent_cli.providers.anthropic.models import cost_microdollars, model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
 from tests.fakes import NOT_THE_USERS, returns, tool
 from tests.messages_api import (

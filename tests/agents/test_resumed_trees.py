@@ -17,8 +17,8 @@ from agent_cli.contracts.timeline import Prompt
 from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.spending import cost_since

@@ -14,7 +14,7 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.servers import ServerPhase, ServerState
-from agent_cli.providers.models import prices_as_of
+from agent_cli.providers.anthropic.models import prices_as_of
 from agent_cli.system import paths
 from tests.app.test_agents import raw, with_servers
 from tests.messages_api import error, reply, serve_in_thread

@@ -196,7 +196,7 @@ main()
 """
 CLOUD_MODULES = (
     *("anthropic", "boto3", "botocore", "urllib3", "requests", "google.auth", "azure", "msal"),
-    *("agent_cli.providers.clouds", "agent_cli.providers.sdk_client"),
+    *("agent_cli.providers.anthropic.clouds", "agent_cli.providers.anthropic.sdk_client"),
 )
 
 

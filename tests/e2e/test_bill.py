@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from agent_cli.contracts.timeline import Usage
-from agent_cli.providers.models import cost_microdollars
+from agent_cli.providers.anthropic.models import cost_microdollars
 from tests.e2e.program import agent_cli, finished, started
 from tests.messages_api import Gate, broken, reply, serve_in_thread
 from tests.messages_api.script import Payload

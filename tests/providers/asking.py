@@ -8,9 +8,9 @@ from typing import Any
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.messages import LlmMessage, UserMessage
 from agent_cli.contracts.provider import ModelRequest, Reply, ReplyEnd, Retrying, StreamEvent
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.connection import Connection
-from agent_cli.providers.models import model_by_id
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.messages import AnthropicMessages
+from agent_cli.providers.anthropic.models import model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
 from tests.messages_api import FakeMessagesApi
 

@@ -11,7 +11,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.providers.accepted_history import accepted
+from agent_cli.providers.anthropic.accepted_history import accepted
 from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply, text, thinking
 from tests.providers.asking import asker, request
 

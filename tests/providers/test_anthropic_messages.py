@@ -24,8 +24,8 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Usage
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.connection import Connection, base_url
+from agent_cli.providers.anthropic.connection import Connection, base_url
+from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.failures import SPEND_LIMITS
 from agent_cli.providers.retry_policy import RetryPolicy
 from tests.messages_api import (
@@ -552,7 +552,7 @@ async def test_error_about_a_missing_package_names_the_package_and_remedy(
     def load(_module: str) -> None:
         raise ImportError("No module named 'httpx2'")
 
-    monkeypatch.setattr("agent_cli.providers.loop_clients.load", load)
+    monkeypatch.setattr("agent_cli.providers.anthropic.loop_clients.load", load)
     async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
         asked = await it.ask()
 
@@ -750,7 +750,7 @@ async def test_stream_has_exactly_one_reply_end() -> None:
 def test_creating_the_provider_does_not_import_the_sdk() -> None:
     """The import takes over a second, and the prompt must not wait."""
     code = (
-        "import sys, agent_cli.providers.anthropic_messages as m; m.AnthropicMessages();"
+        "import sys, agent_cli.providers.anthropic.messages as m; m.AnthropicMessages();"
         "print(sorted({'anthropic', 'httpx2', 'mcp'} & set(sys.modules)))"
     )
     run = subprocess.run(

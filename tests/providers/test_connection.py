@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.providers.connection import (
+from agent_cli.providers.anthropic.connection import (
     Connection,
     base_url,
     checked_key,

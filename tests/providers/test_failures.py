@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
+from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.failures import (
     MAX_SAID_CHARS,
     NO_CREDIT,
@@ -29,7 +30,14 @@ class Row:
 
 
 def answer(status: int, message: str = "said.", kind: str | None = None, **headers: str) -> Refusal:
-    return Refusal(status=status, message=message, kind=kind, model_id="m-1", headers=headers)
+    return Refusal(
+        status=status,
+        message=message,
+        remedies=ANTHROPIC.remedies,
+        kind=kind,
+        model_id="m-1",
+        headers=headers,
+    )
 
 
 ROWS = [
@@ -92,7 +100,7 @@ def test_each_error_answer_becomes_one_sentence_and_is_classified(row: Row) -> N
 @pytest.mark.parametrize("code", ["enforced_spend_limit_reached", "contract_spend_limit_reached"])
 def test_spending_limit_is_not_retryable(code: str) -> None:
     """S1-20: the status may be that of a rate limit."""
-    failed = refused(Refusal(status=429, message="no more", code=code))
+    failed = refused(Refusal(status=429, message="no more", remedies=ANTHROPIC.remedies, code=code))
 
     assert str(failed) == "spending limit reached (no more); raise it in the API's console"
     assert not failed.retryable
@@ -111,7 +119,9 @@ def test_spending_limit_is_not_retryable(code: str) -> None:
 )
 def test_too_large_conversation_becomes_context_overflow(status: int, said: str) -> None:
     """S1-39: compaction handles this error."""
-    failed = refused(Refusal(status=status, message=said, request_id="req_1"))
+    failed = refused(
+        Refusal(status=status, message=said, remedies=ANTHROPIC.remedies, request_id="req_1")
+    )
 
     assert isinstance(failed.error, ContextOverflow)
     assert failed.reason == f"the conversation is too large for the model ({said})"
@@ -153,7 +163,7 @@ def test_broken_connection_may_have_cost_only_if_the_request_was_sent() -> None:
 
 def test_web_page_in_place_of_a_stream_names_the_base_url() -> None:
     """C15: a retry brings the same page."""
-    failed = not_the_api("https://x", "a web page")
+    failed = not_the_api("https://x", "a web page", "ANTHROPIC_BASE_URL", "the Messages API")
 
     assert str(failed) == (
         "https://x answered with a web page instead of a stream of the Messages API; the base URL"

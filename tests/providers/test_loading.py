@@ -5,8 +5,8 @@ import sys
 
 PRELOAD = """
 import asyncio, gc, sys, threading
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.messages import AnthropicMessages
+from agent_cli.providers.anthropic.connection import Connection
 
 provider = AnthropicMessages(Connection(api_key="k"))
 provider.preload()

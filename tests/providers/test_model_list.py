@@ -11,10 +11,10 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.checks.models import check_models
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.connection import Connection
-from agent_cli.providers.model_list import offered_models
-from agent_cli.providers.models import model_by_id
-from agent_cli.providers.sdk_client import SdkClient
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.model_list import offered_models
+from agent_cli.providers.anthropic.models import model_by_id
+from agent_cli.providers.anthropic.sdk_client import SdkClient
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.messages_api import FakeMessagesApi, serve_in_thread
 from tests.messages_api.script import Payload

@@ -7,7 +7,7 @@ import pytest
 from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
-from agent_cli.providers.models import (
+from agent_cli.providers.anthropic.models import (
     cost_microdollars,
     doubt_about,
     get_model,

@@ -14,7 +14,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import ModelRequest, Reply
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
-from agent_cli.providers.wire import parameters
+from agent_cli.providers.anthropic.wire import parameters
 from tests.messages_api import Answer, FakeMessagesApi, reply, thinking, tool_use
 from tests.messages_api.prompt_cache import without_markers
 from tests.messages_api.script import Payload

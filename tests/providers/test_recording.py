@@ -12,8 +12,8 @@ import pytest
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers import recording
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.recording import RecordTransport, ReplayTransport
 from tests.messages_api import FakeMessagesApi, broken, error, raw, reply, thinking, tool_use
 from tests.providers.asking import Asked, asker, request

@@ -14,10 +14,10 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolSpec
-from agent_cli.providers.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
-from agent_cli.providers.models import model_by_id, model_table
-from agent_cli.providers.platforms import ANTHROPIC, BEDROCK
-from agent_cli.providers.refused_parts import LEFT_OUT
+from agent_cli.providers.anthropic.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
+from agent_cli.providers.anthropic.models import model_by_id, model_table
+from agent_cli.providers.anthropic.platforms import ANTHROPIC, BEDROCK
+from agent_cli.providers.anthropic.refused_parts import LEFT_OUT
 from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply
 from tests.providers.asking import asker, request
 

@@ -11,8 +11,8 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.provider import Reply, ToolCallStart
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import check_input
+from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
 from agent_cli.providers.failures import BrokenReply
-from agent_cli.providers.reply_builder import ReplyBuilder
 from tests.fakes import LOOK
 from tests.messages_api.script import Payload
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.sdk_client import SdkClient
+from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.sdk_client import SdkClient
-from agent_cli.providers.wire import parameters
 from tests.messages_api import FakeMessagesApi, error, reply
 from tests.providers.asking import asker, request
 

@@ -9,7 +9,11 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.api_messages import to_api
-from agent_cli.providers.sent_images import images, without_large_among_many, without_oldest
+from agent_cli.providers.anthropic.sent_images import (
+    images,
+    without_large_among_many,
+    without_oldest,
+)
 from tests.messages_api import FakeMessagesApi, reply
 from tests.providers.asking import asker, request
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.transport import (
     OpenReply,
     broken_reply,
@@ -21,6 +21,8 @@ from agent_cli.providers.transport import (
 )
 from tests.fakes import LIMIT_S
 from tests.providers.asking import asker
+
+VARIABLE = "ANTHROPIC_BASE_URL"
 
 
 def behind(outer: Exception, *reasons: Exception) -> Exception:
@@ -98,7 +100,7 @@ def test_connection_failure_names_its_cause_and_is_retryable(
     error: Exception, sentence: str, *, may_have_cost: bool
 ) -> None:
     """S1-46, C15: the most informative cause is shown, and whether the call may have cost."""
-    failed = connection_failure(error, "https://x")
+    failed = connection_failure(error, "https://x", VARIABLE)
 
     assert str(failed) == sentence
     assert (failed.retryable, failed.kind) == (True, "connection")
@@ -110,7 +112,9 @@ def test_circular_exception_causes_are_handled() -> None:
     one, other = httpx2.ConnectError(""), ValueError("twisted")
     one.__cause__, other.__context__ = other, one
 
-    assert connection_failure(one, "https://x").reason == "cannot reach https://x (twisted)"
+    assert (
+        connection_failure(one, "https://x", VARIABLE).reason == "cannot reach https://x (twisted)"
+    )
 
 
 def test_an_untrusted_certificate_is_not_retried() -> None:
@@ -118,7 +122,9 @@ def test_an_untrusted_certificate_is_not_retried() -> None:
     distrust = ssl.SSLCertVerificationError(1, "certificate verify failed")
     distrust.verify_message = "self-signed certificate"
 
-    failed = connection_failure(behind(httpx2.ConnectError(""), distrust), "https://proxy")
+    failed = connection_failure(
+        behind(httpx2.ConnectError(""), distrust), "https://proxy", VARIABLE
+    )
 
     assert str(failed) == (
         "the certificate of https://proxy is not trusted (self-signed certificate); check"
@@ -131,7 +137,7 @@ def test_server_that_speaks_no_tls_of_ours_is_not_retried() -> None:
     """Half a minute of retries changes nothing."""
     error = behind(httpx2.ConnectError("failed"), system(RESET), tls("WRONG_VERSION", "[SSL] no"))
 
-    failed = connection_failure(error, "https://x")
+    failed = connection_failure(error, "https://x", VARIABLE)
 
     assert str(failed) == (
         "no TLS connection to https://x (wrong version); check ANTHROPIC_BASE_URL, and a proxy in"
@@ -144,7 +150,7 @@ def test_invalid_header_is_not_retried_and_its_value_not_quoted() -> None:
     """Threat 9: the library's own sentence holds the whole header, with the key."""
     error = httpx2.LocalProtocolError("Illegal header value b'Bearer CANARY '")
 
-    failed = connection_failure(error, "http://x")
+    failed = connection_failure(error, "http://x", VARIABLE)
 
     assert not failed.retryable
     assert "CANARY" not in str(failed)
@@ -154,7 +160,7 @@ def test_model_error_in_the_transport_is_kept_unchanged() -> None:
     """An exhausted recording, for example, is no network fault."""
     error = ModelError("the recording holds no more")
 
-    failed = connection_failure(error, "https://x")
+    failed = connection_failure(error, "https://x", VARIABLE)
 
     assert (failed.error, failed.retryable) == (error, False)
 

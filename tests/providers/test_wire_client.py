@@ -12,13 +12,13 @@ import pytest
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolSpec
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.client import Client
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.messages import AnthropicMessages
+from agent_cli.providers.anthropic.sdk_client import SdkClient
+from agent_cli.providers.anthropic.wire import counted, parameters
+from agent_cli.providers.anthropic.wire_client import WireClient
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.sdk_client import SdkClient
-from agent_cli.providers.transport import Client
-from agent_cli.providers.wire import counted, parameters
-from agent_cli.providers.wire_client import WireClient
 from tests.messages_api import FakeMessagesApi, raw, reply
 from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.script import RawAnswer

@@ -32,7 +32,7 @@ def check_access(startup: StartupContext) -> None:
     if name == "anthropic":
         check_credentials(startup.environment)
         return
-    from agent_cli.providers import platforms  # noqa: PLC0415 - only for another cloud
+    from agent_cli.providers.anthropic import platforms  # noqa: PLC0415 - only for another cloud
 
     platforms.check_access(platforms.PLATFORMS[name], startup.environment.without_project())
 

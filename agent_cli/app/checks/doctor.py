@@ -26,9 +26,9 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Price
 from agent_cli.contracts.servers import ServerState
 from agent_cli.contracts.timeline import NO_USAGE
-from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.connection import without_password
-from agent_cli.providers.models import (
+from agent_cli.providers.anthropic.connection import without_password
+from agent_cli.providers.anthropic.messages import AnthropicMessages
+from agent_cli.providers.anthropic.models import (
     doubt_about,
     model_by_id,
     prices_as_of,
@@ -234,7 +234,7 @@ async def _cloud_credentials(startup: StartupContext) -> list[Check]:
     connection = parts.connection(startup)
     if connection.platform.name == "anthropic":
         return []
-    from agent_cli.providers.sign_in import credentials_of  # noqa: PLC0415 - rare
+    from agent_cli.providers.anthropic.sign_in import credentials_of  # noqa: PLC0415 - rare
 
     try:
         source = await credentials_of(connection)

@@ -10,8 +10,8 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.contracts.provider import Model
-from agent_cli.providers.model_list import offered_models
-from agent_cli.providers.platforms import DATED_ID
+from agent_cli.providers.anthropic.model_list import offered_models
+from agent_cli.providers.anthropic.platforms import DATED_ID
 
 
 async def check_models(startup: StartupContext, model: Model) -> Sequence[Check]:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
-from agent_cli.providers.clouds import account
-from agent_cli.providers.clouds.account import CloudCredentials, signed_in
-from agent_cli.providers.clouds.aws import AwsAccount
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.clouds import account
+from agent_cli.providers.anthropic.clouds.account import CloudCredentials, signed_in
+from agent_cli.providers.anthropic.clouds.aws import AwsAccount
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.platforms import BEDROCK
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.platforms import BEDROCK
 from tests.messages_api import FakeMessagesApi, raw, reply
 from tests.messages_api.clouds import AwsKeys, bedrock
 from tests.providers.asking import Asked, asker, request

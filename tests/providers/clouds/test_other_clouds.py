@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.providers.platforms import AWS, FOUNDRY, VERTEX, Platform, plain_model_id
+from agent_cli.providers.anthropic.platforms import AWS, FOUNDRY, VERTEX, Platform, plain_model_id
 from tests.e2e.program import agent_cli
 from tests.messages_api import FakeMessagesApi, raw, reply, serve_in_thread
 from tests.messages_api.clouds import AwsKeys, claude_platform, foundry, vertex

@@ -11,10 +11,10 @@ from typing import Any
 from anthropic.resources.beta.messages import AsyncBatches
 
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.sdk_client import SdkClient
 from agent_cli.providers.encoding import encodable
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.sdk_client import SdkClient
 
 
 class MessageBatches:

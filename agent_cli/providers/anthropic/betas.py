@@ -12,8 +12,8 @@ from typing import Final, get_args
 
 from agent_cli.contracts.options import PlatformName
 from agent_cli.contracts.provider import Model
-from agent_cli.providers.models import with_known_facts
-from agent_cli.providers.platforms import Platform
+from agent_cli.providers.anthropic.models import with_known_facts
+from agent_cli.providers.anthropic.platforms import Platform
 
 EVERY_PLATFORM: Final[frozenset[PlatformName]] = frozenset(get_args(PlatformName))
 FIRST_PARTY: Final[frozenset[PlatformName]] = frozenset({"anthropic"})

@@ -9,9 +9,9 @@ from pathlib import Path
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
 from agent_cli.contracts.provider import Price
+from agent_cli.providers.anthropic.models import cost_microdollars
+from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.models import cost_microdollars
-from agent_cli.providers.platforms import ANTHROPIC, Platform
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 # Source: RFC 9110, section 5.6.2.

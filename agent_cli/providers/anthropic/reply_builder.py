@@ -22,8 +22,8 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.contracts.tooling import INVALID_JSON
+from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.failures import BrokenReply
-from agent_cli.providers.models import cost_microdollars
 
 # A model that repeats "[" without end must not break the run or the record, which recurse.
 _DEPTH_MAX = 100

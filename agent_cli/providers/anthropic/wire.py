@@ -11,11 +11,11 @@ from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
-from agent_cli.providers.accepted_history import accepted
-from agent_cli.providers.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
-from agent_cli.providers.platforms import ANTHROPIC, Platform
-from agent_cli.providers.sent_images import without_large_among_many, without_oldest
-from agent_cli.providers.thinking import thinking_parameters
+from agent_cli.providers.anthropic.accepted_history import accepted
+from agent_cli.providers.anthropic.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
+from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
+from agent_cli.providers.anthropic.sent_images import without_large_among_many, without_oldest
+from agent_cli.providers.anthropic.thinking import thinking_parameters
 
 TASK_BUDGET_MIN: Final = 20_000
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}

@@ -9,9 +9,9 @@ from anthropic import not_given
 from anthropic.lib.vertex import AsyncAnthropicVertex
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.clouds.account import CloudCredentials
-from agent_cli.providers.platforms import Platform
-from agent_cli.providers.sdk_client import Sdk, sdk_options
+from agent_cli.providers.anthropic.clouds.account import CloudCredentials
+from agent_cli.providers.anthropic.platforms import Platform
+from agent_cli.providers.anthropic.sdk_client import Sdk, sdk_options
 
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _PROJECTS = ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")

@@ -7,9 +7,9 @@ import httpx2
 from anthropic.lib.foundry import AsyncAnthropicFoundry
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.clouds.account import CloudCredentials
-from agent_cli.providers.platforms import Platform
-from agent_cli.providers.sdk_client import Sdk, sdk_options
+from agent_cli.providers.anthropic.clouds.account import CloudCredentials
+from agent_cli.providers.anthropic.platforms import Platform
+from agent_cli.providers.anthropic.sdk_client import Sdk, sdk_options
 
 _SCOPE = "https://ai.azure.com/.default"
 

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.loop_clients import LoopClients
+from agent_cli.providers.anthropic.platforms import ANTHROPIC
+from agent_cli.providers.anthropic.refused_parts import RefusedParts
+from agent_cli.providers.anthropic.wire import counted
 from agent_cli.providers.failures import (
     BrokenReply,
     CallFailed,
@@ -23,22 +27,21 @@ from agent_cli.providers.failures import (
     refused,
 )
 from agent_cli.providers.gulps import Gulps
-from agent_cli.providers.loop_clients import LoopClients
 from agent_cli.providers.progress import ProgressLimit
-from agent_cli.providers.refused_parts import RefusedParts
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.providers.shared_pause import SharedPause
-from agent_cli.providers.wire import counted
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
+    from agent_cli.providers.anthropic.client import Client
     from agent_cli.providers.sse import ServerSentEvent
-    from agent_cli.providers.transport import Client, OpenReply
+    from agent_cli.providers.transport import OpenReply
 
 NO_STREAMS = ("text/html", "application/json")
 STREAM = "text/event-stream"
 COUNT_LIMIT_S = 10.0
+_API = "the Messages API"
 
 _log = logger(__name__)
 
@@ -147,8 +150,8 @@ async def _call(
         finally:
             connection.on_sent()  # the SDK does not document when
         if opened.content_type.startswith(NO_STREAMS):
-            raise not_the_api(client.base_url, opened.content_type, address)
-        from agent_cli.providers.reply_builder import ReplyBuilder  # noqa: PLC0415 - request is sent
+            raise not_the_api(client.base_url, opened.content_type, address, _API)
+        from agent_cli.providers.anthropic.reply_builder import ReplyBuilder  # noqa: PLC0415 - request is sent
 
         builder = ReplyBuilder(request.model.id, opened.request_id, connection.price)
         try:
@@ -161,7 +164,7 @@ async def _call(
         except BrokenReply as error:
             raise broken_off(f"the reply was garbled: {error}", opened.request_id) from error
         if not (builder.begun or builder.ended):
-            raise not_the_api(client.base_url, "no events", address)
+            raise not_the_api(client.base_url, "no events", address, _API)
         if not builder.complete:
             raise broken_off("the reply ended before it was complete", opened.request_id)
         await opened.finish()
@@ -234,7 +237,15 @@ def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
         parsed = None
     match parsed:
         case {"error": {"type": str() as kind, "message": str() as message}}:
-            refusal = Refusal(status=200, message=message, kind=kind, request_id=request_id)
+            refusal = Refusal(
+                status=200,
+                message=message,
+                remedies=ANTHROPIC.remedies,
+                kind=kind,
+                request_id=request_id,
+            )
         case _:
-            refusal = Refusal(status=200, message=data, request_id=request_id)
+            refusal = Refusal(
+                status=200, message=data, remedies=ANTHROPIC.remedies, request_id=request_id
+            )
     return refused(refusal)

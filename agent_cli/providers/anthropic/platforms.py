@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from agent_cli.contracts.errors import NoCredentials
 from agent_cli.contracts.options import PlatformName
+from agent_cli.providers.failures import Remedies
 from agent_cli.system.importing import is_installed
 
 DATED_ID = re.compile(r"-(20\d{6})$")
@@ -16,23 +17,14 @@ DATED_ID = re.compile(r"-(20\d{6})$")
 _CLOUD_PARTS = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$|@[\w-]+$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedies:
-    """The words for a refusal: the reason, and the remedy on this platform.
-
-    Attributes:
-        rejected: The words for credentials that were not accepted; `sign_in` is the remedy.
-        forbidden: The words for a missing permission; `permission` is the remedy.
-        unknown_model: The remedy for an unknown model.
-        address: The variable that holds the server's URL.
-    """
-
-    rejected: str = "API key rejected"
-    sign_in: str = "check ANTHROPIC_API_KEY"
-    forbidden: str = "the API key has no permission for this"
-    permission: str = "check its workspace and limits"
-    unknown_model: str = "check the model id and ANTHROPIC_BASE_URL"
-    address: str = "ANTHROPIC_BASE_URL"
+_OWN_REMEDIES = Remedies(
+    rejected="API key rejected",
+    sign_in="check ANTHROPIC_API_KEY",
+    forbidden="the API key has no permission for this",
+    permission="check its workspace and limits",
+    unknown_model="check the model id and ANTHROPIC_BASE_URL",
+    address="ANTHROPIC_BASE_URL",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +52,7 @@ class Platform:
     name: PlatformName
     title: str
     has_automatic_caching: bool = True
-    remedies: Remedies = Remedies()
+    remedies: Remedies = _OWN_REMEDIES
     keys: tuple[str, ...] = ()
     package: str = ""
     module: str = ""
@@ -83,6 +75,7 @@ BEDROCK = Platform(
     title="Amazon Bedrock",
     has_automatic_caching=False,
     remedies=Remedies(
+        is_cloud=True,
         rejected="the AWS credentials were rejected",
         sign_in="sign in again with `aws sso login`, or renew the AWS keys or"
         " AWS_BEARER_TOKEN_BEDROCK",
@@ -103,6 +96,7 @@ VERTEX = Platform(
     title="Vertex AI",
     has_automatic_caching=False,
     remedies=Remedies(
+        is_cloud=True,
         rejected="the Google credentials were rejected",
         sign_in="run: gcloud auth application-default login",
         forbidden="Google Cloud refused access",
@@ -128,6 +122,7 @@ FOUNDRY = Platform(
     title="Microsoft Foundry",
     has_automatic_caching=False,
     remedies=Remedies(
+        is_cloud=True,
         rejected="the Azure credentials were rejected",
         sign_in="check ANTHROPIC_FOUNDRY_API_KEY, or run: az login",
         forbidden="Azure refused access",
@@ -151,6 +146,7 @@ AWS = Platform(
     name="aws",
     title="Claude Platform on AWS",
     remedies=Remedies(
+        is_cloud=True,
         rejected=BEDROCK.remedies.rejected,
         sign_in="sign in again with `aws sso login`, or renew the AWS keys or"
         " ANTHROPIC_AWS_API_KEY",

@@ -10,9 +10,9 @@ from typing import Protocol, TypeVar
 import httpx2
 
 from agent_cli.contracts.errors import ModelError
+from agent_cli.providers.anthropic.platforms import Platform, missing_package
+from agent_cli.providers.anthropic.sdk_client import Sdk
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.platforms import Platform, missing_package
-from agent_cli.providers.sdk_client import Sdk
 
 # Signing in may run one of the user's programs or ask a server.
 CREDENTIALS_LIMIT_S = 60.0

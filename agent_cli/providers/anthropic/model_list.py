@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.offered_models import OfferedModel
-from agent_cli.providers.connection import (
+from agent_cli.providers.anthropic.connection import (
     Connection,
     base_url,
     checked_key,
@@ -17,10 +17,10 @@ from agent_cli.providers.connection import (
     known_credential,
     without_password,
 )
+from agent_cli.providers.anthropic.platforms import ANTHROPIC
+from agent_cli.providers.anthropic.wire_client import API_VERSION
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.platforms import ANTHROPIC
 from agent_cli.providers.transport import NEVER_SENT, connection_failure, http_client
-from agent_cli.providers.wire_client import API_VERSION
 from agent_cli.system.importing import load
 from agent_cli.version import __version__
 
@@ -84,7 +84,7 @@ async def _all(connection: Connection, where: str) -> list[_Entry]:
                     headers=headers,
                 )
             except (httpx2.RequestError, *NEVER_SENT, BaseExceptionGroup) as error:
-                raise connection_failure(error, where) from error
+                raise connection_failure(error, where, ANTHROPIC.remedies.address) from error
             if not response.is_success:
                 raise ModelError(
                     f"{where} does not list its models (status {response.status_code})",
@@ -99,8 +99,8 @@ async def _all(connection: Connection, where: str) -> list[_Entry]:
 
 async def _of_sdk(connection: Connection) -> list[_Entry]:
     """Return the list with credentials that only the SDK can find."""
-    await asyncio.to_thread(load, "agent_cli.providers.sdk_client")
-    from agent_cli.providers.sdk_client import SdkClient  # noqa: PLC0415 - slow, and rarely needed
+    await asyncio.to_thread(load, "agent_cli.providers.anthropic.sdk_client")
+    from agent_cli.providers.anthropic.sdk_client import SdkClient  # noqa: PLC0415 - slow, and rarely needed
 
     client = SdkClient(connection)
     try:

@@ -13,13 +13,14 @@ from typing import Any
 import httpx2
 
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.connection import (
+from agent_cli.providers.anthropic.connection import (
     Connection,
     base_url,
     checked_key,
     custom_headers,
     without_password,
 )
+from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.encoding import encoded
 from agent_cli.providers.failures import CallFailed, Refusal, refused
 from agent_cli.providers.retry_policy import server_delay_s
@@ -87,11 +88,11 @@ class WireClient:
         except httpx2.RequestError as error:
             if sent:
                 raise broken_reply(error, self._connection, request_id) from error
-            raise connection_failure(error, self.base_url) from error
+            raise connection_failure(error, self.base_url, ANTHROPIC.remedies.address) from error
         except (*NEVER_SENT, BaseExceptionGroup) as error:
             if sent:
                 raise
-            raise connection_failure(error, self.base_url) from error
+            raise connection_failure(error, self.base_url, ANTHROPIC.remedies.address) from error
 
     async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
         """Count the tokens of a prompt; see `transport.Client`."""
@@ -104,7 +105,7 @@ class WireClient:
                 content=encoded(body),
             )
         except (httpx2.RequestError, *NEVER_SENT, BaseExceptionGroup) as error:
-            raise connection_failure(error, self.base_url) from error
+            raise connection_failure(error, self.base_url, ANTHROPIC.remedies.address) from error
         tokens = _object(response).get("input_tokens") if response.is_success else None
         if not isinstance(tokens, int):
             raise self._refusal(response, str(parameters["model"]))
@@ -130,6 +131,7 @@ class WireClient:
             kind=kind if isinstance(kind, str) else None,
             code=code if isinstance(code, str) else None,
             request_id=response.headers.get("request-id"),
+            remedies=ANTHROPIC.remedies,
             model_id=model_id,
             headers=response.headers,
         )

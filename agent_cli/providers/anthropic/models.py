@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.provider import Model, Price
 from agent_cli.contracts.timeline import NO_USAGE, Usage
-from agent_cli.providers.platforms import plain_model_id
+from agent_cli.providers.anthropic.platforms import plain_model_id
 
 _PROVIDER: Final = "anthropic"
 
@@ -63,7 +63,7 @@ class ModelTable(_Strict):
 @cache
 def model_table() -> ModelTable:
     """Return the content of models.toml, read once."""
-    text = (files("agent_cli.providers") / "models.toml").read_text(encoding="utf-8")
+    text = (files("agent_cli.providers.anthropic") / "models.toml").read_text(encoding="utf-8")
     # Decimal, because costs are added up and binary fractions would round 0.1 dollars.
     return ModelTable.model_validate(tomllib.loads(text, parse_float=Decimal))
 

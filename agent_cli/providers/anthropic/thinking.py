@@ -5,7 +5,7 @@ from typing import Literal
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import Model, ModelRequest, ThinkingLevel
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.models import with_known_facts
+from agent_cli.providers.anthropic.models import with_known_facts
 
 MIN_BUDGET_TOKENS = 1024
 DEFAULT_BUDGETS: dict[ThinkingLevel, int] = {

@@ -17,7 +17,7 @@ from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
 from anthropic.lib.vertex import AsyncAnthropicVertex
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.connection import (
+from agent_cli.providers.anthropic.connection import (
     Connection,
     checked_key,
     chosen_base_url,
@@ -25,9 +25,9 @@ from agent_cli.providers.connection import (
     known_credential,
     without_password,
 )
+from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.encoding import encodable
-from agent_cli.providers.failures import CallFailed, Refusal, quoted, refused
-from agent_cli.providers.platforms import ANTHROPIC, Remedies
+from agent_cli.providers.failures import CallFailed, Refusal, Remedies, quoted, refused
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
     OpenReply,
@@ -79,7 +79,9 @@ class SdkClient:
         except anthropic.APIStatusError as error:
             raise _status_failure(error, model_id, self._connection) from error
         except anthropic.APIConnectionError as error:
-            raise connection_failure(error.__cause__ or error, self.base_url) from error
+            raise connection_failure(
+                error.__cause__ or error, self.base_url, ANTHROPIC.remedies.address
+            ) from error
         except anthropic.AnthropicError as error:
             raise _sign_in_failure(error, self._connection) from error
 

@@ -13,9 +13,9 @@ from anthropic.lib.aws import AsyncAnthropicAWS
 from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.clouds.account import CloudCredentials
-from agent_cli.providers.platforms import Platform
-from agent_cli.providers.sdk_client import Sdk, sdk_options
+from agent_cli.providers.anthropic.clouds.account import CloudCredentials
+from agent_cli.providers.anthropic.platforms import Platform
+from agent_cli.providers.anthropic.sdk_client import Sdk, sdk_options
 
 
 class AwsAccount:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.connection import Connection, known_credential
-from agent_cli.providers.platforms import ANTHROPIC
+from agent_cli.providers.anthropic.connection import Connection, known_credential
+from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.system.importing import load
 
 if TYPE_CHECKING:
-    from agent_cli.providers.transport import Client
+    from agent_cli.providers.anthropic.client import Client
 
 _LOAD_LIMIT_S = 120
 
@@ -133,18 +133,18 @@ class LoopClients:
         if connection.record is not None:
             self._start_recording(connection.record)
         if connection.platform is not ANTHROPIC and connection.replay is None:
-            load("agent_cli.providers.clouds.client")
-            from agent_cli.providers.clouds.client import CloudClient  # noqa: PLC0415 - as below
+            load("agent_cli.providers.anthropic.clouds.client")
+            from agent_cli.providers.anthropic.clouds.client import CloudClient  # noqa: PLC0415 - as below
 
             return CloudClient(connection)
         credential = known_credential(connection)
         if credential is not None:
-            load("agent_cli.providers.wire_client")
-            from agent_cli.providers.wire_client import WireClient  # noqa: PLC0415 - the thread's
+            load("agent_cli.providers.anthropic.wire_client")
+            from agent_cli.providers.anthropic.wire_client import WireClient  # noqa: PLC0415 - the thread's
 
             return WireClient(connection, credential)
-        load("agent_cli.providers.sdk_client")
-        from agent_cli.providers.sdk_client import SdkClient  # noqa: PLC0415 - the thread's work
+        load("agent_cli.providers.anthropic.sdk_client")
+        from agent_cli.providers.anthropic.sdk_client import SdkClient  # noqa: PLC0415 - the thread's work
 
         return SdkClient(connection)
 

@@ -12,12 +12,12 @@ from typing import Final
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.providers.accepted_history import without_thinking
-from agent_cli.providers.betas import Beta, usable
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.anthropic.accepted_history import without_thinking
+from agent_cli.providers.anthropic.betas import Beta, usable
+from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.sent_images import images, with_notes
+from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
-from agent_cli.providers.sent_images import images, with_notes
-from agent_cli.providers.wire import parameters
 from agent_cli.system.logger import logger
 
 # Optional fields: a server names the one it does not know. The API itself knows all but the last,

@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.clouds.account import CloudAccount, CloudCredentials, signed_in
-from agent_cli.providers.connection import Connection, without_password
+from agent_cli.providers.anthropic.clouds.account import CloudAccount, CloudCredentials, signed_in
+from agent_cli.providers.anthropic.connection import Connection, without_password
+from agent_cli.providers.anthropic.sdk_client import open_reply
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.sdk_client import open_reply
 from agent_cli.providers.transport import OpenReply, http_client
 
 
@@ -53,14 +53,14 @@ def account_of(connection: Connection) -> CloudAccount:
     platform, variables = connection.platform, connection.variables
     match platform.name:
         case "vertex":
-            from agent_cli.providers.clouds.google import GoogleAccount  # noqa: PLC0415
+            from agent_cli.providers.anthropic.clouds.google import GoogleAccount  # noqa: PLC0415
 
             return GoogleAccount(platform, variables)
         case "foundry":
-            from agent_cli.providers.clouds.azure import AzureAccount  # noqa: PLC0415
+            from agent_cli.providers.anthropic.clouds.azure import AzureAccount  # noqa: PLC0415
 
             return AzureAccount(platform, variables)
         case _:
-            from agent_cli.providers.clouds.aws import AwsAccount  # noqa: PLC0415
+            from agent_cli.providers.anthropic.clouds.aws import AwsAccount  # noqa: PLC0415
 
             return AwsAccount(platform, variables)

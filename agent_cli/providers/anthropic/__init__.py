@@ -1,0 +1,1 @@
+"""The Messages API: Anthropic's own server, the clouds that serve Claude, and compatible ones."""
