@@ -163,11 +163,12 @@ def _value(name: str, word: str, option: OptionEntry, words: list[str]) -> objec
         return option.constant
     if option.takes is Takes.PERHAPS:
         return words.pop(0) if words and not words[0].startswith("-") else option.constant
-    if not words and name == "--print":
-        return "-"
     # The next word is the value even if it starts with "-": prompts and rules may. Only the
-    # name of another option means that the value was forgotten.
-    if not words or words[0].partition("=")[0] in OPTIONS:
+    # name of another option means that there is no value.
+    is_missing = not words or words[0].partition("=")[0] in {*OPTIONS, *SHORT_OPTIONS}
+    if is_missing and name == "--print":
+        return "-"
+    if is_missing:
         raise UsageError(f"{name} needs a value; see agent-cli --help")
     return words.pop(0)
 
@@ -227,7 +228,10 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
             raise UsageError(f"unknown command {name!r}{hint}; a prompt goes after --")
         if meant := _mistyped(name, operands[1:]):
             raise UsageError(f"unknown command {name!r} (did you mean {meant}?)")
-        return arguments._replace(prompt=_one_prompt(operands))
+        prompt = _one_prompt(operands)
+        if arguments.print_prompt == "-":  # `-p --model x PROMPT`, as other agents take it
+            return arguments._replace(print_prompt=prompt)
+        return arguments._replace(prompt=prompt)
     given = [o for o, field in EXCLUSIVE[-1] if getattr(arguments, field) is not None]
     if given:
         raise UsageError(f"{given[0]} and the command {name} cannot be combined")

@@ -100,6 +100,9 @@ def test_options_override_settings_and_are_named_as_their_origin() -> None:
         (["--print", "a", "--verbose"], "a"),
         (["-p", ""], ""),
         (["-p"], "-"),
+        (["-p", "-c"], "-"),
+        (["-p", "--model", "x"], "-"),
+        (["-p", "-c", "go on"], "go on"),
     ],
 )
 def test_print_prompt_may_contain_any_text(words: list[str], prompt: str) -> None:
@@ -161,7 +164,7 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ("--modle x", "unknown option --modle (did you mean --model?); see agent-cli --help"),
         ("-x", "unknown option -x; see agent-cli --help"),
         ("--model", "--model needs a value; see agent-cli --help"),
-        ("-p --model x", "--print needs a value; see agent-cli --help"),
+        ("--model -p x", "--model needs a value; see agent-cli --help"),
         ("--trust=yes", "--trust takes no value"),
         ("trsut", "unknown command 'trsut' (did you mean trust?); a prompt goes after --"),
         ("sesions list", "unknown command 'sesions' (did you mean sessions list?)"),
