@@ -26,7 +26,7 @@ INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help coverage demo test lowest format soak mutants bench bench-all pictures docs constraints clean
+.PHONY: help coverage demo test lowest format soak mutants row-mutants bench bench-all pictures docs constraints clean
 
 help:
 	@echo 'make demo         set up, then play a scripted session, offline and without a key'
@@ -36,6 +36,7 @@ help:
 	@echo 'make coverage     run the tests once more and count the branches they take'
 	@echo 'make soak         the slow tests and many more examples of the others; SEED=n repeats a run'
 	@echo 'make mutants      change the source in small ways and count what the tests notice; SEED=n'
+	@echo 'make row-mutants  the same for 120 sampled requirements; SEED=n'
 	@echo 'make bench        speed and memory against their targets, in two minutes'
 	@echo 'make bench-all    every benchmark'
 	@echo 'make pictures     draw the pictures in docs/images anew, from a real session'
@@ -107,6 +108,10 @@ soak: .venv/installed-test
 mutants: .venv/installed-test
 	@echo '==> tests.mutants (SEED=$(SEED))'
 	@$(BIN)/python -m tests.mutants --seed $(SEED) --workers $(WORKERS)
+
+row-mutants: .venv/installed-test
+	@echo '==> tests.row_mutants (SEED=$(SEED))'
+	@$(BIN)/python -m tests.row_mutants --seed $(SEED) --workers $(WORKERS)
 
 bench: .venv/installed-test
 	@$(BIN)/python -m benchmarks.bars

@@ -1,9 +1,11 @@
 """Mutation testing: `make mutants` changes the source in small ways and runs the tests on each.
 
-A change is made to the syntax tree of one module as it is imported; no file is written. The tests
-that run are those of the module's own room, its own test file first, until one fails. A sample, the
-same for the same seed, is drawn from each room, and as much of it is tried as the time allows.
-Mutants that survive all tests are listed.
+A change is made to the syntax tree of one module as it is imported, also by the programs that
+tests start; no source is written. The tests that run are those of the module's own room, its own
+test file first, until one fails. A sample, the same for the same seed, is drawn from each room, and
+as much of it is tried as the time allows. Mutants that survive all tests are listed.
+
+tests/row_mutants.py samples requirements instead.
 
 mutmut is not used: it first copies the whole program with all mutants of all rooms into it, which
 takes longer than the whole sample here.
@@ -15,25 +17,37 @@ checkers.
 import argparse
 import ast
 import copy
+import marshal
 import os
 import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.abc import Loader
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import spec_from_loader
 from pathlib import Path
-from types import CodeType
 from typing import NamedTuple
 
 ROOMS = ("core", "policies", "providers", "session_store")
 PACKAGE = "agent_cli"
+TOOLS_FOLDER = "tools"
+# What each interpreter runs at its start. It imports nothing: some tests look at what is imported.
+REPLACING = """
+from _frozen_importlib_external import SourceFileLoader as loader
+
+def get_code(self, fullname, read=loader.get_code):
+    if fullname != {name!r}:
+        return read(self, fullname)
+    import marshal
+    with open({code!r}, "rb") as code:
+        return marshal.load(code)
+
+loader.get_code = get_code
+"""
 UNCHANGED_LIMIT_S = 300
 _LOGGERS = {"log", "_log", "_LOG", "LOG"}
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
@@ -98,9 +112,10 @@ def main() -> int:
     parser.add_argument("--room", action="append", choices=ROOMS, help="only this one; repeatable")
     parser.add_argument("--bar", type=float, default=0, help="the least share that is good enough")
     parser.add_argument("--run", metavar="MUTANT", help="run the tests on one, to see them fail")
+    parser.add_argument("--first", action="append", default=[], help="run this test before others")
     given = parser.parse_args()
     if given.run:
-        return _test(Mutant.of(given.run))
+        return test_on(Mutant.of(given.run), given.first)
 
     rooms = given.room or ROOMS
     chance = random.Random(given.seed)
@@ -109,7 +124,7 @@ def main() -> int:
     for room in rooms:
         begun = time.monotonic()
         until = begun + given.minutes * 60 / len(rooms)
-        mutants = [mutant for path in _modules(room) for mutant in mutants_of(path)]
+        mutants = [mutant for path in modules_of(room) for mutant in mutants_of(path)]
         sample = chance.sample(mutants, min(given.sample, len(mutants)))
         unchanged = _outcome(UNCHANGED._replace(path=sample[0].path), UNCHANGED_LIMIT_S)
         if unchanged.noticed:
@@ -117,7 +132,7 @@ def main() -> int:
         # A mutant that loops for ever is caught; a slow machine must not count as one.
         limit_s = 30 + 5 * (time.monotonic() - begun)
         with ThreadPoolExecutor(given.workers) as pool:
-            tried = [*pool.map(partial(_outcome_before, until, limit_s), sample)]
+            tried = [*pool.map(partial(outcome_before, until, limit_s), sample)]
         outcomes = [outcome for outcome in tried if outcome]
         shares.append(_report(room, outcomes, len(mutants), time.monotonic() - begun))
     return int(min(shares) < given.bar)
@@ -128,23 +143,44 @@ def mutants_of(path: Path) -> list[Mutant]:
     return [Mutant(path, number) for number, _ in enumerate(_changes(_tree(path)))]
 
 
+def mutants_with_lines(path: Path) -> list[tuple[Mutant, int]]:
+    """Return every change that can be made to the module in *path*, and the line of each."""
+    return [
+        (Mutant(path, number), _line_of(parent, field, index))
+        for number, (parent, field, index, _) in enumerate(_changes(_tree(path)))
+    ]
+
+
 def mutated(mutant: Mutant) -> tuple[ast.Module, str]:
     """Return the module with the change in it, and the change in readable form."""
     tree = _tree(mutant.path)
     if mutant.number == UNCHANGED.number:
         return tree, f"{mutant.path}: unchanged"
     parent, field, index, new = [*_changes(tree)][mutant.number]
-    held = getattr(parent, field)
-    old = held if index is None else held[index]
+    old = _replaced(parent, field, index)
+    line = _line_of(parent, field, index)
     # The line as a whole, from a separate tree: an operator alone is not readable.
     before = _shown(parent, old)
     if index is None:
         setattr(parent, field, new)
     else:
-        held[index] = new
+        getattr(parent, field)[index] = new
     ast.fix_missing_locations(tree)
-    line = getattr(old, "lineno", getattr(parent, "lineno", 0))
     return tree, f"{mutant.path}:{line}: {before}  →  {_shown(parent, new)}"
+
+
+def _replaced(parent: ast.AST, field: str, index: int | None) -> ast.AST:
+    held = getattr(parent, field)
+    found = held if index is None else held[index]
+    assert isinstance(found, ast.AST)
+    return found
+
+
+def _line_of(parent: ast.AST, field: str, index: int | None) -> int:
+    old = _replaced(parent, field, index)
+    line = getattr(old, "lineno", getattr(parent, "lineno", 0))
+    assert isinstance(line, int)
+    return line
 
 
 def _shown(parent: ast.AST, part: ast.AST) -> str:
@@ -154,10 +190,6 @@ def _shown(parent: ast.AST, part: ast.AST) -> str:
 
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
-
-
-def _modules(room: str) -> list[Path]:
-    return sorted(Path(PACKAGE, room).rglob("*.py"))
 
 
 _Change = tuple[ast.AST, str, int | None, ast.AST]
@@ -236,13 +268,17 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _outcome_before(until: float, limit_s: float, mutant: Mutant) -> Outcome | None:
-    return _outcome(mutant, limit_s) if time.monotonic() < until else None
+def outcome_before(
+    until: float, limit_s: float, mutant: Mutant, first: Sequence[str] = ()
+) -> Outcome | None:
+    """Run the tests on *mutant* unless the time is *until*."""
+    return _outcome(mutant, limit_s, first) if time.monotonic() < until else None
 
 
-def _outcome(mutant: Mutant, limit_s: float) -> Outcome:
-    """Run the tests on *mutant* in a new interpreter."""
+def _outcome(mutant: Mutant, limit_s: float, first: Sequence[str] = ()) -> Outcome:
+    """Run the tests on *mutant* in a new interpreter, *first* before the others."""
     command = [sys.executable, "-m", "tests.mutants", "--run", str(mutant)]
+    command += [f"--first={test}" for test in first]
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -261,55 +297,58 @@ def _outcome(mutant: Mutant, limit_s: float) -> Outcome:
     return Outcome(mutant, tests.returncode != 0, said[-2_000:])
 
 
-def _test(mutant: Mutant) -> int:
-    """Run the room's tests on *mutant*, in this process."""
+def test_on(mutant: Mutant, first: Sequence[str] = ()) -> int:
+    """Run the tests *first*, then the room's, on *mutant*, in this process."""
     import pytest  # noqa: PLC0415 - only who runs tests needs it
 
-    tree, shown = mutated(mutant)
-    print(shown, flush=True)
-    name = ".".join(mutant.path.with_suffix("").parts).removesuffix(".__init__")
-    code = compile(tree, str(mutant.path), "exec", dont_inherit=True)
-    sys.meta_path.insert(0, _Finder(name, _Mutated(name, str(mutant.path), code)))
     sys.path.insert(0, str(Path.cwd()))
     options = ("-x", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist")
-    for tests in _tests_of(mutant.path):
-        exit_code = int(pytest.main([*options, *map(str, tests)]))
-        if exit_code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            return exit_code
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        _install(mutant, Path(folder))
+        for tests in ([*first], *_tests_of(mutant.path)):
+            exit_code = int(pytest.main([*options, *map(str, tests)])) if tests else 0
+            if exit_code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+                return exit_code
     return 0
+
+
+def _install(mutant: Mutant, folder: Path) -> None:
+    """Have this process, and each Python it starts, import *mutant* in place of its module."""
+    tree, shown = mutated(mutant)
+    print(shown, flush=True)
+    name = ".".join(mutant.path.with_suffix("").parts)
+    name = name.removeprefix(f"{TOOLS_FOLDER}.").removesuffix(".__init__")
+    code = compile(tree, str(mutant.path), "exec", dont_inherit=True)
+    (folder / "code").write_bytes(marshal.dumps(code))
+    replacing = REPLACING.format(name=name, code=str(folder / "code"))
+    (folder / "sitecustomize.py").write_text(replacing)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    exec(compile(replacing, "sitecustomize", "exec"), {})
 
 
 def _tests_of(path: Path) -> Iterator[Sequence[Path]]:
     """Yield the module's own tests, the likeliest to catch it, then the others of its room."""
-    room = Path("tests", path.parts[1])
-    own = room / path.relative_to(Path(PACKAGE, path.parts[1])).with_name(f"test_{path.name}")
+    room, inner = room_of(path)
+    folder = Path("tests", room)
+    own = folder / inner.with_name(f"test_{path.name}")
     if own.exists():
         yield [own]
-    yield sorted(each for each in room.rglob("test_*.py") if each != own)
+    yield sorted(each for each in folder.rglob("test_*.py") if each != own)
 
 
-class _Finder:
-    """Has one module loaded by *loader*."""
-
-    def __init__(self, name: str, loader: Loader) -> None:
-        self._name = name
-        self._loader = loader
-
-    def find_spec(self, name: str, _path: object, _target: object = None) -> ModuleSpec | None:
-        """Return the one module's spec; the others are found as always."""
-        return spec_from_loader(name, self._loader) if name == self._name else None
+def room_of(path: Path) -> tuple[str, Path]:
+    """Return the room of the module in *path*, and its path in there."""
+    if path.parts[0] == TOOLS_FOLDER:
+        return TOOLS_FOLDER, path.relative_to(Path(*path.parts[:2]))
+    return path.parts[1], path.relative_to(Path(*path.parts[:2]))
 
 
-class _Mutated(SourceFileLoader):
-    """Loads *code* instead of the file's."""
-
-    def __init__(self, name: str, path: str, code: CodeType) -> None:
-        super().__init__(name, path)
-        self._code = code
-
-    def get_code(self, fullname: str) -> CodeType:
-        """Return the code passed in."""
-        return self._code
+def modules_of(room: str) -> list[Path]:
+    """Return the modules that the tests of *room* are for."""
+    folder = next(Path(TOOLS_FOLDER).iterdir()) if room == TOOLS_FOLDER else Path(PACKAGE, room)
+    return sorted(folder.rglob("*.py"))
 
 
 def _report(room: str, outcomes: Sequence[Outcome], total: int, elapsed_s: float) -> float:

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tests.mutants import Mutant, mutants_of, mutated
+from tests.row_mutants import Row, row_mutants
 
 ROOT = Path(__file__).parents[1]
 MODULE = '''
@@ -72,3 +75,22 @@ def test_tests_of_the_package_run_on_the_mutant(number: int, code: int) -> None:
 
     assert done.returncode == code, done.stdout + done.stderr
     assert (room / "limit.py").read_text() == "LIMIT = 3\n"
+
+
+def test_row_mutant_stands_on_a_line_that_the_rows_tests_run() -> None:
+    """A line that fewer tests run is drawn more often; the same seed draws the same."""
+    path = Path("agent_cli/room/limit.py")
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "def own():\n    return 1\n\ndef shared():\n    return 2\n\ndef other():\n    return 3\n"
+    )
+    own, other = "tests/room/test_a.py::test_own", "tests/room/test_a.py::test_other"
+    row = Row("S0-01", "room", (own,))
+    shared = frozenset({own, *map(str, range(99))})
+    lines = {path: {2: frozenset({own}), 5: shared, 8: frozenset({other})}}
+
+    drawn = [[*row_mutants([row], lines, Random(seed), 1)] for seed in (*range(40), *range(40))]
+    shown = Counter(mutated(each.mutant)[1].split(":")[1] for [each] in drawn)
+
+    assert drawn[:40] == drawn[40:]
+    assert shown["2"] > shown["5"] and {*shown} <= {"2", "5"}
