@@ -40,6 +40,7 @@ _NOBODY: Final = (
 _NOBODY_DECIDES: Final = (
     "Nobody can approve a plan in this run. Give the plan as your answer and end there."
 )
+_APPROVED: Final = "The user approved the plan."
 _NO_PLAN_MODE: Final = "Plan mode is off, so no plan needs approval. Go on with the work."
 
 
@@ -115,13 +116,16 @@ class ModelsPerson:
     async def present(self, plan: str, *, again: bool = False) -> str:
         """Ask for approval of *plan*, which ends plan mode; return the text for the model.
 
-        *again*: it was asked in plan mode by a program that ended, so that mode goes on.
+        *again*: it was asked in plan mode by a program that ended, so that mode goes on. Where
+        nobody can be asked, the decision was made already.
 
         Raises:
             ToolError: The plan was not approved, or plan mode is off.
         """
-        if again and self.dialogs is not None and self.dialogs.can_ask:
+        if again and self.can_ask:
             self._permissions().mode = "plan"
+        if again and not self.can_ask:
+            return _APPROVED  # by `sessions approve`, for example
         if self._permissions().mode != "plan":
             raise ToolError(_NO_PLAN_MODE)
         if self.dialogs is None or not self.dialogs.can_ask:
@@ -131,7 +135,7 @@ class ModelsPerson:
             raise ToolError(f"{CHANGE_PLAN}{decision.wish}" if decision.wish else UNDECIDED)
         self._permissions().mode = decision.mode
         edited = f" They edited it; this is what holds:\n{decision.plan}"
-        return f"The user approved the plan.{edited if decision.plan != plan else ''}"
+        return f"{_APPROVED}{edited if decision.plan != plan else ''}"
 
 
 def _about_new_files(paths: Sequence[Path], aside: Path) -> Question:

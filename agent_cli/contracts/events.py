@@ -21,7 +21,15 @@ from typing import ClassVar, Literal, TypeAlias
 
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
-from agent_cli.contracts.timeline import Json, Output, Pending, Prompt, ToolOutput, Usage
+from agent_cli.contracts.timeline import (
+    UNANSWERED_QUESTION,
+    Json,
+    Output,
+    Pending,
+    Prompt,
+    ToolOutput,
+    Usage,
+)
 from agent_cli.contracts.tooling import ToolResult
 
 
@@ -206,6 +214,11 @@ class ToolCall:
         """Build it from a recorded call, with the reason for which the call waits, if it does."""
         reason = call.result.reason if isinstance(call.result, Pending) else ""
         return cls(call.tool_call_id, call.name, call.input, reason)
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it waits for an answer in words, and not for a decision about it."""
+        return self.reason == UNANSWERED_QUESTION
 
     @property
     def arguments(self) -> Mapping[str, Json]:

@@ -59,6 +59,9 @@ class Usage:
 
 NO_USAGE = Usage()
 
+UNANSWERED_QUESTION: Final = "It has no answer yet."
+"""The `reason` of a pending call that is itself a question to the person."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:

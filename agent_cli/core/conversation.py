@@ -22,6 +22,7 @@ from agent_cli.contracts.provider import Model, Reply
 from agent_cli.contracts.same_json import same_json
 from agent_cli.contracts.timeline import (
     NO_USAGE,
+    UNANSWERED_QUESTION,
     UNKNOWN_MODEL,
     Block,
     BlockOutput,
@@ -52,7 +53,6 @@ from agent_cli.system.logger import logger
 
 _log = logger(__name__)
 
-UNANSWERED_QUESTION = "It has no answer yet."
 UNANSWERED = "No result was recorded for this call."
 
 _BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}

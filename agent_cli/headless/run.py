@@ -18,6 +18,7 @@ from agent_cli.contracts.events import (
     Event,
     Notice,
     PromptOutput,
+    ToolCall,
     UsageChanged,
     innermost,
 )
@@ -196,6 +197,12 @@ class _HeadlessRun:
         self._outcome.stop_reason = "waiting_for_approval"
         id = self._outcome.session_id
         for call in agent.conversation.questions():
+            if ToolCall.of(call).is_question:
+                self._warn(
+                    f"{call.name} waits for your answer: agent-cli --resume {id} asks again;"
+                    f" agent-cli sessions reject {id} {call.tool_call_id} 'TEXT' answers"
+                )
+                continue
             self._warn(
                 f"{call.name} waits for a decision: agent-cli sessions approve {id}"
                 f" {call.tool_call_id}, or reject; agent-cli sessions show {id} shows it"

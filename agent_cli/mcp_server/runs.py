@@ -142,12 +142,14 @@ class ServedRun:
         for call in calls:
             await self._app.permissions.recall(call, self._app.tools)
         if self._allow:
-            await self._allow.prepare({call.id: self._question(call) for call in calls})
+            allowable = [call for call in calls if not call.is_question]
+            await self._allow.prepare({call.id: self._question(call) for call in allowable})
         return await apply_decisions(agent, calls, [await self._decision(call) for call in calls])
 
     async def _decision(self, call: ToolCall) -> Decision:
         """Return the user's decision about *call*."""
-        if self._allow is None:
+        # A question of a terminal's session needs an answer, not a yes or no.
+        if self._allow is None or call.is_question:
             self._refusals += 1
             if self._refusals > REFUSALS_MAX:
                 raise AgentCliError(f"stopped after {REFUSALS_MAX} calls that no user could allow")

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from agent_cli.contracts.events import Event, PromptCompleted, PromptOutput, PromptStateChanged
 from agent_cli.contracts.timeline import (
+    UNANSWERED_QUESTION,
     BlockOutput,
     Error,
     Pending,
@@ -102,7 +103,9 @@ def _closing(prompt: Prompt, *, keep_questions: bool) -> Iterator[Event]:
             yield PromptOutput(prompt.id, index, unknown, replaced=True)
         elif not waits:
             refused = call.decision == "rejected"  # the model has not read the rejection yet
-            said = call.result.reason if refused else NEVER_STARTED
+            asked = call.result.reason == UNANSWERED_QUESTION
+            unread = NEVER_ANSWERED if asked else NEVER_STARTED
+            said = call.result.reason if refused else unread
             unrun = replace(call, result=Error((text_block(said),)))
             yield PromptOutput(prompt.id, index, unrun, replaced=True)
     if waits and prompt.state == "running":
