@@ -11,7 +11,7 @@ from typing import Final
 
 REPLY: Final = (
     "agent_cli.providers.anthropic.reply_builder",
-    "agent_cli.providers.sse",
+    "agent_cli.providers.events",
     "agent_cli_tools.excerpts",
 )
 """For every reply, and for read, the most frequent call."""

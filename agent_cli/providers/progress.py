@@ -5,14 +5,10 @@ keep the program waiting forever.
 """
 
 import asyncio
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from agent_cli.contracts.timeline import Json
 from agent_cli.providers.failures import broken_off
-
-_PROGRESS = ("message_start", "message_delta", "message_stop")
 
 
 class ProgressLimit:
@@ -32,11 +28,9 @@ class ProgressLimit:
         self._cancelling = 0  # requests to cancel the task that are not ours
         self._is_over = False
 
-    def note(self, payload: Mapping[str, Json]) -> None:
-        """Restart the limit if *payload* is a piece of the reply."""
-        kind = str(payload.get("type"))
-        if kind.startswith("content_block_") or kind in _PROGRESS:
-            self._deadline_s = self._loop.time() + self._limit_s
+    def restart(self) -> None:
+        """Restart the limit: a piece of the reply has come."""
+        self._deadline_s = self._loop.time() + self._limit_s
 
     def __enter__(self) -> None:
         """Begin to wait for the server."""

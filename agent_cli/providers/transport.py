@@ -5,8 +5,8 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -45,6 +45,23 @@ class OpenReply:
             async with asyncio.timeout(FINISH_LIMIT_S):
                 async for _ in self.chunks:
                     pass
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where requests go.
+
+    Attributes:
+        url: The endpoint.
+        shown: The server, for messages, without a password.
+        variable: The variable that holds it, for advice.
+        request_id: The header of an answer that identifies it.
+    """
+
+    url: str
+    shown: str
+    variable: str
+    request_id: str
 
 
 class HttpOptions(Protocol):
@@ -205,3 +222,56 @@ def broken_reply(
         return broken_off("the connection broke in the reply", request_id)
     said = str(error) or type(error).__name__
     return broken_off(f"the connection broke in the reply ({said})", request_id)
+
+
+@asynccontextmanager
+async def open_reply(
+    http: httpx2.AsyncClient,
+    address: Address,
+    options: HttpOptions,
+    *,
+    headers: httpx2.Headers,
+    body: bytes,
+    refusal: Callable[[httpx2.Response], CallFailed],
+    on_sent: Callable[[], None],
+) -> AsyncGenerator[OpenReply]:
+    """Post *body* and yield the open reply; leaving the block closes the connection.
+
+    Args:
+        http: The pool of `http_client`.
+        address: Where to post it.
+        options: The limits of the connection.
+        headers: All headers but those that the HTTP library sets.
+        body: The encoded request.
+        refusal: Returns the failure for an answer with an error status.
+        on_sent: Called when the request was sent.
+
+    Raises:
+        CallFailed: There was no reply, an error status, or the reply broke off.
+    """
+    sent = False
+    request_id: str | None = None
+
+    async def note_sent(happened: str, _info: Mapping[str, object]) -> None:
+        if happened.endswith("receive_response_headers.started"):
+            on_sent()
+
+    try:
+        async with http.stream(
+            "POST", address.url, headers=headers, content=body, extensions={"trace": note_sent}
+        ) as response:
+            sent = True
+            request_id = response.headers.get(address.request_id)
+            if not response.is_success:
+                await response.aread()
+                raise refusal(response)
+            content_type = response.headers.get("content-type", "")
+            yield OpenReply(response.aiter_bytes(), content_type, request_id, options.redact)
+    except httpx2.RequestError as error:
+        if sent:
+            raise broken_reply(error, options, request_id) from error
+        raise connection_failure(error, address.shown, address.variable) from error
+    except (*NEVER_SENT, BaseExceptionGroup) as error:
+        if sent:
+            raise
+        raise connection_failure(error, address.shown, address.variable) from error

@@ -8,31 +8,31 @@ from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.progress import ProgressLimit
 
 LIMIT_S = 600
-DELTA = {"type": "content_block_delta"}
-PING = {"type": "ping"}
+PIECE, OTHER = True, False
 
 
-async def wait_after(steps: list[tuple[float, dict[str, str]]]) -> None:
-    """Create the limit, take each event after its seconds, and wait once more."""
+async def wait_after(steps: list[tuple[float, bool]]) -> None:
+    """Create the limit, and wait for each event, which is a piece of the reply or not."""
     loop = asyncio.get_running_loop()
     real, ahead_s = loop.time, 0.0
     loop.time = lambda: real() + ahead_s  # type: ignore[method-assign]  # the test's clock
     limit = ProgressLimit(LIMIT_S, "the server")
-    for seconds, event in steps:
+    for seconds, is_piece in steps:
         ahead_s += seconds
         with limit:
             await asyncio.sleep(0)
-        limit.note(event)
+        if is_piece:
+            limit.restart()
 
 
 async def test_progress_limit_does_not_bound_the_whole_reply() -> None:
     """Each piece restarts the limit: an answer may take an hour."""
-    await wait_after([(LIMIT_S - 1, DELTA)] * 6)
+    await wait_after([(LIMIT_S - 1, PIECE)] * 6)
 
 
-async def test_pings_do_not_extend_the_progress_limit() -> None:
+async def test_other_data_does_not_extend_the_progress_limit() -> None:
     with pytest.raises(CallFailed, match="the server sent no piece of the reply for 600 s"):
-        await wait_after([(LIMIT_S - 1, DELTA), (LIMIT_S - 1, PING), (2, PING)])
+        await wait_after([(LIMIT_S - 1, PIECE), (LIMIT_S - 1, OTHER), (2, OTHER)])
 
 
 async def test_progress_limit_counts_from_the_last_piece() -> None:
@@ -41,7 +41,7 @@ async def test_progress_limit_counts_from_the_last_piece() -> None:
     limit = ProgressLimit(0.1, "the server")
     with limit:
         await asyncio.sleep(0.05)
-    limit.note(DELTA)
+    limit.restart()
     noted_s = loop.time()
 
     with pytest.raises(CallFailed), limit:
@@ -71,6 +71,6 @@ async def test_time_between_two_waits_does_not_count_as_silence() -> None:
         pass
 
     await asyncio.sleep(0.03)
-    limit.note(DELTA)
+    limit.restart()
     with limit:
         await asyncio.sleep(0)

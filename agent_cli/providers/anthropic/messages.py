@@ -26,7 +26,6 @@ from agent_cli.providers.failures import (
     not_the_api,
     refused,
 )
-from agent_cli.providers.gulps import Gulps
 from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from agent_cli.providers.transport import OpenReply
 
 NO_STREAMS = ("text/html", "application/json")
-STREAM = "text/event-stream"
+_PROGRESS = ("message_start", "message_delta", "message_stop")
 COUNT_LIMIT_S = 10.0
 _API = "the Messages API"
 
@@ -186,37 +185,18 @@ async def _payloads(
     opened: "OpenReply", limit: ProgressLimit
 ) -> AsyncGenerator[Mapping[str, Json], None]:
     """Yield the JSON of each event; an `error` event ends the call."""
-    from agent_cli.providers.sse import EventDecoder  # noqa: PLC0415 - request is sent
+    from agent_cli.providers.events import events  # noqa: PLC0415 - request is sent
 
-    decoder, gulps = EventDecoder(), Gulps()
-    clock = asyncio.get_running_loop().time
-    head, has_events = b"", False
-    try:
-        while True:
-            asked_s = clock()
-            with limit:
-                chunk = await anext(opened.chunks, None)
-            if chunk is None:
-                if not has_events and opened.content_type.startswith(STREAM) and _begins(head):
-                    raise BrokenReply("it ended before its first event")
-                return
-            head = (head + chunk)[:6]
-            pause_s = gulps.pause_s(clock() - asked_s)
-            for event in decoder.feed(chunk):
-                if not event.data.strip():  # some servers keep the connection alive with it
-                    continue
-                payload, has_events = _payload(event, opened), True
-                limit.note(payload)
-                yield payload
-            if pause_s:
-                await asyncio.sleep(pause_s)
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or a very long number
-        raise BrokenReply(str(error)) from error
-
-
-def _begins(head: bytes) -> bool:
-    """Return whether a stream of events can begin with *head*; a web page does not."""
-    return any(line.startswith(head) or head.startswith(line) for line in (b"event:", b"data:"))
+    async with aclosing(events(opened, limit)) as received:
+        async for event in received:
+            try:
+                payload = _payload(event, opened)
+            except (ValueError, RecursionError) as error:  # not JSON, or a very long number
+                raise BrokenReply(str(error)) from error
+            kind = str(payload.get("type"))
+            if kind.startswith("content_block_") or kind in _PROGRESS:
+                limit.restart()
+            yield payload
 
 
 def _payload(event: "ServerSentEvent", opened: "OpenReply") -> Mapping[str, Json]:

@@ -5,7 +5,7 @@ the SDK's accumulation copies the reply for every delta.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -21,12 +21,9 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
-from agent_cli.contracts.tooling import INVALID_JSON
 from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.failures import BrokenReply
-
-# A model that repeats "[" without end must not break the run or the record, which recurse.
-_DEPTH_MAX = 100
+from agent_cli.providers.tool_input import tool_input, whole_input
 
 
 @dataclass(slots=True)
@@ -148,9 +145,9 @@ class ReplyBuilder:
             key = str(block["type"])
             block[key] = str(block.get(key) or "") + written
         elif written.strip():
-            block["input"] = _tool_input(written)
+            block["input"] = tool_input(written)
         elif block["type"] == "tool_use":
-            block["input"] = _whole_input(block.get("input"))
+            block["input"] = whole_input(block.get("input"))
         self._blocks[index] = block
         return BlockEnd(index, block)
 
@@ -175,51 +172,6 @@ class ReplyBuilder:
         )
         cost = self._price(model, tokens)
         return tokens + Usage(cost_microdollars=cost)
-
-
-def _tool_input(written: str) -> Json:
-    """Return the arguments; text that is no JSON object is kept for `check_input` to refuse."""
-    if not written.strip():
-        return {}
-    try:
-        parsed: Json = json.loads(written, parse_constant=_not_json)
-    except (ValueError, RecursionError):
-        return {INVALID_JSON: written}
-    return parsed if _is_usable(parsed) else {INVALID_JSON: written}
-
-
-def _whole_input(given: Json) -> Json:
-    """Return the arguments that came with the start of their block."""
-    if not given or _is_usable(given):
-        return given or {}
-    return _tool_input(given if isinstance(given, str) else json.dumps(given))
-
-
-def _is_usable(arguments: Json) -> bool:
-    """Return whether *arguments* are an object that can be recorded and sent."""
-    if not isinstance(arguments, dict) or not _is_within(arguments, _DEPTH_MAX):
-        return False
-    try:
-        # A lone surrogate is legal in JSON text but cannot be encoded as UTF-8; 1e999 is infinite.
-        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:
-        return False
-    return True
-
-
-def _is_within(value: Json, depth: int) -> bool:
-    match value:
-        case dict():
-            parts: Iterable[Json] = value.values()
-        case list():
-            parts = value
-        case _:
-            return True
-    return depth > 0 and all(_is_within(part, depth - 1) for part in parts)
-
-
-def _not_json(constant: str) -> Json:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:

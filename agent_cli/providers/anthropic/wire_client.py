@@ -26,10 +26,11 @@ from agent_cli.providers.failures import CallFailed, Refusal, refused
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
     NEVER_SENT,
+    Address,
     OpenReply,
-    broken_reply,
     connection_failure,
     http_client,
+    open_reply,
 )
 from agent_cli.version import __version__
 
@@ -63,39 +64,27 @@ class WireClient:
     async def post(
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AsyncGenerator[OpenReply]:
-        """Send a request; see `transport.Client`."""
+        """Send a request; see `client.Client`."""
         credential = checked_key(api_key or self._credential)
-        headers = _headers(credential, parameters, self._connection.variables)
-        sent = False
-        request_id: str | None = None
-        try:
-            async with self._http.stream(
-                "POST",
-                f"{self._address}/v1/messages",
-                headers=headers,
-                content=_body(parameters),
-                extensions={"trace": self._note_sent},
-            ) as response:
-                sent = True
-                request_id = response.headers.get("request-id")
-                if not response.is_success:
-                    await response.aread()
-                    raise self._refusal(response, str(parameters["model"]))
-                content_type = response.headers.get("content-type", "")
-                yield OpenReply(
-                    response.aiter_bytes(), content_type, request_id, self._connection.redact
-                )
-        except httpx2.RequestError as error:
-            if sent:
-                raise broken_reply(error, self._connection, request_id) from error
-            raise connection_failure(error, self.base_url, ANTHROPIC.remedies.address) from error
-        except (*NEVER_SENT, BaseExceptionGroup) as error:
-            if sent:
-                raise
-            raise connection_failure(error, self.base_url, ANTHROPIC.remedies.address) from error
+        address = Address(
+            url=f"{self._address}/v1/messages",
+            shown=self.base_url,
+            variable=ANTHROPIC.remedies.address,
+            request_id="request-id",
+        )
+        async with open_reply(
+            self._http,
+            address,
+            self._connection,
+            headers=_headers(credential, parameters, self._connection.variables),
+            body=_body(parameters),
+            refusal=lambda response: self._refusal(response, str(parameters["model"])),
+            on_sent=self._connection.on_sent,
+        ) as opened:
+            yield opened
 
     async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
-        """Count the tokens of a prompt; see `transport.Client`."""
+        """Count the tokens of a prompt; see `client.Client`."""
         credential = checked_key(api_key or self._credential)
         body = {name: parameters[name] for name in BODY_FIELDS if name in parameters}
         try:
@@ -110,10 +99,6 @@ class WireClient:
         if not isinstance(tokens, int):
             raise self._refusal(response, str(parameters["model"]))
         return tokens
-
-    async def _note_sent(self, happened: str, _info: Mapping[str, object]) -> None:
-        if happened.endswith("receive_response_headers.started"):
-            self._connection.on_sent()
 
     async def aclose(self) -> None:
         """Close the idle connections."""

@@ -1,0 +1,48 @@
+"""The events of an open reply, read under a limit; the provider interprets their data."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from agent_cli.providers.failures import BrokenReply
+from agent_cli.providers.gulps import Gulps
+from agent_cli.providers.progress import ProgressLimit
+from agent_cli.providers.sse import EventDecoder, ServerSentEvent
+from agent_cli.providers.transport import OpenReply
+
+_STREAM = "text/event-stream"
+
+
+async def events(opened: OpenReply, limit: ProgressLimit) -> AsyncGenerator[ServerSentEvent, None]:
+    """Yield each event that has data; the one who reads them tells *limit* of progress.
+
+    Raises:
+        BrokenReply: The stream is not UTF-8, or ended before its first event.
+    """
+    decoder, gulps = EventDecoder(), Gulps()
+    clock = asyncio.get_running_loop().time
+    head, has_events = b"", False
+    while True:
+        asked_s = clock()
+        with limit:
+            chunk = await anext(opened.chunks, None)
+        if chunk is None:
+            if not has_events and opened.content_type.startswith(_STREAM) and _begins(head):
+                raise BrokenReply("it ended before its first event")
+            return
+        head = (head + chunk)[:6]
+        pause_s = gulps.pause_s(clock() - asked_s)
+        try:
+            decoded = list(decoder.feed(chunk))
+        except UnicodeDecodeError as error:
+            raise BrokenReply(str(error)) from error
+        for event in decoded:
+            if event.data.strip():  # some servers keep the connection alive with blank ones
+                has_events = True
+                yield event
+        if pause_s:
+            await asyncio.sleep(pause_s)
+
+
+def _begins(head: bytes) -> bool:
+    """Return whether a stream of events can begin with *head*; a web page does not."""
+    return any(line.startswith(head) or head.startswith(line) for line in (b"event:", b"data:"))
