@@ -28,7 +28,8 @@ async def _context(app: Application, _argument: str) -> str:
     parts = app.context_parts()
     rows = [f"| {name} | {tokens:,} |" for name, tokens in parts.items()]
     rows.append(f"| all | {sum(parts.values()):,} |")
-    return "\n".join(["| part of the next request | tokens, estimated |", "|---|---:|", *rows])
+    table = ["| part of the next request | tokens, estimated |", "|---|---:|", *rows]
+    return "\n".join([*table, *(f"\n{note}" for note in app.context_notes())])
 
 
 async def _mcp(app: Application, _argument: str) -> str:

@@ -71,6 +71,7 @@ class App:
         self.why_kept_back = parts.why_kept_back(startup)
         self.context_parts = bench.context.parts
         self.context_tokens = bench.context.tokens
+        self.context_notes = bench.context.notes
         self.keep_session = bench.sessions.keep
         self.compact = bench.context.compact
         self.uncompact = bench.context.uncompact

@@ -1,14 +1,29 @@
 """The use of the model's context window by a conversation, and its reduction on request."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import ReplyOutput, ToolOutput, UserOutput
 from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
+from agent_cli.core.pins import pins
+from agent_cli.core.projection import entries, messages, shown
+from agent_cli.plugins.project_instructions import files_in
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.estimate import estimate_parts, measured_tokens
+from agent_cli.policies.estimate import (
+    CHARS_PER_TOKEN,
+    estimate_fixed,
+    estimate_parts,
+    estimate_tokens,
+    measured_tokens,
+)
+
+CACHE_LIFE_S: Final = 300.0
 
 
 class ContextWindow:
@@ -40,11 +55,52 @@ class ContextWindow:
 
     def parts(self) -> Mapping[str, int]:
         """Return the estimated tokens of the next request by kind of content."""
-        return estimate_parts(
-            [self._agent.state.system_prompt],
-            [tool.spec for tool in self._tools()],
-            self._agent.conversation.context(),
-        )
+        conversation = self._agent.conversation
+        prepared = self._compaction.prepared(conversation)
+        system, tools = prepared or ([self._agent.state.system_prompt], self._tools())
+        specs = [tool.spec for tool in tools]
+        return estimate_parts(system[:1], specs, conversation.context()) | _context(system[1:])
+
+    def notes(self) -> Sequence[str]:
+        """Return sentences about what is summarised, pinned and cached."""
+        return [*self._about_cut(), *self._about_pins(), *self._about_cache()]
+
+    def _about_cut(self) -> Iterator[str]:
+        prompts = self._agent.conversation.prompts
+        sent = {output.id for output in shown(prompts)}
+        left_out = [
+            out
+            for out in entries(prompts)
+            if out.id not in sent and isinstance(out, UserOutput | ReplyOutput | ToolOutput)
+        ]
+        if left_out:
+            tokens = estimate_tokens(list(messages(left_out)))
+            count = counted(len(left_out), "entry", "entries")
+            yield (
+                f"{count} of the record (about {tokens:,} tokens) are summarized or left out:"
+                " recall reads them, /uncompact sends them again"
+            )
+
+    def _about_pins(self) -> Iterator[str]:
+        if held := pins(self._agent.conversation.prompts):
+            yield f"{counted(len(held), 'text')} pinned: /pin lists them"
+
+    def _about_cache(self) -> Iterator[str]:
+        prompts = self._agent.conversation.prompts
+        replies = [out for out in entries(prompts) if isinstance(out, ReplyOutput)]
+        if not replies:
+            return
+        last = replies[-1]
+        cached = last.usage.prompt_tokens - last.usage.input_tokens
+        if not cached:
+            yield "nothing is cached: the server reported no cache"
+            return
+        if last.model != self._model().id:
+            yield f"the cache of {last.model} ({cached:,} tokens) does not serve {self._model().id}"
+            return
+        left_s = CACHE_LIFE_S - (time.time() - last.at_ms / 1000)
+        state = f"for {left_s:.0f} s more" if left_s > 0 else "no longer: its five minutes are over"
+        yield f"{cached:,} tokens of the last request are cached, {state}"
 
     def tokens(self) -> int:
         """Return the tokens of the next request, counted by the API or else estimated."""
@@ -56,9 +112,7 @@ class ContextWindow:
         Raises:
             AgentCliError: There is nothing to compact, or compaction failed.
         """
-        if not await self._compaction.compact_now(
-            self._agent.conversation, self._model(), emit=self._publish, focus=focus
-        ):
+        if not await self._compaction.compact_now(self._agent.next_turn(), focus=focus):
             raise AgentCliError("there is nothing to compact yet")
 
     def uncompact(self) -> None:
@@ -69,3 +123,15 @@ class ContextWindow:
         """
         if not self._agent.conversation.uncompact():
             raise AgentCliError("nothing is left out: the model is sent the whole conversation")
+
+
+def _context(system: Sequence[str]) -> dict[str, int]:
+    """Return the tokens of each instruction file, and of the other texts beside the prompt."""
+    found: dict[str, int] = {}
+    other = 0
+    for text in system:
+        files = files_in(text)
+        for file, chars in files.items():
+            found[file] = chars // CHARS_PER_TOKEN
+        other += estimate_fixed([text], ()) - sum(files.values()) // CHARS_PER_TOKEN
+    return {"facts and plugins": other, **found} if system else {}

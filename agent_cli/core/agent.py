@@ -25,8 +25,10 @@ from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import AgentQueues, QueueMode
 from agent_cli.core.model_call import stream_fn_of
+from agent_cli.core.phase import ChatStateMachine
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.run_slot import RunSlot
+from agent_cli.core.turn import Turn
 from agent_cli.system.logger import for_session
 
 
@@ -290,6 +292,12 @@ class Agent(AgentQueues):
             get_follow_up_messages=self._follow_ups_beside(config.get_follow_up_messages),
             wait_for_steering=self._steering_arrives(config),
         )
+
+    def next_turn(self) -> Turn:
+        """Return the inputs of the next request as the options give them, not yet prepared."""
+        config = self._current_config()
+        phase = ChatStateMachine(lambda _old, _new: None)
+        return Turn(config, self.conversation, self.publish, CancelToken(), phase, False)
 
     def publish(self, event: Event) -> None:
         """Pass *event* to the listeners; for events of the application, which no run sends."""

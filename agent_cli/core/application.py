@@ -120,6 +120,10 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
         """Return the estimated tokens of the next request, by kind of content."""
         ...
 
+    def context_notes(self) -> Sequence[str]:
+        """Return sentences about what is summarised, pinned and cached."""
+        ...
+
     async def compact(self, focus: str) -> None:
         """Summarise older messages now; *focus* is what the summary should keep, or "".
 

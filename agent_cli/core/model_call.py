@@ -119,7 +119,7 @@ def _refused_because(details: Json) -> str:
 
 async def _stream(turn: Turn) -> Reply:
     stream_fn = stream_fn_of(turn.config)
-    request = await _request(turn)
+    request = await request_of(turn)
     turn.cancel.check()
     if turn.phase.phase is not Phase.THINKING:
         turn.phase.go(Phase.THINKING)
@@ -155,7 +155,8 @@ def stream_fn_of(config: LoopConfig) -> StreamFn:
     )
 
 
-async def _request(turn: Turn) -> ModelRequest:
+async def request_of(turn: Turn) -> ModelRequest:
+    """Return the request that *turn* makes, as it is prepared now."""
     config = turn.config
     messages: Sequence[Message] = turn.conversation.context()
     if config.transform_context:

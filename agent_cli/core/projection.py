@@ -36,6 +36,7 @@ from agent_cli.contracts.timeline import (
     text_block,
 )
 
+_SUMMARY_TEXT = "[Summary of the conversation up to here]"
 TRIGGER_TEXT = "(no input: go on)"
 WORDS_TEXT = "[What the user said until then, word for word, with the numbers of the entries]"
 INTERRUPTED_TEXT = "[The user interrupted the reply here.]"
@@ -169,6 +170,11 @@ def _withdrawn(prompts: Iterable[Prompt]) -> set[str]:
     return {str(note["entry"]) for note in notes if isinstance(note, dict) and "entry" in note}
 
 
+def is_summary(text: str) -> bool:
+    """Return whether *text* is the message that stands for the summarised entries."""
+    return text.startswith(_SUMMARY_TEXT)
+
+
 def unsent_ids(prompts: Sequence[Prompt]) -> set[str]:
     """Return the ids of the entries that no request shows: withdrawn ones, refused prompts."""
     refused = entries(prompt for prompt in prompts if is_refused(prompt))
@@ -242,7 +248,7 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
         return shown
     head = [shown[first]]
     if summary is not None and summary.summary:
-        note = f"[Summary of the conversation up to here]\n{summary.summary}"
+        note = f"{_SUMMARY_TEXT}\n{summary.summary}"
         if summary.words:
             note += f"\n\n{WORDS_TEXT}\n{summary.words}"
         head.append(UserOutput(summary.id, summary.at_ms, (text_block(note),)))

@@ -13,10 +13,12 @@ from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelErro
 from agent_cli.contracts.events import Compacted, EventSink, Notice, UsageChanged
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES, USER_WORDS_CHARS
-from agent_cli.contracts.provider import Model
+from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.model_call import request_of
 from agent_cli.core.turn import Turn
 from agent_cli.policies.estimate import (
     CHARS_PER_TOKEN,
@@ -25,7 +27,7 @@ from agent_cli.policies.estimate import (
     measured_tokens,
 )
 from agent_cli.policies.rounds import RequestHistory, history_of
-from agent_cli.policies.user_words import user_words, without_words
+from agent_cli.policies.user_words import changing_entries, user_words, without_words
 
 MAX_FAILURES = 3
 WINDOW_SHARE = 0.8
@@ -33,6 +35,8 @@ LEAST_MESSAGES = 2
 # A middle smaller than this share of the threshold is not worth a call: something else fills the
 # window, and each turn would compact again.
 LEAST_SHARE = 0.1
+# Room for the instructions of a summary, some thinking, and the summary itself.
+SUMMARY_TOKENS = 16_000
 # The user's words fill at most this share of the window.
 WORDS_SHARE = 0.1
 
@@ -52,9 +56,25 @@ class CompactionStrategy(Protocol):
     """A way to summarise messages."""
 
     async def summarize(
-        self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
+        self,
+        messages: Sequence[Message],
+        *,
+        model: Model,
+        focus: str,
+        emit: EventSink,
+        request: ModelRequest | None,
+        entries: str = "",
     ) -> Summary:
-        """Return a summary of *messages*; *focus* is what it should keep above all, or "".
+        """Return a summary of *messages*.
+
+        Args:
+            messages: The messages that the summary replaces.
+            model: The model of the run.
+            focus: The subject the summary should keep above all, or "".
+            emit: Receives events about retries.
+            request: The next request, which the cache holds but for its end, and which has room
+                for a summary; None if there is none.
+            entries: The entries that change something, with their numbers, a line each.
 
         Raises:
             ModelError: It failed; this is counted, and the run continues.
@@ -125,6 +145,11 @@ class Compaction:
         self._around = around
         self._conversation: Conversation | None = None
         self._failures = 0
+        self._cached: tuple[list[str], list[Tool]] | None = None
+
+    def prepared(self, conversation: Conversation) -> tuple[list[str], list[Tool]] | None:
+        """Return the system prompt and the tools of the last request; None before the first."""
+        return self._cached if conversation is self._conversation else None
 
     async def __call__(self, turn: Turn) -> None:
         """Make room if the next request would be too large, or the last one was.
@@ -136,16 +161,17 @@ class Compaction:
             return  # this turn only runs these calls; the model is not asked
         if turn.conversation is not self._conversation:
             self._conversation, self._failures = turn.conversation, 0
+            self._cached = None
         plan = self._plan(turn)
         if plan and not await self._summarized(turn, plan):
             _trim(turn, plan)
+        self._cached = (list(turn.system), list(turn.tools))
 
-    async def compact_now(
-        self, conversation: Conversation, model: Model, *, emit: EventSink, focus: str = ""
-    ) -> bool:
+    async def compact_now(self, turn: Turn, *, focus: str = "") -> bool:
         """Compact on request, however small the conversation is.
 
         Args:
+            turn: The next turn, not yet prepared.
             focus: The subject the summary should keep above all.
 
         Returns:
@@ -157,14 +183,15 @@ class Compaction:
         """
         if self._strategy is None:
             raise AgentCliError('compaction is off: set compaction.strategy to "summarize"')
+        conversation = turn.conversation
+        if cached := self.prepared(conversation):
+            turn.system, turn.tools = list(cached[0]), list(cached[1])
         history = history_of(conversation)
-        tokens = measured_tokens(conversation) or estimate_tokens(conversation.context())
+        tokens = measured_tokens(conversation) or _estimate(turn)
         plan = _Plan(history, history.tail(self._tail_messages), tokens)
         if len(plan.middle) < LEAST_MESSAGES:
             return False
-        await self._compact(
-            conversation, plan, model=model, trigger="manual", focus=focus, emit=emit
-        )
+        await self._compact(turn, plan, trigger="manual", focus=focus)
         return True
 
     def _plan(self, turn: Turn) -> _Plan | None:
@@ -192,9 +219,7 @@ class Compaction:
         if self._strategy is None or self._failures >= MAX_FAILURES:
             return False
         try:
-            await self._compact(
-                turn.conversation, plan, model=turn.model, trigger="auto", emit=turn.emit
-            )
+            await self._compact(turn, plan, trigger="auto")
         except ModelError as error:
             self._failures += 1
             off = f"; it failed {MAX_FAILURES} times and is not tried again, except by /compact"
@@ -203,35 +228,32 @@ class Compaction:
             return False
         return True
 
-    async def _compact(
-        self,
-        conversation: Conversation,
-        plan: _Plan,
-        *,
-        model: Model,
-        trigger: Trigger,
-        emit: EventSink,
-        focus: str = "",
-    ) -> None:
+    async def _compact(self, turn: Turn, plan: _Plan, *, trigger: Trigger, focus: str = "") -> None:
         """Replace the plan's middle with a summary.
 
         Raises:
             ModelError: No summary could be made.
         """
         assert self._strategy
+        conversation, emit = turn.conversation, turn.emit
         removed, wanted = plan.middle, focus
+        until = plan.history.cut_id(plan.cut)
         emit(Notice("info", f"summarizing {len(removed)} older messages"))
         if self._around:
             wanted = await self._around.before(focus, trigger=trigger)
         summary = await self._strategy.summarize(
-            plan.material, model=model, focus=wanted, emit=emit
+            plan.material,
+            model=turn.model,
+            focus=wanted,
+            emit=emit,
+            request=await _request(turn, plan),
+            entries=changing_entries(conversation, until=until),
         )
         conversation.add_usage(summary.usage)
         emit(UsageChanged(summary.usage, conversation.usage))
         if not summary.text:
             raise ModelError(summary.fault)
-        until = plan.history.cut_id(plan.cut)
-        words = user_words(conversation, until=until, chars_max=self._room(removed, model))
+        words = user_words(conversation, until=until, chars_max=self._room(removed, turn.model))
         saved = estimate_tokens(removed) - estimate_tokens([UserMessage.of(summary.text + words)])
         if saved <= 0:
             raise ModelError("the summary is not smaller than the messages it would replace")
@@ -246,6 +268,14 @@ class Compaction:
         """Return the characters that the user's words may have: half of what they replace."""
         tokens = min(estimate_tokens(removed) // 2, int(WORDS_SHARE * model.context_window))
         return min(self._words_chars, tokens * CHARS_PER_TOKEN)
+
+
+async def _request(turn: Turn, plan: _Plan) -> ModelRequest | None:
+    """Return the request of *turn*; None if it leaves no room for a summary, or cannot be sent."""
+    room = turn.model.context_window - plan.tokens
+    if turn.overflow or turn.conversation.open_calls() or room < SUMMARY_TOKENS:
+        return None
+    return await request_of(turn)
 
 
 def _trim(turn: Turn, plan: _Plan) -> None:

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterable, Sequence
 
-from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessage
+from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessage, UserMessage
 from agent_cli.contracts.timeline import Block, CompactionOutput, ReplyOutput, TrimOutput
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import last_reply, messages, shown
+from agent_cli.core.projection import WORDS_TEXT, is_summary, last_reply, messages, shown
 
 CHARS_PER_TOKEN = 4
 # The tokens of a large image on most models; the newest ones count up to three times as many.
@@ -34,10 +34,16 @@ def estimate_parts(
     """Return the tokens of a request by kind of content, for display."""
     results = [each for each in history if isinstance(each, ToolResultMessage)]
     said = [each for each in history if not isinstance(each, ToolResultMessage)]
+    texts = [each.text for each in said if isinstance(each, UserMessage)]
+    summaries = [text for text in texts if is_summary(text)]
+    notes = sum(len(each.partition(WORDS_TEXT)[0]) for each in summaries) // CHARS_PER_TOKEN
+    words = sum(len(each.partition(WORDS_TEXT)[2]) for each in summaries) // CHARS_PER_TOKEN
+    cut = {"summary": notes, "your words before it": words} if summaries else {}
     return {
         "system prompt": estimate_fixed(system, ()),
         "tools": estimate_fixed((), tools),
-        "messages": estimate_tokens(said),
+        **cut,
+        "messages": estimate_tokens(said) - notes - words,
         "tool results": estimate_tokens(results),
     }
 

@@ -16,10 +16,16 @@ from agent_cli.contracts.timeline import (
     text_of,
 )
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.pins import PINNED_MARK, UNPINNED_MARK, as_pinned, pins
 from agent_cli.core.projection import WORDS_TEXT, numbered, unsent_ids
 
 # Tools whose results are answers of the user.
 _ANSWERED: Final = ("ask_user", "present_plan")
+
+# Tools whose calls a summary may refer to by their numbers.
+_CHANGING: Final = ("edit", "write", "bash")
+_TARGET_CHARS: Final = 60
+_LISTED_MAX: Final = 100
 
 # Characters kept of the beginning and of the end of one long text: a paste, a log.
 _HEAD, _TAIL = 3_000, 1_000
@@ -30,7 +36,7 @@ def user_words(conversation: Conversation, *, until: str, chars_max: int) -> str
 
     That is every message but the first, which is always sent; every answer to a question; and
     every refusal of a call with its reason. The newest stay if all of it has more than *chars_max*
-    characters.
+    characters; pinned texts stay whole in any case.
     """
     kept: list[str] = []
     items = list(_items(conversation, until))
@@ -41,7 +47,24 @@ def user_words(conversation: Conversation, *, until: str, chars_max: int) -> str
         kept.append(text)
     if kept and (left_out := len(items) - len(kept)):
         kept.append(f"[older ones left out here: {left_out}; recall finds them]")
-    return "\n".join(reversed(kept))
+    pinned = [f"- {as_pinned(text)}" for text in pins(conversation.prompts).values()]
+    return "\n".join([*pinned, *reversed(kept)])
+
+
+def changing_entries(conversation: Conversation, *, until: str) -> str:
+    """Return the calls before the entry *until* that may have changed something, a line each.
+
+    Each has its number, for notes that refer to it. The newest stay if there are many.
+    """
+    lines: list[str] = []
+    for number, output in numbered(conversation.prompts):
+        if output.id == until:
+            break
+        if isinstance(output, ToolOutput) and output.name in _CHANGING:
+            given = output.input if isinstance(output.input, dict) else {}
+            target = str(given.get("path") or given.get("command") or "")
+            lines.append(f"[{number}] {output.name} {' '.join(target.split())[:_TARGET_CHARS]}")
+    return "\n".join(lines[-_LISTED_MAX:])
 
 
 def without_words(summary: Sequence[Message]) -> Iterator[Message]:
@@ -69,7 +92,8 @@ def _items(conversation: Conversation, until: str) -> Iterator[str]:
 def _said(output: Output) -> str:
     match output:
         case UserOutput():
-            return _text(output.content)
+            text = _text(output.content)
+            return "" if text.startswith((PINNED_MARK, UNPINNED_MARK)) else text
         case ToolOutput(result=Success(content)) if output.name in _ANSWERED:
             return f"(answer) {_text(content)}"
         case ToolOutput(decision="rejected", result=Success(content) | Error(content)):

@@ -11,7 +11,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import Event, EventSink, Notice
 from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message, UserMessage
-from agent_cli.contracts.provider import Model, Reply
+from agent_cli.contracts.provider import Model, ModelRequest, Reply
 from agent_cli.contracts.timeline import Block, FileOutput, Success, Usage, text_block
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.api_messages import to_api
@@ -114,7 +114,7 @@ def turn_of(
 ) -> Turn:
     """Return a turn just before its model call."""
     return Turn(
-        config=LoopConfig(model=model, system_prompt=system, tools=tools),
+        config=LoopConfig(model=model, system_prompt=system, tools=tools, convert_to_llm=llm),
         conversation=conversation,
         emit=emit or Listener(),
         cancel=cancel or CancelToken(),
@@ -134,7 +134,14 @@ class FixedStrategy:
     focus: str | None = None
 
     async def summarize(
-        self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
+        self,
+        messages: Sequence[Message],
+        *,
+        model: Model,
+        focus: str,
+        emit: EventSink,
+        request: ModelRequest | None = None,
+        entries: str = "",
     ) -> Summary:
         self.asked.append(list(messages))
         self.focus = focus

@@ -1,6 +1,7 @@
 """Compaction: its trigger, the messages kept, and the fallback without a summary."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -21,7 +22,6 @@ from agent_cli.policies.estimate import estimate_tokens
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
 from tests.fakes import (
-    MODEL,
     ScriptedModel,
     calls,
     returns,
@@ -148,7 +148,7 @@ async def test_facts_in_summarized_messages_reach_the_summarizer_and_the_model()
     policy = Compaction(Summarizer(model), threshold_tokens=60, protected_tail_messages=2)
     await policy(turn_of(conversation))
 
-    assert f"User: Remember: {facts}" in str(model.sent())
+    assert f"Remember: {facts}" in str(model.sent())
     [told] = [message.text for message in llm(conversation.context()) if facts in message.text]
     assert told.startswith(f"[Summary of the conversation up to here]\n- {facts}\n\n{WORDS_TEXT}\n")
 
@@ -323,7 +323,7 @@ async def test_successful_compaction_resets_the_failure_count() -> None:
     assert len(strategy.asked) == 6
 
     conversation.compact("", None)
-    assert await policy.compact_now(conversation, MODEL, emit=Listener())
+    assert await policy.compact_now(turn_of(conversation))
     conversation.compact("", None)
     await policy(turn_of(conversation))
 
@@ -336,7 +336,7 @@ async def test_compact_now_compacts_below_the_threshold_with_instructions() -> N
     strategy = FixedStrategy()
     policy = compaction(strategy, threshold=99_999)
 
-    done = await policy.compact_now(conversation, MODEL, emit=Listener(), focus="the port")
+    done = await policy.compact_now(turn_of(conversation), focus="the port")
 
     assert done
     assert strategy.focus == "the port"
@@ -349,15 +349,13 @@ async def test_failure_of_compact_now_is_raised_and_changes_nothing() -> None:
     before = conversation.context()
 
     with pytest.raises(ModelError, match="gone"):
-        await compaction(FixedStrategy(failures=1)).compact_now(
-            conversation, MODEL, emit=Listener()
-        )
+        await compaction(FixedStrategy(failures=1)).compact_now(turn_of(conversation))
     with pytest.raises(AgentCliError, match="off"):
-        await compaction(None).compact_now(conversation, MODEL, emit=Listener())
+        await compaction(None).compact_now(turn_of(conversation))
 
     assert conversation.context() == before
     short = conversation_with([])
-    assert not await compaction(FixedStrategy()).compact_now(short, MODEL, emit=Listener())
+    assert not await compaction(FixedStrategy()).compact_now(turn_of(short))
 
 
 @QUICK
@@ -387,6 +385,24 @@ async def test_any_compacted_history_can_be_sent(
     assert conversation.messages() == recorded
     conversation.compact("", None)
     assert conversation.context() == before
+
+
+async def test_a_summary_is_asked_for_behind_the_bytes_of_the_last_request() -> None:
+    """Tools, system prompt and messages stay as they were sent, so that the cache is read."""
+    look = tool("look", returns("seen " * 50))
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look", id="call_1")), says("one"), says("two"), says("notes"), tools=[look]
+    )
+    policy = Compaction(Summarizer(model), protected_tail_messages=1)
+    await agent.prompt("first")
+    await agent.prompt("second")
+
+    assert await policy.compact_now(agent.next_turn(), focus="the port")
+
+    last, summary = model.requests[-2:]
+    assert summary.messages[: len(last.messages)] == last.messages
+    assert replace(summary, messages=last.messages, cancel=last.cancel) == last
+    assert "keep above all: the port" in str(summary.messages[-1])
 
 
 def order_of(events: Sequence[Event]) -> list[str]:

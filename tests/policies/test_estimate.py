@@ -12,6 +12,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.timeline import Block, Json, Success, Usage, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import WORDS_TEXT
 from agent_cli.policies.estimate import (
     estimate_fixed,
     estimate_parts,
@@ -110,3 +111,14 @@ def test_trimming_discards_the_measured_count() -> None:
 
     conversation.add_reply(says("yes", usage=Usage(50, 5)))
     assert measured_tokens(conversation) == 55
+
+
+def test_a_summary_and_the_users_words_are_parts_of_their_own() -> None:
+    """`/context` shows what is verbatim and what is summarised; the sum stays the same."""
+    text = "[Summary of the conversation up to here]\n" + "s" * 400 + f"\n\n{WORDS_TEXT}\n"
+    history: list[Message] = [UserMessage.of("u" * 40), UserMessage.of(text + "w" * 80)]
+
+    parts = estimate_parts([], [], history)
+
+    assert (parts["summary"], parts["your words before it"]) == (110, 20)
+    assert sum(parts.values()) == estimate_tokens(history)

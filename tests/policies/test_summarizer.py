@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.events import Retry
 from agent_cli.contracts.messages import (
     AssistantMessage,
@@ -11,7 +11,7 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.provider import Model, ReplyStart, Retrying, TextDelta
+from agent_cli.contracts.provider import Model, ModelRequest, ReplyStart, Retrying, TextDelta
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.policies.compaction import Summary
 from agent_cli.policies.summarizer import (
@@ -21,11 +21,12 @@ from agent_cli.policies.summarizer import (
     parts_of,
     summary_request,
 )
-from tests.fakes import MODEL, ScriptedModel, says, stream_of, tool_use
+from tests.fakes import MODEL, ScriptedModel, Step, calls, returns, says, stream_of, tool, tool_use
 from tests.policies.histories import Listener
 
 IMAGE: Block = {"type": "image", "source": {"type": "base64", "data": "A" * 9_000}}
 SMALL = Model("small-model")
+LOOK = tool("look", returns("seen"))
 
 
 def input_of(messages: list[Message], focus: str = "") -> str:
@@ -158,6 +159,60 @@ async def test_truncated_or_refused_summary_is_not_used(reply: object, fault: st
     summary, _ = await summary_of(reply)
 
     assert (summary.text, summary.fault) == ("", fault)
+
+
+REQUEST = ModelRequest(
+    model=MODEL, messages=(UserMessage.of("the whole"),), system=("rules",), tools=(LOOK.spec,)
+)
+
+
+async def summary_at_the_end(*steps: Step, model: Model | None = None) -> tuple[Summary, list[str]]:
+    """Return the summary, and the kind of each request that was made for it."""
+    scripted = ScriptedModel(*steps)
+    summary = await Summarizer(scripted, model=model).summarize(
+        [UserMessage.of("older")], model=MODEL, focus="", emit=Listener(), request=REQUEST
+    )
+    whole = (REQUEST.system, REQUEST.tools, REQUEST.max_tokens, REQUEST.messages[0])
+    kinds = [
+        "whole" if (r.system, r.tools, r.max_tokens, r.messages[0]) == whole else "text"
+        for r in scripted.requests
+    ]
+    return summary, kinds
+
+
+@pytest.mark.parametrize(
+    ("steps", "kinds", "text"),
+    [
+        pytest.param([says("notes")], ["whole"], "notes", id="answered"),
+        pytest.param(
+            [calls(tool_use("look")), says("notes")], ["whole"] * 2, "notes", id="a call first"
+        ),
+        pytest.param(
+            [calls(tool_use("look", id="a")), calls(tool_use("look", id="b")), says("of text")],
+            ["whole", "whole", "text"],
+            "of text",
+            id="calls only",
+        ),
+        pytest.param(
+            [ContextOverflow("too long"), says("of text")], ["whole", "text"], "of text", id="long"
+        ),
+        pytest.param([says("x", stop_reason="max_tokens")], ["whole"], "", id="cut off"),
+    ],
+)
+async def test_the_runs_model_is_asked_at_the_end_of_the_unchanged_request(
+    steps: list[Step], kinds: list[str], text: str
+) -> None:
+    """The cache is read and all is seen; only what cannot be asked this way is sent as text."""
+    summary, asked = await summary_at_the_end(*steps)
+
+    assert (summary.text, asked) == (text, kinds)
+
+
+async def test_another_model_for_summaries_gets_text() -> None:
+    """It cannot read the cache of the session's model."""
+    _, asked = await summary_at_the_end(says("notes"), model=SMALL)
+
+    assert asked == ["text"]
 
 
 async def test_summary_stream_that_ends_too_early_is_an_error() -> None:

@@ -2,16 +2,19 @@
 
 import pytest
 
-from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.errors import ModelError, UsageError
 from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Success, Usage, text_block
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.pins import UNPINNED_MARK, as_pinned, pin, unpin
 from agent_cli.core.projection import WORDS_TEXT
+from agent_cli.plugins.pins import tell_pins
 from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.rounds import history_of
 from agent_cli.policies.user_words import user_words
 from tests.fakes import calls, says, tool_use
-from tests.policies.histories import FixedStrategy, Listener, llm, turn_of
+from tests.policies.histories import FixedStrategy, llm, turn_of
 
 CONSTRAINTS = 60
 WINDOW = Model("m", context_window=1_000_000)
@@ -35,7 +38,7 @@ async def test_all_constraints_survive_three_compactions_of_a_long_session() -> 
     for number in range(CONSTRAINTS):
         said(conversation, f"Constraint {number}: keep port {7_000 + number}.", 15_000)
         if number % (CONSTRAINTS // 3) == CONSTRAINTS // 3 - 1:
-            await policy.compact_now(conversation, WINDOW, emit=Listener())
+            await policy.compact_now(turn_of(conversation, model=WINDOW))
 
     sent = "\n".join(message.text for message in llm(conversation.context()))
 
@@ -100,7 +103,7 @@ async def test_summary_that_saves_nothing_is_not_used() -> None:
     policy = Compaction(FixedStrategy("s" * 4_000), protected_tail_messages=1)
 
     with pytest.raises(ModelError, match="not smaller than the messages it would replace"):
-        await policy.compact_now(conversation, WINDOW, emit=Listener())
+        await policy.compact_now(turn_of(conversation, model=WINDOW))
 
     assert conversation.context() == before
 
@@ -118,3 +121,38 @@ async def test_next_summary_is_not_made_of_the_users_words() -> None:
     await policy(turn_of(conversation))
 
     assert llm(strategy.asked[1])[0].text == "[Summary of the conversation up to here]\nnotes"
+
+
+async def test_a_pin_stays_whole_over_compactions_and_trims_until_it_is_taken_back() -> None:
+    """It counts against no budget; a cut without a summary has it told anew."""
+    conversation = Conversation()
+    said(conversation, "first")
+    number = pin(conversation, "never push " + "x" * 9_000)
+    tell_pins(turn_of(conversation))
+    for each in range(8):
+        said(conversation, f"Constraint {each}", 4_000)
+    told = as_pinned("never push " + "x" * 9_000)
+
+    policy = Compaction(FixedStrategy("s" * 10), protected_tail_messages=2, words_chars=0)
+    await policy.compact_now(turn_of(conversation, model=WINDOW))
+    tell_pins(turn_of(conversation))
+    assert str(sent_texts(conversation)).count(told) == 1
+
+    history = history_of(conversation)
+    conversation.compact("", None)
+    conversation.trim(history.cut_id(history.cuts()[-1]), removed_messages=9)
+    assert told not in str(sent_texts(conversation))
+    tell_pins(turn_of(conversation))
+    tell_pins(turn_of(conversation))
+    assert str(sent_texts(conversation)).count(told) == 1
+
+    unpin(conversation, number)
+    tell_pins(turn_of(conversation))
+    tell_pins(turn_of(conversation))
+    assert str(sent_texts(conversation)).count(UNPINNED_MARK) == 1
+    with pytest.raises(UsageError, match="no pin 1"):
+        unpin(conversation, number)
+
+
+def sent_texts(conversation: Conversation) -> list[str]:
+    return [message.text for message in llm(conversation.context())]

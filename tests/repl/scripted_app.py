@@ -404,6 +404,9 @@ class Application:
     def context_parts(self) -> Mapping[str, int]:
         return {"system prompt": 1_000, "tools": 2_000, "messages": 5_000, "tool results": 0}
 
+    def context_notes(self) -> Sequence[str]:
+        return ["1 text pinned: /pin lists them"]
+
     def clear(self) -> None:
         self.agent.reset()
 

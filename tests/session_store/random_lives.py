@@ -237,7 +237,7 @@ class Played:
     async def _compact(self) -> None:
         agent = self._agent
         with contextlib.suppress(AgentCliError):  # nothing to summarize, or no summary
-            await self._compaction.compact_now(agent.conversation, MODEL, emit=agent.publish)
+            await self._compaction.compact_now(agent.next_turn())
 
     def _change_session(self, turn: Turn) -> None:
         """Close the session and continue it, a copy, an earlier state or another one."""

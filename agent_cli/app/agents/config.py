@@ -15,6 +15,7 @@ from agent_cli.core.hook_values import Maybe, TakeMessages
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import InOrder
+from agent_cli.plugins.pins import tell_pins
 from agent_cli.plugins.session_facts import SessionFacts
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.ledger import Ledger
@@ -86,6 +87,7 @@ CONTRIBUTIONS: Final = (
     Contribution("servers", _BOTH, lambda agent: agent.servers),
     Contribution("plan mode", _BOTH, lambda agent: _plan_mode(agent)),
     Contribution("undone changes", _BOTH, lambda agent: agent.undone),
+    Contribution("pins", ("session",), lambda _agent: tell_pins),
     Contribution("jobs", _BOTH, lambda agent: agent.jobs),
     Contribution("budget", _BOTH, lambda agent: agent.ledger),
     Contribution("compaction", _BOTH, lambda agent: agent.compaction),

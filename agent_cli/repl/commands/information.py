@@ -139,7 +139,10 @@ def _tokens(usage: Usage) -> int:
 def _context(context: Context, _argument: str) -> None:
     model = context.app.agent.state.model
     parts = context.app.context_parts()
-    show(context, window_bars(parts, window=model.context_window if model else 0))
+    bars = window_bars(parts, window=model.context_window if model else 0)
+    from agent_cli.terminal.views.stack import Note, Stack  # noqa: PLC0415 - rich
+
+    show(context, Stack([bars, *map(Note, context.app.context_notes())]))
 
 
 def window_bars(parts: Mapping[str, int], *, window: int) -> "Bars":

@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
@@ -10,12 +11,14 @@ from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import typed_in
 from agent_cli.contracts.wording import counted
 from agent_cli.core.branching import BranchPoint, places
+from agent_cli.core.pins import pin, pins, unpin
 from agent_cli.repl.commands.files import undo
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
 from agent_cli.repl.sessions import SessionsPort
 from agent_cli.terminal.narration import ago, describe_place, one_line
+from agent_cli.terminal.sanitize import reveal
 
 # Leaves room for age and id in a row of 100 columns.
 _TITLE_CHARS_MAX: Final = 50
@@ -175,6 +178,29 @@ async def _compact(context: Context, focus: str) -> None:
     await context.app.compact(focus)
 
 
+def _pin(context: Context, text: str) -> None:
+    conversation = context.app.agent.conversation
+    if text:
+        number = pin(conversation, text)
+        context.writer.aside(f"pinned as {number}: no summary replaces it; /unpin {number}", "dim")
+        return
+    held = pins(conversation.prompts)
+    rows = [f"{number:>3}  {one_line(reveal(text))}" for number, text in held.items()]
+    context.writer.aside("\n".join(rows) or "nothing is pinned: /pin TEXT")
+
+
+def _unpin(context: Context, number: str) -> None:
+    held = pins(context.app.agent.conversation.prompts)
+    if not number.isdecimal():
+        raise UsageError(f"/unpin takes one of the numbers that /pin lists: {_listed(held)}")
+    text = unpin(context.app.agent.conversation, int(number))
+    context.writer.aside(f"no longer pinned: {one_line(reveal(text))}", "dim")
+
+
+def _listed(held: Mapping[int, str]) -> str:
+    return ", ".join(map(str, held)) or "nothing is pinned"
+
+
 def _uncompact(context: Context, _argument: str) -> None:
     context.app.uncompact()
     context.writer.aside("the model is sent the whole conversation again", "dim")
@@ -239,6 +265,23 @@ SESSION_COMMANDS: Final = (
         "send the model the messages that a summary replaced",
         _uncompact,
         during_a_run=False,
+    ),
+    Command(
+        "pin",
+        "keep a text for the whole session, whatever is summarized; list what is kept",
+        _pin,
+        "[text]",
+        more="The model is sent it word for word with each request from the next one on.",
+    ),
+    Command(
+        "unpin",
+        "end a pin",
+        _unpin,
+        "NUMBER",
+        choices=lambda app: {
+            str(number): one_line(text)
+            for number, text in pins(app.agent.conversation.prompts).items()
+        },
     ),
     Command(
         "export",

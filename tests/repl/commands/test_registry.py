@@ -470,3 +470,15 @@ def test_empty_answer_chooses_nothing_from_a_numbered_list() -> None:
     _, shown = converse("/resume", answers=("",))
 
     assert [row.split(" · ")[0] for row in shown] == ["  1  An old one", "  2  Touch"]
+
+
+def test_pins_are_listed_and_taken_back_by_number() -> None:
+    """The number stays the same for the session, whatever else is taken back."""
+    _, lines = converse("/pin use tabs", "/pin no push", "/unpin 1", "/pin", "/unpin 1", "/unpin x")
+
+    told = "\n".join(lines)
+    assert "pinned as 2: no summary replaces it; /unpin 2" in told
+    assert "no longer pinned: use tabs" in told
+    assert "  2  no push" in told
+    assert "there is no pin 1; /pin lists them" in told
+    assert "/unpin takes one of the numbers that /pin lists: 2" in told

@@ -46,7 +46,7 @@ def test_arguments_are_completed_after_the_name_of_a_command() -> None:
     assert meta.startswith("An old one · ")
     assert [choice.display_meta_text for choice in choices("/model h")] == ["model-2"]
     assert offered("/help undo") == []
-    assert offered("/help un") == ["uncompact", "undo"]
+    assert offered("/help un") == ["uncompact", "unpin", "undo"]
     assert [*offered("/mode"), *offered("/usage "), *offered("mode "), *offered("/nope ")] == []
 
 
