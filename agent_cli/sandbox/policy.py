@@ -20,6 +20,7 @@ from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.sandbox.sockets import socket_covers
 from agent_cli.system.executed import executed_inside, installed_inside
+from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import exists
 from agent_cli.system.programs import note_installed_programs
 
@@ -28,8 +29,9 @@ _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-"
 _NESTED_SETTINGS_MAX = 60
 # A rule may match a whole disk; beyond this limit the report says that secrets may be unknown.
 _OUTSIDE_DIRECTORIES_MAX = 5_000
-# A repository around the workspace may be a hundred times as large; secrets lie near its top.
-_AROUND_MAX, _AROUND_LEVELS = 2_000, 3
+# The repository around the workspace and its other checkouts may be a hundred times as large, and
+# each start would walk them; secrets lie near their tops.
+_AROUND_MAX, _AROUND_LEAST, _AROUND_LEVELS = 2_000, 200, 3
 # Each takes three mounts, a worktree or submodule one; those near the root come first. The others
 # are watched: a command could make repositories near the root, to free a deeper one.
 _NESTED_REPOSITORIES_MAX = 60
@@ -93,7 +95,7 @@ class Policy:
         *,
         home: Path,
         own: Sequence[Path],
-        is_secret: Callable[[PurePath], bool],
+        is_secret: Callable[[str], bool],
         path_rules: PathRules = _NO_RULES,
         network: bool = False,
         beside: Sequence[Path] = (),
@@ -120,7 +122,8 @@ class Policy:
         self._of_home: Sequence[Path] = ()
         self._is_secret = is_secret
         self._marks = PathMarks(is_secret, path_rules.hides, path_rules.locks)
-        self._inside = [SecretIndex(root, self._marks) for root in self.roots]
+        self._watch = FolderWatch()
+        self._inside = [self._index(root) for root in self.roots]
         elsewhere = [(_real(folder), depth) for folder, depth in path_rules.elsewhere]
         self._denied = [folder for folder, depth in elsewhere if depth == 0]
         self._outside = [
@@ -129,18 +132,12 @@ class Policy:
                 PathMarks(is_hidden=path_rules.hides),
                 directories_max=_OUTSIDE_DIRECTORIES_MAX,
                 depth_max=depth,
+                watch=self._watch,
             )
             for folder, depth in elsewhere
             if depth != 0 and not self.owns(folder)
         ]
-        marks = PathMarks(is_secret, path_rules.hides)
-        others = [folder for folder in map(_real, beside) if not self.owns(folder)]
-        around = [folder for folder in others if holds(folder, self.roots)]
-        self._outside += [SecretIndex(each, marks) for each in others if each not in around]
-        self._around = [
-            SecretIndex(each, marks, directories_max=_AROUND_MAX, depth_max=_AROUND_LEVELS)
-            for each in around
-        ]
+        self._around = self._beside(beside, PathMarks(is_secret, path_rules.hides))
         self._secret_files = OtherNames(self.roots)
         self._locked_files = OtherNames(self.roots)
         self._is_complete = False
@@ -155,9 +152,14 @@ class Policy:
                 self.roots = (*self.roots, real)
                 self._modules_known = 0
                 self._names = _names(self.roots)
-                self._inside.append(SecretIndex(real, self._marks))
+                self._inside.append(self._index(real))
                 self._secret_files.add_folder(real)
                 self._locked_files.add_folder(real)
+
+    def close(self) -> None:
+        """Learn of no more changes; nothing more is to be computed."""
+        with self._lock:
+            self._watch.close()
 
     def rules(self) -> Rules:
         """Return the rules for the current state of the disk."""
@@ -223,6 +225,23 @@ class Policy:
     def installed(self) -> Sequence[Path]:
         """The folders of our own installation that commands could change without the rules."""
         return installed_inside(self.roots)
+
+    def _index(self, root: Path) -> SecretIndex:
+        return SecretIndex(root, self._marks, watch=self._watch)
+
+    def _beside(self, folders: Sequence[Path], marks: PathMarks) -> list[SecretIndex]:
+        others = [folder for folder in map(_real, folders) if not self.owns(folder)]
+        return [
+            SecretIndex(
+                each,
+                marks,
+                directories_max=max(_AROUND_MAX // len(others), _AROUND_LEAST),
+                depth_max=_AROUND_LEVELS if holds(each, self.roots) else None,
+                watch=self._watch,
+                with_packages=False,
+            )
+            for each in others
+        ]
 
     def _acting(self, inside: Sequence[Contents], git: Sequence[GitFolders]) -> Acting:
         return acting_paths(self.roots, inside, git, self._executed)
@@ -328,7 +347,7 @@ class Policy:
 
     def _secret_names(self, directory: Path) -> list[Path]:
         entries = _entries(directory)
-        return [path for path in entries if self._is_secret(PurePath("/", path.name))]
+        return [path for path in entries if self._is_secret(f"/{path.name}")]
 
 
 def _names(roots: Sequence[Path]) -> list[Path]:

@@ -204,6 +204,8 @@ class Sandbox:
         if self._places is not None:
             self._places.remove()
             self._places = None
+        if "_policy" in vars(self):
+            self._policy.close()
 
     def probe(self) -> Report:
         """Find the first sandbox that passes the test; block until then.

@@ -18,9 +18,14 @@ _TOKEN = re.compile(
 _BYTES_MAX = 100_000
 
 
+def may_hold_token(name: str) -> bool:
+    """Return whether a file of this *name* may hold a token."""
+    return name.casefold() in _NAMES
+
+
 def holds_token(path: PurePath) -> bool:
     """Return whether *path* is a settings file with a token in it."""
-    if path.name.casefold() not in _NAMES:
+    if not may_hold_token(path.name):
         return False
     try:
         return _TOKEN.search(start_of(path, _BYTES_MAX)) is not None

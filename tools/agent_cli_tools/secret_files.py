@@ -13,18 +13,19 @@ _SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
 _EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"})
 _PARTS = frozenset(place.casefold() for place in SECRETS if "/" not in place)
+_TOPS = frozenset(place.casefold().partition("/")[0] for place in SECRETS)
 # Copies of them, such as `config.json.bak`, count as well.
 _PLACES = re.compile(
     "|".join(rf"/{re.escape(place.casefold())}(?![\w-])" for place in SECRETS if "/" in place)
 )
 
 
-def is_secret(path: PurePath) -> bool:
+def is_secret(path: PurePath | str) -> bool:
     """Return whether *path* names a secret, ignoring case as some file systems do.
 
     It is absolute, or absolute as seen from a folder: some are known by the folder they are in.
     """
-    text = path.as_posix().casefold()
+    text = str(path).casefold()
     parts = text.split("/")
     name = parts[-1]
     if name in _NAMES or name.endswith(_SUFFIXES):
@@ -32,9 +33,12 @@ def is_secret(path: PurePath) -> bool:
     if name.startswith(".env.") and name not in _EXAMPLES:
         return True
     # The environment of a process, ours included, which may have keys.
-    if not _PARTS.isdisjoint(parts) or ("proc" in parts and name == "environ"):
+    if name == "environ" and "proc" in parts:
         return True
-    return _PLACES.search(text) is not None
+    # Most paths end here: this runs for every file of a workspace.
+    if _TOPS.isdisjoint(parts):
+        return False
+    return not _PARTS.isdisjoint(parts) or _PLACES.search(text) is not None
 
 
 def is_linked_secret(state: os.stat_result, *directories: Path) -> bool:
