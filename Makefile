@@ -7,8 +7,8 @@
 
 PYTHON ?= python3
 SEED ?= 1
-# One more than the processors of the smallest machine: a third of the tests' time is waiting.
-WORKERS ?= 3
+# Twice the processors of the smallest machine: half of the tests' time is waiting.
+WORKERS ?= 4
 # How many tests may be skipped; empty for any number.
 SKIPS_MAX ?=
 BIN := .venv/bin

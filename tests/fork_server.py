@@ -33,11 +33,12 @@ from typing import NamedTuple, NoReturn
 
 from pydantic import BaseModel
 
-from agent_cli.app import early_imports
+from agent_cli.app import early_imports, preparations
 from agent_cli.contracts.input_schemas import input_schema
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.sandbox.backends import Backend
 from agent_cli.system import launching
+from agent_cli.system.executed import note_imports
 from agent_cli_tools.secret_files import is_secret
 
 HEADER = struct.Struct("!I")
@@ -45,6 +46,7 @@ READY = b"r"
 # The three streams, and a pipe for the exit code.
 DESCRIPTORS = 4
 DESCRIPTORS_MAX = 1_024
+LATE_S = 1.0
 # Libraries that are imported lazily on first use: a quarter of a run's time.
 ON_FIRST_USE = (
     "anyio._backends._asyncio",
@@ -115,6 +117,11 @@ def import_everything() -> None:
     for model in _models():
         if model.__name__.endswith(("Parameters", "Input")):
             input_schema(model)
+    # What a fork reads of each module is a page to copy.
+    note_imports()
+    # On a busy machine most servers of the tests take longer than that, and the forks would prepare
+    # commands that never come: a third of their time.
+    preparations._REPLY_IS_LATE_S = LATE_S  # type: ignore[misc]
     gc.collect()
     gc.freeze()
 
@@ -141,7 +148,9 @@ def try_sandboxes() -> None:
         home, root = Path(folder), Path(folder, "workspace")
         root.mkdir()
         policy = Policy([root], home=home, own=[], is_secret=is_secret)
-        Sandbox(lambda: policy, mode="auto", state_dir=home / "state").probe()
+        sandbox = Sandbox(lambda: policy, mode="auto", state_dir=home / "state")
+        sandbox.probe()
+        sandbox.close()
     tempfile.tempdir = None  # each fork has its own
 
 

@@ -7,7 +7,10 @@ with the next search, with the next hook that begins with `python3`.
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from agent_cli.system.authorship import installation_folders
 from agent_cli.system.paths import exists, real_path
@@ -49,21 +52,49 @@ def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(path for path in known if known.keys().isdisjoint(path.parents))
 
 
+_LAST_ONES: Final = 64
+
+
+@dataclass(slots=True)
+class _Modules:
+    """The folders that modules were imported from, with the names in each; it grows with imports.
+
+    There are a thousand modules in a few folders, and each edit asks.
+    """
+
+    last: str = ""
+    names: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+    def look(self) -> None:
+        """Add the modules that were imported since the last look: they are the last ones."""
+        # A copy, at once: other threads import meanwhile.
+        last = [*islice(reversed(sys.modules), _LAST_ONES)]
+        new = last[: last.index(self.last)] if self.last in last else [*sys.modules][::-1]
+        for name in new:
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if "." in name or name == "__main__" or not file:
+                continue
+            holder, _, base = str(file).rpartition(os.sep)
+            if base.startswith("__init__."):
+                holder, _, base = holder.rpartition(os.sep)
+            self.names.setdefault(holder or os.sep, set()).add(base)
+        self.last = new[0] if new else self.last
+
+
+_MODULES: Final = _Modules()
+
+
+def note_imports() -> None:
+    """Learn where the modules imported so far come from."""
+    _MODULES.look()
+
+
 def _imported(roots: Sequence[Path]) -> Iterator[Path]:
     """Yield the packages and modules that are imported: ours, those of plugins, their libraries."""
-    # Most lie in one folder, which is looked at once.
-    is_inside: dict[str, bool] = {}
-    for name, module in list(sys.modules.items()):
-        if "." in name or name == "__main__" or not (file := getattr(module, "__file__", None)):
-            continue
-        # Text, not paths: there are a thousand modules, and each edit asks.
-        holder, _, base = str(file).rpartition(os.sep)
-        if base.startswith("__init__."):
-            holder, _, base = holder.rpartition(os.sep)
-        if holder not in is_inside:
-            is_inside[holder] = any(map(real_path(Path(holder or os.sep)).is_relative_to, roots))
-        if is_inside[holder]:
-            yield Path(holder or os.sep, base)
+    note_imports()
+    for holder, names in [*_MODULES.names.items()]:
+        if any(map(real_path(Path(holder)).is_relative_to, roots)):
+            yield from (Path(holder, name) for name in sorted(names))
 
 
 def _imported_first() -> Iterator[Path]:
