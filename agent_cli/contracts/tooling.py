@@ -126,11 +126,16 @@ Verdict: TypeAlias = Allow | Deny | Ask
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """The definition of a tool as sent to the model: name, description and JSON schema."""
+    """The definition of a tool as sent to the model: name, description and JSON schema.
+
+    `finds_tools` and `is_deferred` are those of the `Tool`.
+    """
 
     name: str
     description: str
     input_schema: dict[str, Json]
+    finds_tools: bool = False
+    is_deferred: bool = False
 
 
 def _no_update(_partial: "ToolResult") -> None:
@@ -239,6 +244,8 @@ class Tool:
             keeps the content that it would leave in the mapping. It changes nothing.
         reads: Returns the paths it reads, absolute; it runs after earlier calls that write them.
         writes: Returns the paths it writes, absolute; it runs after earlier calls that use them.
+        finds_tools: True for a tool whose results refer to others (`found_tools.reference_to`).
+        is_deferred: The model knows it from such a result only; it stands in no request's tools.
         subject: Returns the part of a call, "GROUP:DETAIL", that the text of a permission rule is
             compared with, for a tool without paths; "" for none.
         summary: Returns a call in a few words for the screen, e.g. the path or the command.
@@ -258,6 +265,8 @@ class Tool:
     changes: bool = True
     is_vouched: Callable[[], bool] = lambda: True
     asks_person: bool = False
+    finds_tools: bool = False
+    is_deferred: bool = False
     timeout_s: float | None = None
     require_approval: RequireApproval | None = None
     foresee: Foresee | None = None
@@ -277,7 +286,8 @@ class Tool:
     @property
     def spec(self) -> ToolSpec:
         """The part of the tool that the model sees."""
-        return ToolSpec(self.name, self.description, input_schema(self.parameters))
+        schema = input_schema(self.parameters)
+        return ToolSpec(self.name, self.description, schema, self.finds_tools, self.is_deferred)
 
 
 def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.parameters

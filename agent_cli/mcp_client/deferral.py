@@ -1,17 +1,19 @@
 """Deferred tools: beyond a token budget the model gets one tool that finds the others.
 
-It works with any model and server: found tools are offered in full from the next model call on, for
-the rest of the conversation. The cost is reported like that of any change of tools. The tools of
-servers that come up later are told in a message, which leaves the cached prefix as it is.
+The result of a search refers to the tools that it found, and the model reads their definitions
+there: a search changes nothing that was sent before, and so costs no cached token. The tools of
+servers that come up later are told in a message, for the same reason.
 """
 
 import asyncio
 from collections.abc import Collection, MutableMapping, Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel, Field
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.found_tools import reference_to
+from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.mcp_client.tool_search import ToolIndex, own_name, server_of
@@ -66,12 +68,19 @@ class Deferral:
         if self._budget_tokens == 0 or within:
             self._inline = frozenset(tool.name for tool in others)
             return tuple(tools)
-        shown = {*always, *self._inline, *_found(state)}
-        self._deferred = tuple(tool for tool in tools if tool.name not in shown)
+        shown = {*always, *self._inline}
+        self._deferred = tuple(
+            replace(tool, is_deferred=True) for tool in tools if tool.name not in shown
+        )
+        found = {*_found(state)}
         if not self._description:
             self._description = f"{_DESCRIPTION} {_overview(self._deferred, _OVERVIEW_CHARS)}"
             self._known = {tool.name for tool in self._deferred}
-        return (self._search_tool(), *(tool for tool in tools if tool.name in shown))
+        return (
+            self._search_tool(),
+            *(tool for tool in tools if tool.name in shown),
+            *(tool for tool in self._deferred if tool.name in found),
+        )
 
     def news(self) -> str:
         """Return a sentence for the model about the tools that came later, each once, or ""."""
@@ -90,6 +99,7 @@ class Deferral:
             execute=self._find,
             parallel_safe=False,  # it writes state
             changes=False,
+            finds_tools=True,
             summary=lambda params: params.query,
         )
 
@@ -100,10 +110,14 @@ class Deferral:
         if not hits:
             names = _overview(self._deferred, _NEWS_CHARS)
             return ToolResult.of(f"Nothing fits. Names of further tools: {names}")
-        found: list[Json] = [*_found(context.state), *(tool.name for tool in hits)]
-        context.state[_STATE] = found
+        # Those of earlier searches again: what referred to them may be summarised by now.
+        found: dict[str, None] = dict.fromkeys(
+            (*_found(context.state), *(tool.name for tool in hits))
+        )
+        context.state[_STATE] = [*found]
         lines = [f"{tool.name}: {' '.join(tool.description.split())[:_LINE_MAX]}" for tool in hits]
-        return ToolResult.of("These can be called now:\n" + "\n".join(lines))
+        text = "These can be called now:\n" + "\n".join(lines)
+        return ToolResult((text_block(text), *(reference_to(tool.spec) for tool in hits)))
 
 
 def _best(tools: Sequence[Tool], query: str) -> list[Tool]:

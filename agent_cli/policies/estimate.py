@@ -24,7 +24,11 @@ def estimate_tokens(history: Iterable[Message]) -> int:
 
 def estimate_fixed(system: Sequence[str], tools: Iterable[ToolSpec]) -> int:
     """Return the tokens of the fixed part of a request: the system prompt and the tools."""
-    defined = [_json([tool.name, tool.description, tool.input_schema]) for tool in tools]
+    defined = [
+        _json([tool.name, tool.description, tool.input_schema])
+        for tool in tools
+        if not tool.is_deferred
+    ]
     return sum(map(len, (*system, *defined))) // CHARS_PER_TOKEN
 
 
@@ -75,6 +79,8 @@ def _characters(block: Block) -> int:
     match block:
         case {"type": "text", "text": str(text)} | {"type": "thinking", "thinking": str(text)}:
             return len(text)
+        case {"type": "tool_reference", "definition": definition}:
+            return len(_json(definition))
         case {"type": "tool_use"}:
             return len(str(block["name"])) + len(_json(block.get("input")))
         case _:

@@ -32,7 +32,7 @@ class PrefixWatch:
         if asked == self._asked:
             self._compare(turn)
         self._asked = asked
-        self._tools, self._system = list(turn.tools), list(turn.system)
+        self._tools, self._system = _sent(turn.tools), list(turn.system)
 
     def forget_tool(self, name: str) -> None:
         """Note that the last request was answered without the tool *name*."""
@@ -41,9 +41,10 @@ class PrefixWatch:
     def _compare(self, turn: Turn) -> None:
         same = _common(turn.system, self._system)
         stable_tokens = 0
-        if _keys(turn.tools) != _keys(self._tools):
-            what, same = f"the tools changed ({_difference(self._tools, turn.tools)})", 0
-            stable_tokens = estimate_fixed((), [tool.spec for tool in turn.tools])
+        tools = _sent(turn.tools)
+        if _keys(tools) != _keys(self._tools):
+            what, same = f"the tools changed ({_difference(self._tools, tools)})", 0
+            stable_tokens = estimate_fixed((), [tool.spec for tool in tools])
         elif turn.system != self._system:
             what = "the system prompt changed" if same == 0 else "the context of plugins changed"
         else:
@@ -59,6 +60,11 @@ class PrefixWatch:
         tokens = f"about {written.prompt_tokens:,} tokens"
         text = f"{what}: {tokens} not read from the cache{price}"
         turn.emit(Notice("info", text))
+
+
+def _sent(tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools that stand before the conversation."""
+    return [tool for tool in tools if not tool.is_deferred]
 
 
 def _keys(tools: Iterable[Tool]) -> list[object]:

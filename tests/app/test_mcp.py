@@ -278,8 +278,9 @@ async def test_tools_beyond_the_token_budget_are_replaced_by_a_search_tool(full_
 
     always = ["mcp__raw__raw", "mcp__raw__reply"]
     assert run.offered()[0] == [SEARCH_TOOL, *always]
-    assert run.offered()[1] == [SEARCH_TOOL, "mcp__full__sing", *always]
+    assert run.offered()[1] == [SEARCH_TOOL, *always, "mcp__full__sing"]
     assert offered == run.offered()[-1]
+    assert run.notices() == []
     assert "audio/wav" in results["t2"]
 
 

@@ -1,10 +1,12 @@
 """A simulated prompt cache: the tokens of a request that were read, written or neither.
 
 Order, lookback and markers as documented: tools, then system, then messages; a marker reads the
-longest entry at most 20 blocks before it and writes one at its own place.
+longest entry at most 20 blocks before it and writes one at its own place. Deferred tools stand
+where a result refers to them; the first one adds a preamble before everything else.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -66,10 +68,13 @@ def segments_of(body: Payload) -> list[Segment]:
     system = body.get("system") or []
     if isinstance(system, str):
         system = [{"type": "text", "text": system}]
-    blocks = [("tools", tool) for tool in body.get("tools") or []]
+    tools = body.get("tools") or []
+    deferred = {tool["name"]: tool for tool in tools if tool.get("defer_loading")}
+    blocks = [("tools", {"preamble": True})] if deferred else []
+    blocks += [("tools", tool) for tool in tools if not tool.get("defer_loading")]
     blocks += [("system", block) for block in system]
     for message in body["messages"]:
-        blocks += [(message["role"], block) for block in blocks_of(message)]
+        blocks += [(message["role"], _loaded(block, deferred)) for block in blocks_of(message)]
     segments = [_segment(role, block) for role, block in blocks]
     automatic = body.get("cache_control")
     if automatic:
@@ -78,6 +83,14 @@ def segments_of(body: Payload) -> list[Segment]:
                 segment.ttl = segment.ttl or automatic.get("ttl", "5m")
                 break
     return segments
+
+
+def _loaded(block: Payload, deferred: Mapping[str, Payload]) -> Payload:
+    """Return *block* with the definitions that it refers to."""
+    if "tool_reference" not in str(block.get("content")):
+        return block
+    inner = [{**deferred.get(str(each.get("tool_name")), {}), **each} for each in blocks_of(block)]
+    return {**block, "content": inner}
 
 
 def blocks_of(message: Payload) -> list[Payload]:

@@ -79,8 +79,32 @@ def tools(body: Payload) -> Refusals:
         names.add(tool["name"])
         if (tool.get("input_schema") or {}).get("type") != "object":
             yield bad("R18", f"tools.{index}.custom.input_schema.type: Input should be 'object'")
+    yield from _deferred(body)
     choice = (body.get("tool_choice") or {}).get("type")
     if choice in ("any", "tool") and binds_thinking(body["model"]):
         yield bad("R19", 'tool_choice: type "tool" and "any" are not supported for this model.')
     if choice not in (None, "none") and not body.get("tools"):
         yield bad("R21", "tool_choice: may only be specified while providing tools")
+
+
+def _deferred(body: Payload) -> Refusals:
+    """Tools that are loaded where a result refers to them, alone in it."""
+    tools = body.get("tools") or []
+    deferred = [tool for tool in tools if tool.get("defer_loading")]
+    if deferred and len(deferred) == len(tools):
+        yield bad("R25", "All tools have defer_loading: true")
+    if any("cache_control" in tool for tool in deferred):
+        yield bad("R25", "tools: cache_control cannot be used with defer_loading")
+    known = {tool["name"] for tool in tools}
+    for message in body["messages"]:
+        content = message["content"] if isinstance(message["content"], list) else []
+        for block in content:
+            inner = block.get("content") if block.get("type") == "tool_result" else None
+            parts = inner if isinstance(inner, list) else []
+            named = [each for each in parts if each.get("type") == "tool_reference"]
+            if named and len(named) < len(parts):
+                yield bad("tool_reference", "tool_reference cannot be mixed with other content")
+            if any(set(each) - {"type", "tool_name", "cache_control"} for each in named):
+                yield bad("tool_reference", "tool_reference: Extra inputs are not permitted")
+            if missing := {each["tool_name"] for each in named} - known:
+                yield bad("R26", f"tool_reference: not among the tools: {sorted(missing)}")

@@ -782,7 +782,7 @@ ROWS = (
         "mcp.defer_beyond_tokens",
         "mcp.defer_beyond_tokens = 1",
         tools_offered(),
-        {"find_tools"},
+        {"find_tools", "placeholder_of_found_tools"},
         base=f"{server()}\n",
     ),
     Row("mcp.require_tools", 'mcp.require_tools = ["mend"]', exit_code(), 1),

@@ -1,6 +1,7 @@
 """The MCP servers of a subagent: those of the session, and those that its definition brings."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -70,7 +71,8 @@ class AgentServers:
         """Add tools to *turn*, and the instructions of the agent's own servers."""
         await self._pool.wait_listed()
         shared = [
-            tool
+            # The agent's own conversation has found none.
+            replace(tool, is_deferred=False)
             for tool in self._shared.offered()
             if tool.name != SEARCH_TOOL
             and not any(is_of_server(tool.name, own) for own in self._definition.own_servers)

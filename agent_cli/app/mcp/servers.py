@@ -14,6 +14,7 @@ from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
+from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
@@ -257,6 +258,8 @@ class Servers:
                 return (
                     f"MCP server '{state.name}' is not available ({state.phase}): go on without it."
                 )
+        if tool == CALL_FOUND:
+            return "Give it an object with the name of a tool that was found, and its input."
         if any(each.name == tool for each in self._tools):
             return f"{SEARCH_TOOL} must find it first: call that with its name."
         return ""

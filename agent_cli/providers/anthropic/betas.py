@@ -59,7 +59,13 @@ TASK_BUDGETS: Final = Beta(
     fields=("task_budget",),
     models=lambda model: model.takes_task_budget,
 )
-BETAS: Final = (THINKING_BINDING, TASK_BUDGETS)
+TOOL_REFERENCES: Final = Beta(
+    name="tools found in a conversation",
+    header="",
+    fields=("defer_loading", "tool_reference", "tool_references", "tool_reference_unresolved"),
+    models=lambda model: bool(model.thinking),  # all that are known, from 4.5 on
+)
+BETAS: Final = (THINKING_BINDING, TASK_BUDGETS, TOOL_REFERENCES)
 
 
 def usable(

@@ -18,6 +18,7 @@ from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.sent_images import images, with_notes
 from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
+from agent_cli.providers.found_tools import without_references
 from agent_cli.system.logger import logger
 
 # Optional fields: a server names the one it does not know. The API itself knows all but the last,
@@ -66,6 +67,9 @@ class RefusedParts:
             sent["messages"] = [with_notes(each, self._note) for each in _messages(sent)]
         if self._tools and "tools" in sent:
             sent["tools"] = [each for each in _tools(sent) if _definition(each) not in self._tools]
+            left = {str(each["name"]) for each in _tools(sent)}
+            gone = {str(json.loads(each)[0]) for each in self._tools} - left
+            sent["messages"] = [without_references(each, gone) for each in _messages(sent)]
         return sent
 
     def retry(

@@ -23,6 +23,7 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.failures import BrokenReply
+from agent_cli.providers.found_tools import true_call
 from agent_cli.providers.tool_input import tool_input, whole_input
 
 
@@ -148,7 +149,7 @@ class ReplyBuilder:
             block["input"] = tool_input(written)
         elif block["type"] == "tool_use":
             block["input"] = whole_input(block.get("input"))
-        self._blocks[index] = block
+        self._blocks[index] = block = true_call(block)
         return BlockEnd(index, block)
 
     def _take_usage(self, usage: Json) -> None:

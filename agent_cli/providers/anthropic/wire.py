@@ -12,10 +12,18 @@ from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.anthropic.accepted_history import accepted
-from agent_cli.providers.anthropic.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
+from agent_cli.providers.anthropic.betas import (
+    BETAS,
+    TASK_BUDGETS,
+    THINKING_BINDING,
+    TOOL_REFERENCES,
+    Beta,
+    usable,
+)
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import without_large_among_many, without_oldest
 from agent_cli.providers.anthropic.thinking import thinking_parameters
+from agent_cli.providers.found_tools import with_found
 
 TASK_BUDGET_MIN: Final = 20_000
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
@@ -52,17 +60,21 @@ def parameters(
     Raises:
         ModelError: The model does not support the request.
     """
-    messages = to_api(accepted(request.messages, compat=compat))
+    betas = usable(request.model, platform, compat=compat, refused=refused)
+    messages, tools = with_found(
+        to_api(accepted(request.messages, compat=compat)),
+        request.tools,
+        by_reference=TOOL_REFERENCES in betas,
+    )
     messages = without_oldest(messages, image_chars_max)
     if not compat:
         messages = without_large_among_many(messages)
     automatic = platform.has_automatic_caching
-    betas = usable(request.model, platform, compat=compat, refused=refused)
     sent: dict[str, Json] = {
         "model": platform.model_id(request.model.id),
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
         "messages": [*messages] if compat else [*_with_markers(messages, automatic=automatic)],
-        **_fixed_part(request, marked=not compat),
+        **_fixed_part(request.system, tools, marked=not compat),
         **thinking_parameters(request, compat=compat),
     }
     if automatic and not compat:
@@ -71,7 +83,7 @@ def parameters(
         THINKING_BINDING: THINKING_BINDING in betas and _drops_stale_thinking(sent),
         TASK_BUDGETS: TASK_BUDGETS in betas and _has_budget(sent, request.task_budget),
     }
-    if headers := [beta.header for beta in BETAS if used[beta] and beta.header]:
+    if headers := [beta.header for beta in BETAS if used.get(beta)]:
         sent["betas"] = [*headers]
     if not compat and request.session_id is not None:
         sent["metadata"] = {"user_id": request.session_id}
@@ -86,19 +98,16 @@ def counted(sent: Mapping[str, Json]) -> dict[str, Json]:
     return {name: sent[name] for name in COUNTED_FIELDS if name in sent}
 
 
-def _fixed_part(request: ModelRequest, *, marked: bool) -> dict[str, Json]:
+def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:
     """Return tools and system, with a one-hour cache marker after the fixed part."""
-    system: list[Block] = [
-        {"type": "text", "text": part} for part in request.system if part.strip()
-    ]
-    tools: list[Block] = [
-        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-        for tool in request.tools
-    ]
+    system: list[Block] = [{"type": "text", "text": part} for part in prompts if part.strip()]
+    tools = list(tools)
     if marked and system:
         system[0] = {**system[0], "cache_control": HOUR}
     elif marked and tools:
-        tools[-1] = {**tools[-1], "cache_control": HOUR}
+        # A deferred tool may have no marker.
+        last = max(at for at, tool in enumerate(tools) if "defer_loading" not in tool)
+        tools[last] = {**tools[last], "cache_control": HOUR}
     fixed: dict[str, Json] = {}
     if system:
         fixed["system"] = [*system]

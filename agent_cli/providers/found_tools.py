@@ -1,0 +1,151 @@
+"""Send the tools that a conversation has found without a change to what was sent before; pure.
+
+Where the API can load tools later, a definition is deferred, and a `tool_reference` in the result
+of the search loads it. Elsewhere the result holds the definition as text, and one tool that never
+changes calls what was found. Tools stand before all messages in what a server caches: adding one to
+them would make every later request pay for the whole conversation again.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, cast
+
+from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE, definition_in
+from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.providers.tool_input import whole_input
+from agent_cli.system.shapes import is_object
+
+# The first deferred tool adds a preamble to the beginning of the prompt; so there always is one.
+_PLACEHOLDER: Final[Block] = {
+    "name": "placeholder_of_found_tools",
+    "description": "Not for use.",
+    "input_schema": {"type": "object", "properties": {}},
+    "defer_loading": True,
+}
+_CALLER: Final[Block] = {
+    "name": CALL_FOUND,
+    "description": "Call a tool that a search for tools has found.",
+    "input_schema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Its name"},
+            "input": {"type": "object", "description": "Its input, as its schema says"},
+        },
+        "required": ["name", "input"],
+    },
+}
+_INTRODUCTION: Final = f"Call these with {CALL_FOUND}:"
+# Models may stop where a prompt ends with definitions: they look like its beginning.
+_END: Final = text_block("The tools are loaded.")
+_LEFT_OUT: Final = text_block("The API refused these tools; do without them.")
+
+
+def with_found(
+    messages: Sequence[Block], tools: Sequence[ToolSpec], *, by_reference: bool
+) -> tuple[list[Block], list[Block]]:
+    """Return the messages and the definitions of *tools* to send.
+
+    Args:
+        messages: As `core.api_messages.to_api` returns them.
+        tools: The tools of the request, found ones among them.
+        by_reference: The API loads deferred tools.
+    """
+    eager = [_definition(tool) for tool in tools if not tool.is_deferred]
+    names = {str(tool["name"]) for tool in eager}
+    found = {str(each["name"]): each for each in _found(messages) if each["name"] not in names}
+    if not found and not any(tool.finds_tools for tool in tools):
+        return list(messages), eager
+    if by_reference:
+        deferred: list[Block] = [{**each, "defer_loading": True} for each in found.values()]
+        return [_with_references(each) for each in messages], [*eager, _PLACEHOLDER, *deferred]
+    declared = {*names, CALL_FOUND}
+    return [_with_texts(each, declared) for each in messages], [*eager, _CALLER]
+
+
+def without_references(message: Block, names: Collection[str]) -> Block:
+    """Return *message* without references to *names*: they would have no definition."""
+
+    def kept(result: Block) -> Block:
+        content = [each for each in _blocks(result) if each.get("tool_name") not in names]
+        return {**result, "content": [*(content or [_LEFT_OUT])]}
+
+    return _with_results(message, kept)
+
+
+def true_call(block: Block) -> Block:
+    """Return a call of `CALL_FOUND` as a call of the tool that it names, any other block as is."""
+    match block:
+        case {"type": "tool_use", "name": str(name), "input": {"name": str(found), **rest}} if (
+            name == CALL_FOUND
+        ):
+            return {**block, "name": found, "input": whole_input(cast("Json", rest.get("input")))}
+        case _:
+            return block
+
+
+def _definition(tool: ToolSpec) -> Block:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+
+
+def _found(messages: Sequence[Block]) -> Iterator[Block]:
+    for message in messages:
+        for block in _blocks(message):
+            for inner in _blocks(block) if block["type"] == "tool_result" else ():
+                if definition := definition_in(inner):
+                    yield definition
+
+
+def _with_references(message: Block) -> Block:
+    """Return *message* with references as the API takes them: alone in their result."""
+
+    def bare(result: Block) -> Block:
+        named: list[Json] = [
+            {"type": REFERENCE, "tool_name": each["tool_name"]}
+            for each in _blocks(result)
+            if each["type"] == REFERENCE
+        ]
+        return {**result, "content": named} if named else result
+
+    changed = _with_results(message, bare)
+    if changed is message:
+        return message
+    content = _blocks(changed)
+    behind = max(at for at, each in enumerate(content) if each["type"] == "tool_result") + 1
+    return {**changed, "content": [*content[:behind], _END, *content[behind:]]}
+
+
+def _with_texts(message: Block, declared: Collection[str]) -> Block:
+    """Return *message* with references as text, and calls of undeclared tools as calls of one.
+
+    What was found later must not decide it: a model may call a tool that it only knows by name.
+    """
+
+    def told(result: Block) -> Block:
+        definitions = [each for inner in _blocks(result) if (each := definition_in(inner))]
+        lines = [json.dumps(each, ensure_ascii=False) for each in definitions]
+        said: list[Json] = [text_block("\n".join([_INTRODUCTION, *lines]))]
+        return {**result, "content": said} if lines else result
+
+    if message["role"] == "user":
+        return _with_results(message, told)
+    content: list[Json] = [
+        {**each, "name": CALL_FOUND, "input": {"name": each["name"], "input": each.get("input")}}
+        if each["type"] == "tool_use" and each["name"] not in declared
+        else each
+        for each in _blocks(message)
+    ]
+    return {**message, "content": content}
+
+
+def _with_results(message: Block, change: Callable[[Block], Block]) -> Block:
+    """Return *message* with its tool results changed; the same object if none was."""
+    before = _blocks(message)
+    after: list[Json] = [change(each) if each["type"] == "tool_result" else each for each in before]
+    same = all(one is other for one, other in zip(before, after, strict=True))
+    return message if same else {**message, "content": after}
+
+
+def _blocks(holder: Block) -> list[Block]:
+    content = holder["content"]
+    return [each for each in content if is_object(each)] if isinstance(content, list) else []
