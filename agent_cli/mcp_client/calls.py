@@ -34,6 +34,7 @@ from agent_cli.mcp_client.reasons import (
 )
 from agent_cli.mcp_client.resource_tools import READ_TOOL
 from agent_cli.mcp_client.silence_limits import SilenceLimits, TotalTimeReached
+from agent_cli.mcp_client.task_calls import call_as_task
 from agent_cli.system.shapes import is_object
 
 _INVALID_REQUEST = -32600
@@ -79,12 +80,14 @@ async def call_tool(
     on_update: ToolContext,
     *,
     output_schema: Mapping[str, Json] | None = None,
+    as_task: bool = False,
 ) -> ToolResult:
-    """Call *tool* and return its result, or an error result with the reason."""
+    """Call *tool*, as a task or not; return its result, or an error result with the reason."""
     name = server.config.name
     try:
         result = await in_session(
-            server, lambda client: _call(client, server, tool, arguments, on_update)
+            server,
+            lambda client: _call(client, server, tool, arguments, on_update, as_task=as_task),
         )
         if fault := _output_fault(result, output_schema):
             return ToolResult.error(
@@ -160,6 +163,8 @@ async def _call(
     tool: str,
     arguments: dict[str, Json],
     on_update: ToolContext,
+    *,
+    as_task: bool,
 ) -> CallToolResult:
     """Call with a limit on silence, and one on the whole time: progress extends only the first.
 
@@ -177,9 +182,16 @@ async def _call(
                 heard()
                 on_update(_progress_text(progress, total, message))
 
+        def on_status(message: str) -> None:
+            heard()
+            if message:
+                on_update(message[:_PROGRESS_CHARS_MAX])
+
         try:
             return await _cancelled_once(
-                client.call_tool(tool, arguments, progress_callback=on_progress)
+                call_as_task(client, tool, arguments, on_progress=on_progress, on_status=on_status)
+                if as_task
+                else client.call_tool(tool, arguments, progress_callback=on_progress)
             )
         finally:
             running = False

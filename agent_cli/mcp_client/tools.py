@@ -69,9 +69,6 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
         if not _is_wanted(server.config, tool.name):
             continue
         name = public_name(server.config.name, tool.name)
-        if tool.execution and tool.execution.task_support == "required":
-            absent[name] = f"tool {tool.name} is left out: it only runs as a background task"
-            continue
         try:
             ours = wrap_tool(server, tool)
         except UnusableSchema as error:
@@ -122,6 +119,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
     hints = tool.annotations or mcp_types.ToolAnnotations()
     title = tool.title or hints.title or tool.name
     output_schema = (tool.meta or {}).get(OUTPUT_SCHEMA)
+    as_task = tool.execution is not None and tool.execution.task_support == "required"
 
     async def execute(
         _tool_call_id: str, params: dict[str, Json], cancel: CancelToken, on_update: ToolContext
@@ -129,7 +127,12 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         await server.approved(tool, by_person=on_update.is_approved)
         async with cancel.scope():
             return await call_tool(
-                server, tool.name, params, on_update, output_schema=output_schema
+                server,
+                tool.name,
+                params,
+                on_update,
+                output_schema=output_schema,
+                as_task=as_task,
             )
 
     return Tool(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 OUTPUT_SCHEMA = "agent-cli/output-schema"
 """The key in a tool's `_meta` for its output schema, which is moved away from the SDK."""
+TASK = "agent-cli/task"
+"""The key in a result's `_meta` for the task that a call has started, which the SDK refuses."""
 Item: TypeAlias = SessionMessage | Exception
 _BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _KIND_CHARS = 40
@@ -97,6 +99,9 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return item
     result = item.message.result
+    if is_object(task := result.get("task")) and "content" not in result:
+        meta = result.get("_meta")
+        result |= {"content": [], "_meta": {**(meta if is_object(meta) else {}), TASK: task}}
     if is_array(tools := result.get("tools")):
         mended = [_mended(tool) for tool in tools]
         result["tools"] = [tool for tool in mended if _is_valid(tool, on_note)]

@@ -11,6 +11,7 @@ raw_server.py '{"option": value, ...}':
     tools_file       a file with them, if they are too long for a command line
     describe         file with the description of the tool `reply`
     instruct         file with the instructions
+    works            calls only start a task; how many questions about it are answered "working"
     pages            list one tool a page
     endless          announce another page after the last one
     record           file that gets every message read, one a line
@@ -85,9 +86,24 @@ def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] |
             return result(list_tools(options, int(params.get("cursor", 0))))
         case "tools/call":
             report_progress(params)
+            if "works" in options:
+                return result({"task": task(options)})
             return call(params["name"], params.get("arguments", {}))
+        case "tasks/get" | "tasks/cancel":
+            return result(task(options))
+        case "tasks/result":
+            return result(TEXT)
         case _:
             return {"error": {"code": -32601, "message": "there is no such method"}}
+
+
+def task(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of the only task, after one more question about it."""
+    options["works"] -= 1
+    at = "2026-01-01T00:00:00Z"
+    state = "working" if options["works"] >= 0 else "completed"
+    about = {"taskId": "t1", "status": state, "statusMessage": "at it", "ttl": None}
+    return {**about, "createdAt": at, "lastUpdatedAt": at, "pollInterval": 50}
 
 
 def list_tools(options: dict[str, Any], start: int) -> dict[str, Any]:

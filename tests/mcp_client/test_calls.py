@@ -303,3 +303,48 @@ async def stopped(running: Awaitable[object]) -> bool:
 def methods(record: Path) -> list[str]:
     lines = record.read_text().splitlines() if record.exists() else []
     return [json.loads(line)["method"] for line in lines]
+
+
+TASK_TOOL: Json = {
+    "name": "slow",
+    "inputSchema": {"type": "object"},
+    "execution": {"taskSupport": "required"},
+}
+
+
+async def test_tool_that_only_runs_as_a_task_is_waited_for(
+    raw_server: "RawServer", call: "Call", tmp_path: Path
+) -> None:
+    """A status is a sign of life: the task may take longer than the limit of silence."""
+    record, updates = tmp_path / "record", list[str]()
+    options: dict[str, Json] = {"tools": [TASK_TOOL], "works": 4, "record": str(record)}
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server(options)])
+        await servers.wait_started(LIMIT_S)
+
+        outcome = await call(servers, "mcp__raw__slow", {"a": 1}, updates=updates)
+
+    assert (outcome.text, outcome.is_error) == ("answered", False)
+    assert updates[:1] == ["at it"]
+    calls = [m for m in methods(record) if m.startswith("tasks/")]
+    assert calls == ["tasks/get"] * 4 + ["tasks/result"]
+    started = next(line for line in record.read_text().splitlines() if "tools/call" in line)
+    assert json.loads(started)["params"]["task"] == {}
+
+
+async def test_cancelled_call_cancels_its_task(
+    raw_server: "RawServer", call: "Call", tmp_path: Path, until: Until
+) -> None:
+    record, cancel = tmp_path / "record", CancelToken()
+    options: dict[str, Json] = {"tools": [TASK_TOOL], "works": 1000, "record": str(record)}
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server(options)])
+        await servers.wait_started(LIMIT_S)
+
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(stopped(call(servers, "mcp__raw__slow", cancel=cancel)))
+            await until(lambda: "tasks/get" in methods(record))
+            cancel.cancel()
+
+        assert task.result()
+        assert "tasks/cancel" in methods(record)
