@@ -47,17 +47,17 @@ def checked_user_message(message: object) -> UserMessage:
 def checked_imported(message: object) -> Message:
     """Return *message* of a caller's history, if it can be part of one.
 
+    The content of a user's message is checked when its prompt begins.
+
     Raises:
         ConversationError: It is no message, or its content cannot be sent.
     """
-    if isinstance(message, UserMessage):
-        check_content(message)
-    elif isinstance(message, AssistantMessage | ToolResultMessage):
+    if isinstance(message, AssistantMessage | ToolResultMessage):
         _check_blocks(message.content)
         if kinds := sorted(_kinds(message.content) & _NOT_IN[message.role]):
             sentence = f"a message of kind {message.role} cannot hold {', '.join(kinds)} blocks"
             raise ConversationError(sentence)
-    elif not isinstance(message, CustomMessage):
+    elif not isinstance(message, UserMessage | CustomMessage):
         raise ConversationError(f"a history holds messages, not {type(message).__name__}")
     return message
 

@@ -14,12 +14,13 @@ from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.timeline import text_block
 from tests.fakes import ScriptedModel, config, says, scripted_agent, users
 
+NOTHING = "^there is nothing to send: a message needs text or an image$"
 UNSENDABLE: list[tuple[Any, str]] = [
-    ("", "nothing to send"),
-    (" \n", "nothing to send"),
-    (UserMessage(()), "nothing to send"),
-    (UserMessage.of("\t"), "nothing to send"),
-    (UserMessage((text_block(" "), text_block(""))), "nothing to send"),
+    ("", NOTHING),
+    (" \n", NOTHING),
+    (UserMessage(()), NOTHING),
+    (UserMessage.of("\t"), NOTHING),
+    (UserMessage((text_block(" "), text_block(""))), NOTHING),
     (UserMessage("text"), "must be a tuple of blocks"),  # type: ignore[arg-type]
     (UserMessage(({"text": "x"},)), "must be a tuple of blocks"),
     (UserMessage(({"type": "text", "text": 1},)), "must be a tuple of blocks"),
@@ -50,6 +51,27 @@ async def test_no_way_in_takes_a_message_that_cannot_be_sent(
     assert not agent.has_queued_messages()
     await agent.prompt("go")
     assert users(model.requests[-1].messages) == ["go"]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (UserMessage(()), NOTHING),
+        (UserMessage(({"type": "tool_result", "tool_use_id": "t1"},)), "cannot hold tool_result"),
+    ],
+)
+def test_no_history_takes_a_users_message_that_cannot_be_sent(
+    message: UserMessage, said: str
+) -> None:
+    """The request with it would be refused, and so would each one after it."""
+    agent, _, _ = scripted_agent()
+
+    with pytest.raises(ConversationError, match=said):
+        agent.append_message(message)
+    with pytest.raises(ConversationError, match=said):
+        agent.replace_messages([UserMessage.of("hi"), message])
+
+    assert agent.conversation.prompts == []
 
 
 async def test_steer_and_follow_up_take_text() -> None:

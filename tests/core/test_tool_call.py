@@ -11,7 +11,7 @@ import pytest
 from agent_cli.contracts.events import Event, Notice, ToolCall, ToolExecutionEnd
 from agent_cli.contracts.image_files import image_block
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
-from agent_cli.contracts.timeline import FileOutput, Success, text_block
+from agent_cli.contracts.timeline import Error, FileOutput, Success, text_block
 from agent_cli.contracts.tooling import (
     Allow,
     Ask,
@@ -201,6 +201,26 @@ async def test_result_returned_after_the_time_limit_is_discarded() -> None:
     [message] = [m for m in result.messages if isinstance(m, ToolResultMessage)]
     assert message.is_error
     assert message.text.startswith("work took longer than 0.01 s")
+
+
+async def test_result_that_a_tool_returns_instead_of_stopping_is_discarded() -> None:
+    """S4-17: it swallowed its cancellation; what it says after that is not what was asked for."""
+    gate = Gate()
+
+    async def body(_context: ToolContext) -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await gate.pass_through()
+        return "all went well"
+
+    agent, _, _ = scripted_agent(calls(tool_use("work")), tools=[tool("work", does(body))])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    agent.abort()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    assert "all went well" not in texts(result.messages)["t1"]
+    assert isinstance(agent.conversation.call("t1").result, Error)
 
 
 async def test_exception_of_a_cancelled_tool_is_logged(logged: list[dict[str, object]]) -> None:

@@ -51,6 +51,16 @@ def test_text_blocks_of_a_result_share_the_limit_and_images_stay() -> None:
     assert result == ToolResult(kept, {"exit": 0}, True)
 
 
+def test_block_without_text_counts_nothing() -> None:
+    """S1-35: a hook may make one; the limit is for the texts."""
+    result = ToolResult(({"type": "text"}, text_block("abcd")))
+
+    first, second = Truncation(Listener(), limit_chars=3)(CALL, result).content
+
+    assert first == {"type": "text"}
+    assert str(second["text"]).startswith("abc\n\n[OUTPUT")
+
+
 def test_truncation_notice_is_added_when_the_limit_falls_between_two_blocks() -> None:
     """S1-35: otherwise the model would take a part for the whole."""
     blocks = (text_block("a" * 10), text_block("b"))

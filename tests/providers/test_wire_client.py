@@ -1,10 +1,11 @@
 """The small client sends the same bytes as the SDK, so that a wire change in the SDK is noticed."""
 
+import asyncio
 import json
 import math
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.providers.anthropic import messages
 from agent_cli.providers.anthropic.client import Client
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
@@ -117,6 +119,27 @@ async def test_server_without_a_count_gives_none(answer: RawAnswer | None) -> No
             await provider.aclose()
 
     assert len(api.counted) == 1
+
+
+async def test_server_whose_count_hangs_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call near the cost limit would wait ten seconds more, in every agent."""
+    monkeypatch.setattr(messages, "COUNT_LIMIT_S", 0.2)
+    asked: list[bytes] = []
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer):
+            asked.append(await reader.readuntil(b"\r\n"))
+            await reader.read()  # until the client gives up
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    provider = AnthropicMessages(Connection(base_url=f"http://{host}:{port}", api_key="own"))
+    async with server:
+        counts = [await provider.count_tokens(request()) for _ in range(3)]
+        await provider.aclose()
+
+    assert counts == [None] * 3
+    assert len(asked) <= 1  # none where this machine needs longer than the limit to connect
 
 
 async def test_both_clients_send_a_lone_surrogate_as_the_replacement_character() -> None:

@@ -66,6 +66,7 @@ class AnthropicMessages:
         self._shared = shared
         self._clients = LoopClients(self._connection)
         self._refused = RefusedParts(self._connection)
+        self._count_hung = False
 
     def preload(self) -> None:
         """Begin to load the client in a thread; the first request waits until it is loaded."""
@@ -95,18 +96,22 @@ class AnthropicMessages:
         """Return the API's estimate of the tokens of the prompt, which is free; None without one.
 
         Servers other than Anthropic's are not asked: their counts are no bound of what they bill.
+        One whose answer once took too long is not asked again: each call would wait as long.
         """
         where = self._connection
-        if where.compat or where.record is not None or where.replay is not None:
+        if self._count_hung or where.compat or where.record is not None or where.replay is not None:
             return None
         try:
+            client = await self._clients.get()
             async with asyncio.timeout(COUNT_LIMIT_S):
-                client = await self._clients.get()
                 sent = counted(self._refused.parameters(request))
                 return await client.count_tokens(sent, api_key=request.api_key)
-        except (CallFailed, ModelError, TimeoutError) as failed:
+        except TimeoutError:
+            self._count_hung = True
+            _log.info("tokens not counted", reason=f"no answer within {COUNT_LIMIT_S:g} s")
+        except (CallFailed, ModelError) as failed:
             _log.info("tokens not counted", reason=str(failed))
-            return None
+        return None
 
     async def aclose(self) -> None:
         """Close the running event loop's connections, if any; the next request opens new ones."""
