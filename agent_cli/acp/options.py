@@ -50,7 +50,7 @@ def config_options(app: Application) -> list[Json]:
     ]
 
 
-def set_option(app: Application, id: str, value: str | bool) -> None:
+async def set_option(app: Application, id: str, value: str | bool) -> None:
     """Set the option *id*.
 
     Raises:
@@ -61,13 +61,17 @@ def set_option(app: Application, id: str, value: str | bool) -> None:
             set_mode(app, mode)
         case "model", str(name):
             try:
-                app.agent.set_model(app.find_model(name))
+                await app.switch_model(name, source="sdk", confirm=_nobody_confirms)
             except UsageError as error:
                 raise RpcFault(INVALID_PARAMS, str(error)) from error
         case "effort", str(level) if level in _EFFORTS:
             app.agent.set_thinking_level(_EFFORTS[level])
         case _:
             raise RpcFault(INVALID_PARAMS, f"there is no value {value!r} of an option {id!r}")
+
+
+async def _nobody_confirms(_reason: str) -> bool:
+    return False
 
 
 def set_mode(app: Application, id: str) -> None:

@@ -188,7 +188,7 @@ class AcpServer:
     async def _set_option(self, params: Params) -> Answer:
         given = checked(OptionParams, params)
         session = self._session(given.session_id)
-        set_option(session.app, given.config_id, given.value)
+        await set_option(session.app, given.config_id, given.value)
         options = session.state()["configOptions"]
         return Answer({"configOptions": options})
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import logs, parts
+from agent_cli.app.model_switch import ModelSwitch
 from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_line
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from agent_cli.app.checks.report import CheckReport
     from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
     from agent_cli.contracts.documents import Documents
-    from agent_cli.contracts.offered_models import OfferedModel
+    from agent_cli.contracts.offered_models import ConfirmSwitch, OfferedModel, SwitchSource
     from agent_cli.contracts.prompt_commands import PromptCommand
     from agent_cli.contracts.todos import Todo
     from agent_cli.contracts.tooling import Tool
@@ -76,7 +77,10 @@ class App:
         self.compact = bench.context.compact
         self.uncompact = bench.context.uncompact
         self._offered: Sequence[OfferedModel] = ()
-        self._command_files = command_files(startup)
+        self._command_files = command_files(startup, bench.hooks.prompt_expands)
+        self._switch = ModelSwitch(
+            bench.agent, bench.hooks, price=parts.price(startup), tokens=bench.context.tokens
+        )
         self.status_command = status_line(startup)
 
     async def __aenter__(self) -> "App":
@@ -173,6 +177,21 @@ class App:
         if doubt := doubt_about(model.id, parts.price(self._startup)):
             self._bench.announce.warn(doubt)
         return model
+
+    async def switch_model(
+        self,
+        name: str,
+        *,
+        source: "SwitchSource",
+        confirm: "ConfirmSwitch",
+    ) -> None:
+        """Use the model *name* from the next request on; *confirm* asks if a hook wants that.
+
+        Raises:
+            UsageError: The name cannot be a model's, or a hook or the person is against it.
+        """
+        model = self.find_model(name)
+        await self._switch(model, requested=name, source=source, confirm=confirm)
 
     async def offered_models(self) -> Sequence["OfferedModel"]:
         """Return the models the server offers; none if it does not answer soon."""

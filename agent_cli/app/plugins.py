@@ -14,7 +14,12 @@ from agent_cli.plugins.project_instructions import project_instructions, workspa
 from agent_cli.plugins.recall import recall
 from agent_cli.plugins.skills import skills
 from agent_cli.plugins.todo import todo
-from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
+from agent_cli.prompt_files.command_files import (
+    CommandFiles,
+    CommandFolder,
+    Expanding,
+    unchecked,
+)
 from agent_cli.prompt_files.output_style_files import OutputStyle, find_styles
 from agent_cli.prompt_files.skill_files import Skill, find_skills
 from agent_cli.system import paths
@@ -128,8 +133,11 @@ def _own_skill_folders() -> Sequence[Path]:
     return paths.config_dir() / "skills", paths.shared_skills_dir()
 
 
-def command_files(startup: StartupContext) -> CommandFiles:
-    """Return the user's own commands and skills, and those of the workspace."""
+def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> CommandFiles:
+    """Return the user's own commands and skills, and those of the workspace.
+
+    *expanding* may refuse the text of a command; see `CommandFolder`.
+    """
     untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
     project = CommandFolder(
         startup.workspace,
@@ -146,4 +154,4 @@ def command_files(startup: StartupContext) -> CommandFiles:
         folders += [own._replace(path=path) for path in _own_skill_folders()]
         theirs = project._replace(source="project skills", holds_skills=True)
         folders += [theirs._replace(path=path) for path in skill_folders(startup.workspace)]
-    return CommandFiles(folders)
+    return CommandFiles([each._replace(expanding=expanding) for each in folders])

@@ -16,7 +16,9 @@ import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from agent_cli.app import parts
@@ -46,6 +48,9 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.prefix_watch import PrefixWatch
 
+if TYPE_CHECKING:
+    from agent_cli.hooks.judging import HookServices
+
 # Most plugins are ready at once; the rest delay the first model call, not the first prompt.
 _PLUGINS_LIMIT_S = 1.0
 
@@ -71,7 +76,7 @@ class Workbench:
             startup,
             warn,
             command_variables=self.telemetry.command_variables,
-            opened=lambda folder: self.servers.tell_roots(folder),
+            opened=self._opened,
             one_shot=one_shot,
             person=self.person,
         )
@@ -116,6 +121,10 @@ class Workbench:
 
     def _cost_of_agents(self, prompt: Prompt) -> int:
         return self.sessions.cost_of_agents(prompt)
+
+    def _opened(self, folder: Path) -> None:
+        self.servers.tell_roots(folder)
+        self.hooks.directory_added(folder)
 
     def _leave_out(self, tool: str, reason: str) -> None:
         self.servers.leave_out(tool, reason)
@@ -186,8 +195,21 @@ class Workbench:
             self.place.sandbox,
             lambda: self.model.id,
             self.place.workspace.exports,
+            self._hook_services,
         )
         return SessionHooks(self._startup, self.place.permissions, host, one_shot=one_shot)
+
+    def _hook_services(self) -> "HookServices":
+        from agent_cli.app.hooks.services import SessionHookServices  # noqa: PLC0415 - with hooks
+
+        return SessionHookServices(
+            self.calls,
+            self.servers,
+            self.place.permissions,
+            agent=lambda: self.agent,
+            tools=self.own_tools,
+            publish=self.announce,
+        )
 
     async def __aenter__(self) -> "Workbench":
         async with AsyncExitStack() as stack:

@@ -41,12 +41,16 @@ class AgentWork:
 
 @dataclass(frozen=True, slots=True)
 class WorkingAgent:
-    """An agent at work: the id of its conversation, its kind, its directory and permission mode."""
+    """An agent at work: the id of its conversation, its kind, its directory and permission mode.
+
+    `effort` is how much its model thinks, in the API's words; "" where that has no such levels.
+    """
 
     id: str
     name: str
     directory: Path
     mode: Mode
+    effort: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from agent_cli.contracts.errors import Trouble
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
 from agent_cli.contracts.timeline import (
@@ -45,13 +46,15 @@ class AgentEnd:
     """A run ended; nothing follows. `messages` are those this run added.
 
     `stop_reason` is the last reply's, or "aborted", "error", "max_rounds", "max_cost",
-    "waiting_for_approval". `error` is one sentence when it is "error".
+    "waiting_for_approval". `error` is one sentence when it is "error", and `trouble` the part of
+    the world that failed, if it was that.
     """
 
     type: ClassVar[Literal["agent_end"]] = "agent_end"
     messages: tuple[Message, ...]
     stop_reason: str
     error: str | None = None
+    trouble: Trouble | None = None
 
 
 @dataclass(frozen=True, slots=True)

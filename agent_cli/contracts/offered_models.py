@@ -1,8 +1,14 @@
-"""A server's own description of the models it offers."""
+"""A server's own description of the models it offers, and who asks for another one."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+SwitchSource: TypeAlias = Literal["command", "picker", "sdk"]
+"""Who asks for another model: a typed name, a choice from a list, or another program."""
+ConfirmSwitch: TypeAlias = Callable[[str], Awaitable[bool]]
+"""Asks the person whether to change the model, with the reason of the hook that wants that."""
 
 _SOON: Final = timedelta(days=60)
 

@@ -98,6 +98,11 @@ class Agent(AgentQueues):
             activity.error,
         )
 
+    @property
+    def options(self) -> LoopConfig:
+        """The options of the next model call, with the model of the prompt at work."""
+        return replace(self._config, model=self._prompt_model or self._config.model)
+
     def subscribe(self, listener: EventSink) -> Callable[[], None]:
         """Call *listener* with every event from now on; return a function that ends that.
 

@@ -17,6 +17,7 @@ from agent_cli.core.agent import Agent
 
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
+    from agent_cli.contracts.offered_models import ConfirmSwitch, SwitchSource
 
 
 class AgentApplication(AbstractAsyncContextManager["AgentApplication"], Protocol):
@@ -89,6 +90,16 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
 
         Raises:
             UsageError: The name cannot be a model; the sentence says what can.
+        """
+        ...
+
+    async def switch_model(
+        self, name: str, *, source: "SwitchSource", confirm: "ConfirmSwitch"
+    ) -> None:
+        """Use the model *name* from the next request on; *confirm* asks if a hook wants that.
+
+        Raises:
+            UsageError: The name cannot be a model, or a hook or the person is against it.
         """
         ...
 

@@ -137,5 +137,6 @@ class Run:
     def _end(self, stop_reason: str, error: str | None = None) -> RunResult:
         self._phase.end(failed=stop_reason in ("error", "aborted"))
         self._conversation.complete()
-        self._tally(events.AgentEnd(tuple(self._tally.messages), stop_reason, error))
-        return self._tally.result(stop_reason, error)
+        tally = self._tally
+        tally(events.AgentEnd(tuple(tally.messages), stop_reason, error, tally.trouble))
+        return tally.result(stop_reason, error)

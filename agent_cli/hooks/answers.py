@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.exports import Exports
-from agent_cli.hooks.run import HookOutcome
-from agent_cli.system.shapes import is_object
+from agent_cli.hooks.outcome import HookOutcome
+from agent_cli.system.shapes import is_array, is_object
 from agent_cli.system.surrogates import mend_surrogates
 
 Decision: TypeAlias = Literal["deny", "ask", "allow"]
@@ -24,9 +24,16 @@ _WORDS: Final[Mapping[str, Decision]] = {
 _ORDER: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 # The exit code 2 blocks only at events at which something can still be prevented.
 _BLOCKED_BY_EXIT_2: Final = frozenset(
-    {"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact"}
+    {
+        *("PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop"),
+        *("PreCompact", "PostToolBatch", "UserPromptExpansion", "PreModelSwitch"),
+    }
 )
-_TEXT_IS_CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart", "PreCompact"})
+_TEXT_IS_CONTEXT: Final = frozenset(
+    {"UserPromptSubmit", "UserPromptExpansion", "SessionStart", "PreCompact"}
+)
+_WATCHES: Final = frozenset({"SessionStart", "FileChanged"})
+_TRY_AGAIN: Final = "You may try this call again."
 
 
 class _Faulty(Exception):
@@ -48,7 +55,8 @@ class HookAnswer:
         fault: Why the hook could not be used, or "".
         broken: Why a Stop guard could not run, or "". Nothing that the model does mends that, so
             the run ends instead of sending the model back.
-        exports: The variables that SessionStart hooks set for commands.
+        exports: The variables that SessionStart and FileChanged hooks set for commands.
+        watch: The paths to watch from now on; None without a change.
     """
 
     decision: Decision | None = None
@@ -61,6 +69,7 @@ class HookAnswer:
     fault: str = ""
     broken: str = ""
     exports: tuple[Exports, ...] = ()
+    watch: tuple[str, ...] | None = None
 
 
 def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
@@ -97,11 +106,17 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
         next((answer.fault for answer in answers if answer.fault), ""),
         next((answer.broken for answer in answers if answer.broken), ""),
         tuple(each for answer in answers for each in answer.exports),
+        _merged_watch(answers),
     )
     if any(change != changes[0] for change in changes):
         told = "two hooks change the input of this call differently; let only one of them do it"
         return replace(one, decision="deny", reason=told, updated=None)
     return one
+
+
+def _merged_watch(answers: Sequence[HookAnswer]) -> tuple[str, ...] | None:
+    lists = [answer.watch for answer in answers if answer.watch is not None]
+    return tuple(path for each in lists for path in each) if lists else None
 
 
 def _failed(hook: Hook, fault: str, *, is_broken: bool = False) -> HookAnswer:
@@ -145,6 +160,8 @@ def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) 
     message = _text(said, "systemMessage")
     if decision == "deny" and hook.event in ("PostToolUse", "PostToolUseFailure"):
         contexts = "\n".join(filter(None, (reason, contexts)))
+    if hook.event == "PermissionDenied" and specific.get("retry") is True:
+        contexts = "\n".join(filter(None, (contexts, _TRY_AGAIN)))
     return HookAnswer(
         decision,
         reason,
@@ -153,7 +170,17 @@ def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) 
         (contexts,) if contexts else (),
         (message,) if message else (),
         stops,
+        watch=_watch(hook, specific),
     )
+
+
+def _watch(hook: Hook, specific: Mapping[str, Json]) -> tuple[str, ...] | None:
+    paths = specific.get("watchPaths")
+    if paths is None or hook.event not in _WATCHES:
+        return None
+    if not is_array(paths) or not all(isinstance(path, str) for path in paths):
+        raise _Faulty("watchPaths must be a list of paths")
+    return tuple(map(str, paths))
 
 
 def _decision(

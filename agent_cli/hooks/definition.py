@@ -6,10 +6,11 @@ A guarding hook with a faulty definition is kept with its `fault`: it blocks and
 leaving it out would remove the protection.
 """
 
+import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,32 +18,23 @@ from agent_cli.contracts.claude_tools import claude_tool_name, exact_names, may_
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.written_hooks import GUARDED, folded_keys
+from agent_cli.hooks.events import ABOUT_CALLS, EVENTS, JUDGED, MATCHED, NOT_HERE
 from agent_cli.hooks.functions import HookFunction
 from agent_cli.system.shapes import is_mapping, is_sequence
 
-EVENTS: Final = (
-    *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"),
-    *("UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "SubagentStart", "SubagentStop"),
-    *("PreCompact", "PostCompact", "Notification"),
-)
+_JUDGES: Final = ("prompt", "agent")
+_TYPES: Final = ("command", "http", *_JUDGES, "mcp_tool")
+_SHOWN_CHARS: Final = 60
 
 TIMEOUT_S: Final = 60.0
 TIMEOUT_MAX_S: Final = 3_600.0
 
 _ALL = ("", "*")
-# What the matchers of other events are compared with; agents have any name.
-_MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
-    "SessionStart": ("startup", "resume", "clear"),
-    "SessionEnd": ("clear", "resume", "prompt_input_exit", "other"),
-    "Notification": ("permission_prompt", "idle_prompt"),
-    "PreCompact": ("manual", "auto"),
-    "PostCompact": ("manual", "auto"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """One hook: a command, a URL, or a function of a Python program.
+    """One hook: a command, a URL, a function of a Python program, a prompt or a server's tool.
 
     Attributes:
         event: The event that it is run for ("PreToolUse", "Stop", ...); docs/hooks.md lists them.
@@ -51,6 +43,9 @@ class Hook:
         command: A shell command, or with `args` a program.
         args: None runs `command` in a shell.
         function: A Python program's own `async def`, called with a `HookEvent`.
+        prompt: What a model, or with `is_agent` an agent that reads files, judges the event by.
+        model: The model that judges; "" for the small one.
+        server, tool: The MCP server and its tool to call, with the JSON object `arguments`.
         allowed_variables: Variables that a program gets beside the harmless ones (PATH, HOME, ...),
             and that `headers` may contain.
         condition: A permission rule; the hook runs only for calls that it covers. "" for all.
@@ -74,6 +69,12 @@ class Hook:
     function: HookFunction | None = None
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    prompt: str = ""
+    is_agent: bool = False
+    model: str = ""
+    server: str = ""
+    tool: str = ""
+    arguments: str = ""
     allowed_variables: tuple[str, ...] = ()
     condition: str = ""
     timeout_s: float = TIMEOUT_S
@@ -90,7 +91,7 @@ class Hook:
     @property
     def is_about_calls(self) -> bool:
         """Whether its matcher is compared with the name of a tool."""
-        return self.event in EVENTS[:4]
+        return self.event in ABOUT_CALLS
 
     @property
     def guards(self) -> bool:
@@ -102,7 +103,18 @@ class Hook:
         """The command it runs, or the URL or function it calls, for display."""
         if self.function:
             return getattr(self.function, "__qualname__", type(self.function).__name__)
+        if self.prompt:
+            asked = "agent" if self.is_agent else "prompt"
+            return f"{asked}: {' '.join(self.prompt.split())[:_SHOWN_CHARS]}"
+        if self.server:
+            return f"{self.tool} of MCP server {self.server}"
         return self.url or " ".join((self.command, *(self.args or ()))) or "(unusable)"
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The names of files that its matcher lists, for a FileChanged hook."""
+        is_listed = self.event == "FileChanged" and self.matcher not in _ALL
+        return tuple(self.matcher.split("|")) if is_listed else ()
 
     def may_match(self, tools: Collection[str]) -> bool:
         """Return whether it can ever run in a session with *tools*; when in doubt, it can."""
@@ -110,12 +122,14 @@ class Hook:
             return True
         if self.is_about_calls:
             return may_match(self.matcher, tools)
-        return self.event not in _MATCHED or self.matches(_MATCHED[self.event])
+        return self.event not in MATCHED or self.matches(MATCHED[self.event])
 
     def matches(self, names: Sequence[str]) -> bool:
         """Return whether the matcher matches one of *names*; a faulty hook matches all."""
         if self.matcher in _ALL or self.fault:
             return True
+        if self.event == "FileChanged":
+            return not frozenset(self.file_names).isdisjoint(names)
         if listed := exact_names(self.matcher):
             if self.is_about_calls:
                 listed |= {claude_tool_name(name) for name in listed}
@@ -138,11 +152,16 @@ class _Written(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    type: Literal["command", "http"] = "command"
+    type: Literal["command", "http", "prompt", "agent", "mcp_tool"] = "command"
     command: str = ""
     args: list[str] | None = None
     url: str = ""
     headers: dict[str, str] = Field(default_factory=dict)
+    prompt: str = ""
+    model: str = ""
+    server: str = ""
+    tool: str = ""
+    input: dict[str, Any] = Field(default_factory=dict)
     allowedenvvars: list[str] = Field(default_factory=list)
     condition: str = Field("", alias="if")
     timeout: float = Field(TIMEOUT_S, gt=0, le=TIMEOUT_MAX_S)
@@ -161,6 +180,10 @@ class _Written(BaseModel):
             raise ValueError("a command cannot hold the character NUL")
         if self.type == "http" and not re.match(r"https?://[^\s/]", self.url):
             raise ValueError("an http hook needs a url that begins with http:// or https://")
+        if self.type in _JUDGES and not self.prompt.strip():
+            raise ValueError(f"a hook of the type {self.type} needs a prompt")
+        if self.type == "mcp_tool" and not (self.server and self.tool):
+            raise ValueError("a hook of the type mcp_tool needs a server and a tool")
         return self
 
 
@@ -173,7 +196,8 @@ def parse_hooks(groups: Sequence[HookGroup]) -> tuple[list[Hook], list[str]]:
     problems: list[str] = []
     for group in groups:
         if group.event not in EVENTS:
-            problems.append(f"{group.origin}: hooks for {group.event} are not supported; none runs")
+            why = NOT_HERE.get(group.event, "there is no such event")
+            problems.append(f"{group.origin}: hooks for {group.event} do not run: {why}")
             continue
         for hook in _hooks_of(group):
             if hook.fault:
@@ -246,8 +270,19 @@ def _hook(base: Hook, each: object) -> Hook:
         written = _Written.model_validate(folded)
     except ValidationError as error:
         return replace(kept, fault=_sentence(error))
+    if written.type in _JUDGES and base.event not in JUDGED:
+        why = f"a hook of the type {written.type} cannot run at {base.event}; use command or http"
+        return replace(kept, fault=why)
+    judges = written.type in _JUDGES
+    calls = written.type == "mcp_tool"
     return replace(
         kept,
+        prompt=written.prompt if judges else "",
+        is_agent=written.type == "agent",
+        model=written.model if judges else "",
+        server=written.server if calls else "",
+        tool=written.tool if calls else "",
+        arguments=json.dumps(written.input) if calls else "",
         command=written.command if written.type == "command" else "",
         args=None if written.args is None else tuple(written.args),
         url=written.url if written.type == "http" else "",
@@ -265,5 +300,5 @@ def _hook(base: Hook, each: object) -> Hook:
 def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
     if first["loc"] == ("type",):
-        return f"type {first['input']!r} is not supported; use command or http"
+        return f"type {first['input']!r} is not supported; use one of {', '.join(_TYPES)}"
     return fault_line(error)

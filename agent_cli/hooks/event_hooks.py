@@ -11,6 +11,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.runs import HookRuns, Ran
+from agent_cli.hooks.watching import FileWatch
 
 RECORDED: Final = "hook"
 """The kind of the session's notes about hooks that ran."""
@@ -68,7 +69,13 @@ class EventHooks:
         """Return whether a hook runs at *event*."""
         return bool(self._runs.wanted(event, (matched,)))
 
-    async def ask(self, event: str, matched: str, **more: Json) -> HookAnswer:
+    def watched_files(self) -> FileWatch | None:
+        """Return a watch of the files that FileChanged hooks name; None without such hooks."""
+        hooks = [hook for hook in self._runs.hooks if hook.event == "FileChanged"]
+        names = {name for hook in hooks for name in hook.file_names}
+        return FileWatch(self.payloads.workspace, names) if hooks else None
+
+    async def ask(self, event: str, matched: str, /, **more: Json) -> HookAnswer:
         """Run the hooks of *event* whose matcher fits *matched*, and return their joint answer.
 
         *more* are the fields of the payload besides those that each event has.
@@ -98,7 +105,7 @@ class EventHooks:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def tell(self, event: str, matched: str, **more: Json) -> None:
+    def tell(self, event: str, matched: str, /, **more: Json) -> None:
         """Run the hooks of *event* without waiting for them."""
         self.start(self.ask(event, matched, **more))
 

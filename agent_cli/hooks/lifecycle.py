@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.claude_tools import claude_tool_name
-from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.events import (
     AgentEnd,
     AgentStart,
@@ -24,11 +25,22 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
+from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.event_hooks import EventHooks
 from agent_cli.hooks.exports import Exports
 from agent_cli.hooks.payloads import about_agent
+from agent_cli.hooks.watching import EVERY_S, FileWatch
 
 SENT_BACK_MAX: Final = 3
+# What ended a run, in Claude Code's words.
+_FAILURES: Final[Mapping[str | None, str]] = {
+    "auth": "authentication_failed",
+    "billing": "billing_error",
+    "rate_limit": "rate_limit",
+    "overloaded": "overloaded",
+    "server": "server_error",
+    "network": "server_error",
+}
 _END_S: Final = 5.0
 
 
@@ -64,15 +76,23 @@ class Lifecycle:
         self._sent_back = 0
         self._last_text = ""
         self._session: str | None = None
+        self._exports: tuple[Exports, ...] = ()
+        self._watch = asking.watched_files()
+        self._watching: asyncio.Task[object] | None = None
 
     async def __aenter__(self) -> "Lifecycle":
         await self._asking.__aenter__()
         self._session = self._asking.payloads.session_id()
         self._begin("resume" if self._asking.conversation().prompts else "startup")
+        if self._watch is not None:
+            await asyncio.to_thread(self._watch.look)
+            self._watching = self._asking.start(self._watch_files(self._watch))
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
         self._end_idling()
+        if self._watching:
+            self._watching.cancel()
         await self._asking.__aexit__()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
@@ -88,6 +108,9 @@ class Lifecycle:
             case AgentStart():
                 self._asking.stop = ""
                 self._end_idling()
+            case AgentEnd(stop_reason="error") if self._asking.is_open:
+                self._tell_failure(event)
+                self._begin_idling()
             case AgentEnd() if self._asking.is_open and event.stop_reason != "waiting_for_approval":
                 self._begin_idling()
             case TurnStart():
@@ -191,6 +214,66 @@ class Lifecycle:
         )
         return answer.reason if answer.decision == "deny" and not answer.stops else ""
 
+    async def prompt_expands(self, command: str, argument: str, source: str, text: str) -> None:
+        """Ask hooks about *text*, which a command stands for, before it is sent.
+
+        Raises:
+            UsageError: One of them blocks it.
+        """
+        answer = await self._asking.ask(
+            "UserPromptExpansion",
+            command,
+            expansion_type="slash_command",
+            command_name=command,
+            command_args=argument,
+            command_source=source,
+            prompt=text,
+        )
+        if answer.decision == "deny" or answer.stops:
+            why = answer.reason or answer.stops
+            raise UsageError(f"a hook blocked /{command}; it was not sent: {why}")
+        self._contexts += answer.contexts
+
+    async def model_switches(self, to_model: str, **about: Json) -> HookAnswer:
+        """Ask hooks whether the session may go on with *to_model*; *about* says what it costs."""
+        return await self._asking.ask("PreModelSwitch", to_model, to_model=to_model, **about)
+
+    def model_switched(self, to_model: str, **about: Json) -> None:
+        """Tell hooks that the session goes on with *to_model*."""
+        self._asking.tell("PostModelSwitch", to_model, to_model=to_model, **about)
+
+    def directory_added(self, folder: Path) -> None:
+        """Tell hooks that tools may use one more *folder*."""
+        told: dict[str, Json] = {"directory": str(folder), "source": "slash_command"}
+        self._asking.tell("DirectoryAdded", folder.name, **told)
+
+    def _tell_failure(self, event: AgentEnd) -> None:
+        kind = _FAILURES.get(event.trouble, "unknown")
+        self._asking.tell(
+            "StopFailure",
+            kind,
+            error=kind,
+            error_details=event.error or "",
+            last_assistant_message=self._last_text,
+        )
+
+    async def _watch_files(self, watch: FileWatch) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            for change in await asyncio.to_thread(watch.look):
+                answer = await self._asking.ask(
+                    "FileChanged", change.path.name, file_path=str(change.path), event=change.what
+                )
+                await self._use(answer)
+
+    async def _use(self, answer: HookAnswer) -> None:
+        """Export the variables of *answer* beside earlier ones, and watch the paths it names."""
+        if answer.exports:
+            self._exports += answer.exports
+            self._export(self._exports)
+        if answer.watch is not None and self._watch is not None:
+            await asyncio.to_thread(self._watch.watch, answer.watch)
+
     async def _submit(self, turn: Turn, messages: Sequence[UserMessage]) -> None:
         """Ask hooks about *messages* before they are sent, and remove those that are blocked.
 
@@ -220,7 +303,9 @@ class Lifecycle:
             more: dict[str, Json] = {"model": model} if model else {}
             answer = await self._asking.ask("SessionStart", source, source=source, **more)
             self._contexts += answer.contexts
-            self._export(answer.exports)
+            self._exports = ()
+            self._export(())
+            await self._use(answer)
 
         self._started = self._asking.start(begin())
 

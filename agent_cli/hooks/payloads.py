@@ -11,6 +11,7 @@ from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.hooks.claude_names import ClaudeCall, response_of, to_claude
+from agent_cli.hooks.events import JUDGED
 
 _MODES: Final[Mapping[Mode, str]] = {
     "ask": "default",
@@ -18,6 +19,8 @@ _MODES: Final[Mapping[Mode, str]] = {
     "plan": "plan",
     "yolo": "bypassPermissions",
 }
+# Where a model is at work: the others do not depend on how much it thinks.
+_WHILE_WORKING: Final = JUDGED | {"PermissionDenied"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,8 @@ class Payloads:
 
     `transcript` writes what was said until now and returns the file; it is called for payloads
     only, so that nothing is written where no hook runs. `prompt` returns the id of the prompt at
-    work, or "", and `model` the model in use. `inside` returns the fields about the subagent; none
-    for the session's agent.
+    work, or "", `model` the model in use, and `effort` how much it thinks, or "". `inside` returns
+    the fields about the subagent; none for the session's agent.
     """
 
     workspace: Path
@@ -36,9 +39,10 @@ class Payloads:
     mode: Callable[[], Mode]
     prompt: Callable[[], str] = str
     model: Callable[[], str] = str
+    effort: Callable[[], str] = str
     inside: Callable[[], Mapping[str, Json]] = dict
 
-    def payload(self, event: str, **more: Json) -> dict[str, Json]:
+    def payload(self, event: str, /, **more: Json) -> dict[str, Json]:
         """Return the payload of *event*."""
         return {
             "session_id": self.session_id(),
@@ -47,6 +51,7 @@ class Payloads:
             "permission_mode": _MODES[self.mode()],
             "hook_event_name": event,
             **({"prompt_id": prompt} if (prompt := self.prompt()) else {}),
+            **(about_effort(self.effort()) if event in _WHILE_WORKING else {}),
             **self.inside(),
             **more,
         }
@@ -68,6 +73,11 @@ class Payloads:
         )
 
 
+def about_effort(level: str) -> Mapping[str, Json]:
+    """Return the field about the effort *level*; none where the model has no such levels."""
+    return {"effort": {"level": level}} if level else {}
+
+
 def about_agent(agent: WorkingAgent) -> dict[str, Json]:
     """Return the fields that name a subagent, and those that differ from the session's."""
     return {
@@ -75,16 +85,21 @@ def about_agent(agent: WorkingAgent) -> dict[str, Json]:
         "agent_type": agent.name,
         "cwd": str(agent.directory),
         "permission_mode": _MODES[agent.mode],
+        **about_effort(agent.effort),
     }
 
 
-def after_call(theirs: ClaudeCall, result: ToolResult) -> Mapping[str, Json]:
-    """Return the fields about *result* in the payload of an event after a call."""
+def after_call(theirs: ClaudeCall, result: ToolResult, took_ms: int | None) -> dict[str, Json]:
+    """Return the fields about *result* in the payload of an event after a call.
+
+    *took_ms* is how long the tool itself took; None for a call that never began.
+    """
+    took: dict[str, Json] = {} if took_ms is None else {"duration_ms": took_ms}
     code = exit_code(result)
     if result.is_error or code:
         told = f"Exit code {code}\n{result.text}" if code else result.text
-        return {"error": told, "is_interrupt": False}
-    return {"tool_response": response_of(theirs, result)}
+        return {"error": told, "is_interrupt": False, **took}
+    return {"tool_response": response_of(theirs, result), **took}
 
 
 def exit_code(result: ToolResult) -> int:

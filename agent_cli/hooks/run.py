@@ -1,5 +1,5 @@
-"""Run one hook: a program that reads JSON and may answer in JSON, a URL to which it is posted, or a
-Python function.
+"""Run one hook: a program that reads JSON and may answer in JSON, a URL to which it is posted, a
+Python function, or a question to a model or a server.
 
 Every failure becomes a `HookOutcome` with a fault. Only a cancellation raises, and then the program
 and all its processes are killed.
@@ -22,6 +22,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.exports import Exports, ExportsReader
 from agent_cli.hooks.functions import printed_by
+from agent_cli.hooks.judging import HookServices, judged
+from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
 from agent_cli.system.child_environment import child_environment
@@ -32,28 +34,10 @@ from agent_cli.terminal.background import in_background
 
 _REASON_CHARS_MAX = 2_000
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"
+_EFFORT = "CLAUDE_EFFORT"
+_MAY_EXPORT = frozenset({"SessionStart", "FileChanged"})
 _CANNOT_START = frozenset({126, 127})
 _log = logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class HookOutcome:
-    """The result of running a hook.
-
-    Attributes:
-        code: Its exit code; 0 for a URL that answered with success.
-        fault: Why it could not run to its end, and how to fix it; "" if it did.
-        is_broken: Whether it did not even run, so that another attempt would fail alike.
-        exports: The variables it set for commands; None where it may set none.
-    """
-
-    code: int = 0
-    stdout: str = ""
-    stderr: str = ""
-    fault: str = ""
-    elapsed_s: float = 0.0
-    is_broken: bool = False
-    exports: Exports | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +65,14 @@ class HookEnvironment:
     Attributes:
         variables: Returns additional current variables.
         place: Puts the command line of a hook into the sandbox, where it belongs there.
+        services: Answer hooks of the kinds prompt, agent and mcp_tool; None outside a session.
     """
 
     workspace: Path
     environment: Mapping[str, str]
     variables: Callable[[], Mapping[str, str]] = dict
     place: Placing = _outside
+    services: HookServices | None = None
 
 
 async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
@@ -122,13 +108,19 @@ async def _run(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment)
             _log.info("hook failed", hook=hook.shown, exc_info=True)
             fault = f"it raised {type(error).__name__} ({error}); correct it"
             return HookOutcome(fault=fault, is_broken=True)
+    if hook.prompt or hook.server:
+        return await judged(hook, payload, around.services)
     sent = json.dumps(payload, ensure_ascii=False).encode(errors="replace")
-    return await (_ask(hook, sent, around) if hook.url else _start(hook, sent, around))
+    if hook.url:
+        return await _ask(hook, sent, around)
+    effort = payload.get("effort")
+    level = {_EFFORT: str(effort["level"])} if isinstance(effort, dict) else {}
+    return await _start(hook, sent, around, level)
 
 
 def problem_of(hook: Hook, around: HookEnvironment) -> str:
     """Return why *hook* cannot run, or "", as far as that is known without running it."""
-    if hook.fault or hook.url or hook.function:
+    if hook.fault or not hook.command:
         return hook.fault
     program = _program(hook, around)
     path = around.environment.get("PATH", os.defpath)
@@ -139,12 +131,14 @@ def problem_of(hook: Hook, around: HookEnvironment) -> str:
     return "" if usable else _why_not_started(hook, 127, "", around)
 
 
-async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
+async def _start(
+    hook: Hook, sent: bytes, around: HookEnvironment, about: Mapping[str, str]
+) -> HookOutcome:
     named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
-    added = {**named, **around.variables(), _PROJECT_DIR: str(around.workspace)}
+    added = {**named, **around.variables(), **about, _PROJECT_DIR: str(around.workspace)}
     environment = child_environment(around.environment, added)
     command = _command(hook, around)
-    reader = ExportsReader() if hook.event == "SessionStart" else None
+    reader = ExportsReader() if hook.event in _MAY_EXPORT else None
     if reader:
         command = reader.around(command)
     exports: Exports | None = None

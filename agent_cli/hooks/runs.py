@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.answers import HookAnswer, merged, read_answer
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.run import HookEnvironment, HookOutcome, run_hook
+from agent_cli.hooks.outcome import HookOutcome
+from agent_cli.hooks.run import HookEnvironment, run_hook
 
 _KEPT_MAX: Final = 200
 # Limit the processes if there are very many hooks.

@@ -7,11 +7,12 @@ from typing import TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.timeline import Json, text_block
+from agent_cli.contracts.timeline import BlockOutput, Json, Success, ToolOutput, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
-from agent_cli.hooks.claude_names import from_claude
+from agent_cli.hooks.claude_names import from_claude, response_of
 from agent_cli.hooks.payloads import Payloads, after_call, exit_code
 from agent_cli.hooks.runs import HookRuns
 
@@ -59,6 +60,8 @@ class CallHooks:
         self._stopped = stopped
         self._answers: dict[_Key, HookAnswer] = {}
         self._contexts: dict[str, tuple[str, ...]] = {}
+        self._conversation: Conversation | None = None
+        self._batch = ""
 
     async def __call__(self, turn: Turn) -> None:
         """Forget the answers about the calls of earlier replies.
@@ -66,11 +69,43 @@ class CallHooks:
         Raises:
             AgentCliError: A hook ended the run, which ends an agent of it as well.
         """
+        self._conversation = turn.conversation
         if not turn.conversation.open_calls():
             self._answers.clear()
             self._contexts.clear()
+            await self._after_batch(turn)
             if why := self._stopped():
                 raise AgentCliError(f"a hook ended the run: {why}")
+
+    async def _after_batch(self, turn: Turn) -> None:
+        """Run the PostToolBatch hooks once for the calls of the last reply.
+
+        Raises:
+            AgentCliError: One of them does not let the model go on.
+        """
+        wanted = self._runs.wanted("PostToolBatch", ("",))
+        calls = _last_batch(turn.conversation) if wanted else []
+        if not calls or calls[0].reply_id == self._batch:
+            return
+        self._batch = calls[0].reply_id
+        payload = self._payloads.payload("PostToolBatch", tool_calls=[*map(self._ended, calls)])
+        answer = await self._runs.run(wanted, payload)
+        self._heard(answer)
+        if answer.decision == "deny" and not answer.stops:
+            raise AgentCliError(f"a hook ended the run: {answer.reason}")
+        for text in answer.contexts:
+            turn.tell_model(f"[A hook of the user's says: {text}]")
+
+    def _ended(self, call: ToolOutput) -> dict[str, Json]:
+        theirs = self._payloads.translated(ToolCall.of(call))
+        told: dict[str, Json] = {
+            "tool_name": theirs.name,
+            "tool_input": theirs.input,
+            "tool_use_id": call.tool_call_id,
+        }
+        if isinstance(call.result, Success):
+            told["tool_response"] = response_of(theirs, ToolResult(call.result.content))
+        return told
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         """Decide about a call; hooks are asked only once about the same input."""
@@ -100,9 +135,27 @@ class CallHooks:
         except ToolError as error:
             return Deny(f"A hook of the user's changed the input of this call. {error}")
         self._keep(call, before, request)
-        if isinstance(verdict, Deny) or call.input == given:
+        if isinstance(verdict, Deny):
+            return await self._refused(call, verdict)
+        if call.input == given:
             return verdict
         return replace(verdict, input=call.input)
+
+    async def _refused(self, call: ToolCall, verdict: Deny) -> Deny:
+        """Tell PermissionDenied hooks, and add what they say to the reason."""
+        theirs = self._payloads.translated(call)
+        wanted = self._runs.wanted(
+            "PermissionDenied", theirs.names, lambda rule: self._covers(call, rule)
+        )
+        if not wanted:
+            return verdict
+        payload = self._payloads.about_call(
+            "PermissionDenied", call.id, theirs, reason=verdict.reason
+        )
+        answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
+        self._heard(answer)
+        told = [f"[A hook of the user's says: {each}]" for each in answer.contexts]
+        return replace(verdict, reason="\n".join((verdict.reason, *told)))
 
     async def finish(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return *result* for the model, after the hooks have seen and maybe changed it."""
@@ -112,7 +165,7 @@ class CallHooks:
         wanted = self._runs.wanted(event, theirs.names, lambda rule: self._covers(call, rule))
         contexts = self._contexts.pop(call.id, ())
         if wanted:
-            more = after_call(theirs, result)
+            more = after_call(theirs, result, self._took_ms(call.id))
             payload = self._payloads.about_call(event, call.id, theirs, **more)
             answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
             self._heard(answer)
@@ -127,6 +180,12 @@ class CallHooks:
             )
             result = replace(result, content=(*result.content, *told))
         return self._finish(call, result)
+
+    def _took_ms(self, call_id: str) -> int | None:
+        if self._conversation is None:
+            return None
+        started_ms = self._conversation.call(call_id).started_at_ms
+        return None if started_ms is None else self._conversation.now() - started_ms
 
     async def _answer(self, event: str, call: ToolCall) -> HookAnswer:
         key = _key(event, call)
@@ -150,6 +209,17 @@ class CallHooks:
         """Store the answers for the current input of *call*, which is authorized once more."""
         for event, answer in (("PreToolUse", before), ("PermissionRequest", request)):
             self._answers[_key(event, call)] = replace(answer, updated=None)
+
+
+def _last_batch(conversation: Conversation) -> list[ToolOutput]:
+    """Return the calls of the last reply of the prompt at work; none if that made no calls."""
+    prompts = conversation.prompts
+    output = prompts[-1].output if prompts else ()
+    replied = [each for each in output if isinstance(each, BlockOutput)]
+    if not replied:
+        return []
+    calls = [each for each in replied if isinstance(each, ToolOutput)]
+    return [call for call in calls if call.reply_id == replied[-1].reply_id]
 
 
 def _key(event: str, call: ToolCall) -> _Key:

@@ -8,11 +8,11 @@ changed files.
 import asyncio
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import WrittenPrompt
@@ -29,6 +29,14 @@ _NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
 _PLACEHOLDER: Final = re.compile(r"(\\?)\$(ARGUMENTS|[1-9])(?!\w)")
 
 
+Expanding: TypeAlias = Callable[[str, str, str, str], Awaitable[None]]
+"""Checks the text of a command before it is sent: name, argument, source, text; may raise."""
+
+
+async def unchecked(_name: str, _argument: str, _source: str, _text: str) -> None:
+    """Accept the text of any command."""
+
+
 class CommandFolder(NamedTuple):
     """A folder of commands.
 
@@ -38,6 +46,7 @@ class CommandFolder(NamedTuple):
         refusal: The reason not to read any of its files, or "".
         objection: Returns the reason not to use the files just read, or "".
         holds_skills: Its commands are its skills.
+        expanding: Raises `UsageError` if the text of a command must not be sent.
     """
 
     path: Path
@@ -46,6 +55,7 @@ class CommandFolder(NamedTuple):
     refusal: str = ""
     objection: Callable[[], str] = lambda: ""
     holds_skills: bool = False
+    expanding: Expanding = unchecked
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +81,11 @@ class CommandFile:
             UsageError: The file cannot be read, or must not be used any more.
         """
         body, model = await asyncio.to_thread(self._written)
-        if not self.folder.holds_skills:
-            return WrittenPrompt(filled(body, argument), model)
         # A skill is written for the model: a $1 in it belongs to shell code.
-        return WrittenPrompt(f"{body}\n\n{argument}".strip(), model)
+        is_skill = self.folder.holds_skills
+        text = f"{body}\n\n{argument}".strip() if is_skill else filled(body, argument)
+        await self.folder.expanding(self.name, argument, self.source, text)
+        return WrittenPrompt(text, model)
 
     def _written(self) -> WrittenPrompt:
         if self.folder.holds_skills:

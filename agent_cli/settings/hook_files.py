@@ -14,7 +14,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import folded_keys
 from agent_cli.settings.rules import fold
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
-from agent_cli.settings.toml_json import file_entries
+from agent_cli.settings.toml_json import file_entries, json_line
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.paths import is_dir, is_file
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
@@ -35,8 +35,9 @@ def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
     Raises:
         SettingsError: The file cannot be read, so a guard in it would have no effect.
     """
+    text = read_file(path)
     try:
-        document = json.loads(read_file(path))
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SettingsError(
             f"{path} is not valid JSON, so its hooks cannot be read: correct it, or set"
@@ -48,8 +49,10 @@ def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
     if not is_object(hooks):
         hooks = {"PreToolUse": ["hooks"]}  # not a table: a hook that blocks with an error
     for event, groups in hooks.items():
+        line = json_line(text, ("hooks", event))
+        origin = f"{path}:{line}" if line else str(path)
         for group in groups if is_array(groups) else [groups]:
-            yield WrittenHooks(event, group, str(path), from_project)
+            yield WrittenHooks(event, group, origin, from_project)
 
 
 def is_acting(path: Path) -> bool:

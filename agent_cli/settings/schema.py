@@ -283,6 +283,14 @@ class HookSettings(NamedTuple):
     pre_compact: Annotated[HookGroups, groups()] = ()
     post_compact: Annotated[HookGroups, groups()] = ()
     notification: Annotated[HookGroups, groups()] = ()
+    permission_denied: Annotated[HookGroups, groups()] = ()
+    post_tool_batch: Annotated[HookGroups, groups()] = ()
+    user_prompt_expansion: Annotated[HookGroups, groups()] = ()
+    stop_failure: Annotated[HookGroups, groups()] = ()
+    file_changed: Annotated[HookGroups, groups()] = ()
+    pre_model_switch: Annotated[HookGroups, groups()] = ()
+    post_model_switch: Annotated[HookGroups, groups()] = ()
+    directory_added: Annotated[HookGroups, groups()] = ()
 
 
 class TelemetrySettings(NamedTuple):

@@ -31,7 +31,7 @@ def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
         raise SettingsError(f"{path} holds a number that is too long; correct it") from error
     lines = {} if is_json else toml_lines(text)
     for key_path, value in _leaves(document):
-        line = _json_line(text, key_path) if is_json else lines.get(key_path)
+        line = json_line(text, key_path) if is_json else lines.get(key_path)
         origin = f"{path}:{line}" if line else str(path)
         yield Entry(key_path, value, origin, from_project=from_project)
 
@@ -99,7 +99,7 @@ def _deepest(value: object) -> KeyPath:
     return (key, *_deepest(value[key]))
 
 
-def _json_line(text: str, path: KeyPath) -> int | None:
+def json_line(text: str, path: KeyPath) -> int | None:
     """Return the line of a key: the first occurrence of its last part after the parts before it."""
     position = 0
     for part in path:

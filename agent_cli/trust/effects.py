@@ -127,6 +127,12 @@ def _hooks(written: Iterable[WrittenHooks]) -> Iterator[str]:
             if isinstance(command, str) and command:
                 is_exact = is_sequence(args)
                 acts.append(f"runs {shlex.join(words_of(hook)) if is_exact else command}")
+            if prompt := hook.get("prompt"):
+                who = "an agent that reads files" if hook.get("type") == "agent" else "a model"
+                acts.append(f"has {who} judge, at your cost, by: {prompt}")
+            if server := hook.get("server"):
+                given = json.dumps(hook.get("input") or {})
+                acts.append(f"calls {hook.get('tool')} of MCP server {server} with {given}")
             if url := hook.get("url"):
                 acts.append(f"sends calls to {_address(str(url))}")
             variables = hook.get("allowedenvvars")

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.hooks.answers import HookAnswer, merged, read_answer
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.run import HookOutcome
+from agent_cli.hooks.outcome import HookOutcome
 
 
 def said(event: str, stdout: object = "", *, code: int = 0, stderr: str = "") -> HookAnswer:

@@ -56,7 +56,7 @@ def test_guard_blocks_on_failure_unless_set_to_allow(key: str) -> None:
 @pytest.mark.parametrize(
     "hook",
     [
-        {"type": "prompt", "prompt": "is this fine?"},
+        {"type": "prompt"},
         {"type": "command"},
         {"command": "x", "timeout": -1},
         {"command": "x", "async": "yes"},
@@ -92,11 +92,11 @@ def test_broken_observing_hook_is_dropped_with_a_warning() -> None:
 def test_unknown_hook_events_and_keys_are_reported_once() -> None:
     written = group(hooks=[{"command": "x", "asyncRewake": True}])
 
-    hooks, problems = parse_hooks([group("FileChanged", hooks=[]), written, written])
+    hooks, problems = parse_hooks([group("Nothing", hooks=[]), written, written])
 
     assert len(hooks) == 1
     assert problems == [
-        "here:1: hooks for FileChanged are not supported; none runs",
+        "here:1: hooks for Nothing do not run: there is no such event",
         "here:1: PreToolUse hook: asyncrewake not supported; ignored",
     ]
 

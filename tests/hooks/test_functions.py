@@ -18,7 +18,7 @@ from agent_cli import (
     SettingsError,
     query,
 )
-from agent_cli.hooks.definition import EVENTS
+from agent_cli.hooks.events import EVENTS
 from tests.e2e.program import results_in, text_of
 from tests.messages_api import reply, serve_in_thread, tool_use
 

@@ -372,7 +372,7 @@ def test_stop_hook_continues_the_run_at_most_three_times() -> None:
     ("hook", "cause"),
     [
         (command("no-such-program-here"), "was not found"),
-        ([{"hooks": [{"type": "prompt", "prompt": "Is it done?"}]}], "type 'prompt'"),
+        ([{"hooks": [{"type": "wasm", "prompt": "Is it done?"}]}], "type 'wasm'"),
     ],
     ids=["missing program", "unsupported type"],
 )
@@ -450,7 +450,7 @@ BROKEN: dict[str, Any] = {
     "slow": {"command": "sleep 600", "timeout": 0.3},
     "crash": {"command": "kill -SEGV $$"},
     "other exit code": {"command": "exit 1"},
-    "unsupported": {"type": "prompt", "prompt": "fine?"},
+    "unsupported": {"type": "wasm", "prompt": "fine?"},
 }
 
 

@@ -12,7 +12,7 @@ from agent_cli.app.parts import place
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.hooks.definition import EVENTS
+from agent_cli.hooks.events import EVENTS
 from agent_cli.trust.store import what_would_act
 from tests.settings.files import write_user_settings
 
@@ -30,6 +30,14 @@ NAMES = (
     "pre_compact",
     "post_compact",
     "notification",
+    "permission_denied",
+    "post_tool_batch",
+    "user_prompt_expansion",
+    "stop_failure",
+    "file_changed",
+    "pre_model_switch",
+    "post_model_switch",
+    "directory_added",
 )
 
 

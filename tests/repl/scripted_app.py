@@ -30,7 +30,7 @@ from agent_cli.contracts.events import Compacted, Notice, ToolCall
 from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
-from agent_cli.contracts.offered_models import OfferedModel
+from agent_cli.contracts.offered_models import ConfirmSwitch, OfferedModel, SwitchSource
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.prompt_commands import PromptCommand, WrittenPrompt
@@ -340,6 +340,12 @@ class Application:
 
     async def written_out(self, prompt: str) -> tuple[str, Model | None]:
         return prompt, None
+
+    async def switch_model(
+        self, name: str, *, source: SwitchSource, confirm: ConfirmSwitch
+    ) -> None:
+        del source, confirm
+        self.agent.set_model(self.find_model(name))
 
     def find_model(self, name: str) -> Model:
         if name not in self.models:

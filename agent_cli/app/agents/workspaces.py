@@ -23,6 +23,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.decision import during
 from agent_cli.policies.permissions import Permissions
+from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import is_dir, real_path
@@ -140,7 +141,9 @@ class AgentPlace:
 
     def working(self, agent: Agent, name: str) -> WorkingAgent:
         """Return the facts about *agent*, an agent *name* that works here."""
-        return WorkingAgent(agent.conversation.id, name, self.workspace.root, self.mode)
+        options = agent.options
+        effort = effort_level(options.model, options.thinking_level)
+        return WorkingAgent(agent.conversation.id, name, self.workspace.root, self.mode, effort)
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         """Decide about a call of the agent that works here."""

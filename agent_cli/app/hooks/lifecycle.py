@@ -13,6 +13,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -22,13 +23,16 @@ from agent_cli.policies.compaction import AroundCompaction
 from agent_cli.policies.permission_rules import called_paths, parse_rule, touches
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
+from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
 from agent_cli_tools.workspace_ports import CommandExports
 
 if TYPE_CHECKING:
+    from agent_cli.hooks.answers import HookAnswer
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.event_hooks import EventHooks
     from agent_cli.hooks.exports import Exports
+    from agent_cli.hooks.judging import HookServices
     from agent_cli.hooks.lifecycle import Lifecycle
     from agent_cli.hooks.runs import HookRuns
 
@@ -54,6 +58,7 @@ class HookHost(NamedTuple):
     sandbox: Sandbox
     model: Callable[[], str]
     exports: CommandExports
+    services: "Callable[[], HookServices]"
 
 
 class SessionHooks:
@@ -102,6 +107,7 @@ class SessionHooks:
             environment_of_hooks(startup),
             self._host.command_variables,
             HookPlaces(startup, self._host.sandbox, shown=lambda: copies.folder),
+            self._host.services(),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))
 
@@ -115,6 +121,7 @@ class SessionHooks:
             mode=lambda: self._permissions.mode,
             prompt=lambda: next((each.id for each in conversation().prompts[-1:]), ""),
             model=self._host.model,
+            effort=lambda: _effort_of(self._host.agent()),
         )
         self._asking = EventHooks(
             self._runs,
@@ -169,6 +176,7 @@ class SessionHooks:
                 self._payloads,
                 workspace=place.root,
                 inside=lambda: about_agent(agent()) if agent else {},
+                effort=lambda: agent().effort if agent else _effort_of(self._host.agent()),
             ),
             authorize=authorize,
             finish=finish,
@@ -212,6 +220,36 @@ class SessionHooks:
             transcript=lambda: self._transcripts.of_agent(said, agent, session_id),
         )
 
+    async def prompt_expands(self, command: str, argument: str, source: str, text: str) -> None:
+        """Ask UserPromptExpansion hooks about the *text* of a command.
+
+        Raises:
+            UsageError: One of them blocks it.
+        """
+        if self._lifecycle:
+            await self._lifecycle.prompt_expands(command, argument, source, text)
+
+    @property
+    def watch_models(self) -> bool:
+        """Whether hooks want to know of a change of the model."""
+        hooks = self._runs.hooks if self._runs else ()
+        return any(hook.event in ("PreModelSwitch", "PostModelSwitch") for hook in hooks)
+
+    async def model_switches(self, to_model: str, about: Mapping[str, Json]) -> "HookAnswer":
+        """Run the PreModelSwitch hooks; there must be hooks (`watch_models`)."""
+        assert self._lifecycle is not None
+        return await self._lifecycle.model_switches(to_model, **about)
+
+    def model_switched(self, to_model: str, about: Mapping[str, Json]) -> None:
+        """Run the PostModelSwitch hooks, likewise, without waiting for them."""
+        assert self._lifecycle is not None
+        self._lifecycle.model_switched(to_model, **about)
+
+    def directory_added(self, folder: Path) -> None:
+        """Run the DirectoryAdded hooks, without waiting for them."""
+        if self._lifecycle:
+            self._lifecycle.directory_added(folder)
+
     async def __aenter__(self) -> "SessionHooks":
         for problem in self._problems:
             self._publish(Notice("warning", problem))
@@ -241,6 +279,10 @@ class SessionHooks:
             return ["no hooks are defined: see [hooks] in appsettings.example.toml"]
         ran = [f"  {each}" for each in self._runs.done]
         return [*listed(self._runs.hooks), "ran last:" if ran else "none ran yet", *ran]
+
+
+def _effort_of(agent: Agent) -> str:
+    return effort_level(agent.options.model, agent.options.thinking_level)
 
 
 def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
@@ -281,7 +323,7 @@ def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
     from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415
 
     is_held = startup.guarded and hook.is_project
-    if startup.trusted or is_held or hook.fault or hook.url:
+    if startup.trusted or is_held or hook.fault or not hook.command:
         return hook
     written = {"hooks": [{"command": hook.command, "args": hook.args}]}
     group = WrittenHooks(hook.event, written, hook.origin)

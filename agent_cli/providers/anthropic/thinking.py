@@ -43,6 +43,12 @@ def thinking_parameters(request: ModelRequest, *, compat: bool) -> dict[str, Jso
     return {"thinking": {"type": "enabled", "budget_tokens": _budget(request, level)}}
 
 
+def effort_level(model: Model | None, level: ThinkingLevel | None) -> str:
+    """Return the effort that *model* is asked for at *level*, in the API's words; "" for none."""
+    effort = EFFORTS.get(level, "") if level and level != "off" else ""
+    return effort if model and effort in with_known_facts(model).efforts else ""
+
+
 def _adaptive(*, compat: bool) -> dict[str, Json]:
     if compat:
         return {"type": "adaptive"}

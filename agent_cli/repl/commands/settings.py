@@ -1,7 +1,9 @@
 """Commands that change the next requests (model, thinking) and the permission mode."""
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, get_args
+from functools import partial
+from typing import Final, Literal, get_args
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeName
@@ -21,7 +23,7 @@ _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
 def _model(context: Context, name: str) -> Awaitable[None] | None:
     named = {alias: f"{alias} = {id}" for alias, id in context.app.models.items()}
     if name:
-        context.app.agent.set_model(context.app.find_model(name))
+        return _use_model(context, name, "command")
     current = context.app.agent.state.model
     lines = [f"model: {current.id if current else 'none'}"]
     if _may_choose(context, name):
@@ -32,6 +34,16 @@ def _model(context: Context, name: str) -> Awaitable[None] | None:
     return None
 
 
+async def _use_model(context: Context, name: str, source: Literal["command", "picker"]) -> None:
+    async def confirm(reason: str) -> bool:
+        rows = ("change the model", "keep it")
+        return await pick(context, rows, f"A hook asks: {one_line(clean(reason))}") == 0
+
+    await context.app.switch_model(name, source=source, confirm=confirm)
+    model = context.app.agent.state.model
+    context.writer.aside(f"model: {model.id if model else 'none'}")
+
+
 async def _choose_model(context: Context, named: dict[str, str], question: str) -> None:
     """Let the user choose an alias, or another model that the server offers."""
     aliases = context.app.models
@@ -39,7 +51,7 @@ async def _choose_model(context: Context, named: dict[str, str], question: str) 
     rows = {alias: _with_state(row, states.get(aliases[alias])) for alias, row in named.items()}
     others = {id: _with_state(id, state) for id, state in states.items()}
     rows |= {id: row for id, row in others.items() if id not in aliases.values()}
-    await _choose(context, _model, rows, question)
+    await _choose(context, partial(_use_model, source="picker"), rows, question)
 
 
 def _with_state(row: str, state: str | None) -> str:
@@ -140,8 +152,8 @@ async def _choose(
 ) -> None:
     """Let the user choose a key of *rows*, and pass it to *run*."""
     index = await pick(context, list(rows.values()), question)
-    if index is not None:
-        run(context, list(rows)[index])
+    if index is not None and inspect.isawaitable(running := run(context, list(rows)[index])):
+        await running
 
 
 SETTING_COMMANDS: Final = (

@@ -1,0 +1,148 @@
+"""Hooks that a model, an agent or a server's tool answers, in the whole program."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.hooks.definition import HookGroup, parse_hooks
+from agent_cli.trust.store import what_would_act
+from tests.e2e.program import agent_cli
+from tests.hooks.test_scripts import YOLO, bash, hooks, printed, result_of
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api.script import Payload
+
+NO = '{"ok": false, "reason": "the tests come first"}'
+SERVER = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("guard")
+
+
+@server.tool(structured_output=False)
+def judge(path: str, words: list[str]) -> str:
+    return '{"decision": "block", "reason": "not %s (%s)"}' % (path.rsplit("/")[-1], words[0])
+
+
+server.run()
+"""
+
+
+def asked(kind: str, matcher: str = "", **more: Json) -> list[Json]:
+    return [{"matcher": matcher, "hooks": [{"type": kind, **more}]}]
+
+
+@pytest.mark.parametrize("answer", [NO, f"I think so:\n```json\n{NO}\n```"])
+def test_prompt_hook_blocks_a_call_with_the_models_reason(answer: str, tmp_path: Path) -> None:
+    """Its request holds the rule and the event, and its cost is the run's."""
+    hooks(None, PreToolUse=asked("prompt", "Bash", prompt="No files. $ARGUMENTS", model="haiku"))
+
+    with serve_in_thread(reply(bash("touch made")), reply(answer), reply("Done.")) as api:
+        run = agent_cli("-p", "go", *YOLO, "--output-format", "json", api=api)
+        requests: list[Payload] = [request.body for request in api.requests]
+
+    assert run.code == 0, run.stderr
+    assert "the tests come first" in result_of(requests, 2)
+    assert not (tmp_path / "made").exists()
+    judge = json.dumps(requests[1])
+    assert "No files. {" in judge
+    assert "touch made" in judge
+    assert "haiku" in requests[1]["model"]
+    assert json.loads(run.stdout)["usage"]["output_tokens"] >= 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [("maybe", "it gave no verdict ('maybe')"), ('{"ok": true}', "")]
+)
+def test_prompt_hook_without_a_verdict_blocks(answer: str, why: str, tmp_path: Path) -> None:
+    hooks(None, PreToolUse=asked("prompt", "Bash", prompt="No files."))
+
+    _, requests = printed(reply(bash("touch made")), reply(answer), reply("Done."))
+
+    assert (tmp_path / "made").exists() is not bool(why)
+    assert why in result_of(requests, 2)
+
+
+def test_agent_hook_reads_files_and_sends_the_model_back(tmp_path: Path) -> None:
+    """It reads what the session may read unasked, and starts no hooks of its own."""
+    (tmp_path / "notes.txt").write_text("unfinished business")
+    hooks(
+        None,
+        Stop=asked("agent", prompt="Is notes.txt finished?"),
+        PreToolUse=asked("prompt", "Read", prompt="never asked"),
+    )
+    read, write = tool_use("read", {"path": "notes.txt"}), bash("touch made")
+    answers = (reply("Done."), reply(read, write), reply(NO), reply("Now."), reply('{"ok": true}'))
+
+    run, requests = printed(*answers)
+
+    assert (run.code, len(requests)) == (0, 5), run.stderr
+    assert "unfinished business" in json.dumps(requests[2]["messages"])
+    assert [tool["name"] for tool in requests[1]["tools"]] == ["read", "grep", "glob"]
+    assert "the tests come first" in json.dumps(requests[3]["messages"][-1])
+    assert not (tmp_path / "made").exists()
+
+
+def test_tool_of_a_server_answers_like_a_program(tmp_path: Path) -> None:
+    (tmp_path / "guard.py").write_text(SERVER)
+    entry: Json = {"command": sys.executable, "args": ["guard.py"]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"guard": entry}}))
+    given: Json = {"path": "${tool_input.file_path}", "words": ["${tool_name}", "x"]}
+    hooks(None, PreToolUse=asked("mcp_tool", "Write", server="guard", tool="judge", input=given))
+    write = tool_use("write", {"path": "a.txt", "content": "x"})
+
+    _, requests = printed(
+        reply(write), reply("Done."), arguments=("--trust", "--permission-mode", "yolo")
+    )
+
+    assert "not a.txt (Write)" in result_of(requests)
+    assert not (tmp_path / "a.txt").exists()
+
+
+@pytest.mark.parametrize("rules", [(), ("--deny", "mcp__guard")], ids=["asks", "denies"])
+def test_hook_of_a_project_calls_no_tool_that_the_mode_would_ask_about(
+    rules: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A repository's hook has no more rights with a server than the model."""
+    (tmp_path / "guard.py").write_text(SERVER)
+    entry: Json = {"command": sys.executable, "args": ["guard.py"]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"guard": entry}}))
+    given: Json = {"path": "p", "words": ["w"]}
+    hooks(tmp_path, PreToolUse=asked("mcp_tool", "Grep", server="guard", tool="judge", input=given))
+    grep = tool_use("grep", {"pattern": "x"})
+
+    _, requests = printed(reply(grep), reply("Done."), arguments=("--trust", *rules))
+
+    denied = "is not allowed" if rules else "needs a rule of yours"
+    assert denied in result_of(requests)
+
+
+def test_trust_question_shows_what_models_and_servers_are_asked(tmp_path: Path) -> None:
+    hooks(
+        tmp_path,
+        Stop=asked("agent", prompt="Is it done?"),
+        PreToolUse=asked("mcp_tool", server="s", tool="t", input={"a": "${cwd}"}),
+    )
+
+    [file] = what_would_act(tmp_path)
+
+    assert "has an agent that reads files judge, at your cost, by: Is it done?" in file.effects[0]
+    assert 'calls t of MCP server s with {"a": "${cwd}"}' in file.effects[1]
+
+
+@pytest.mark.parametrize(
+    ("event", "hook", "fault"),
+    [
+        ("Stop", {"type": "prompt"}, "needs a prompt"),
+        ("SessionStart", {"type": "prompt", "prompt": "p"}, "cannot run at SessionStart"),
+        ("Stop", {"type": "mcp_tool", "server": "s"}, "needs a server and a tool"),
+        ("Stop", {"type": "wasm"}, "use one of command, http, prompt, agent, mcp_tool"),
+    ],
+)
+def test_faulty_definitions_are_named(event: str, hook: dict[str, Json], fault: str) -> None:
+    _, [problem] = parse_hooks([HookGroup(event, {"hooks": [hook]}, "here:7")])
+
+    assert problem.startswith("here:7: ")
+    assert fault in problem
