@@ -45,6 +45,7 @@ class Arguments(NamedTuple):
         batch_api: Option of a batch: answer the prompts through the Message Batches API.
         ray_cpus, ray_wait_s: Options of a batch: the processors of the cluster that one task takes,
             and how long Ray may take to start.
+        ray_copy: Option of a batch: the nodes share no files, so repositories are sent to them.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
         overrides: Options that are settings, in the order they were given.
@@ -72,6 +73,7 @@ class Arguments(NamedTuple):
     ray_address: str | None = None
     ray_cpus: float | None = None
     ray_wait_s: float | None = None
+    ray_copy: bool | None = None
     settings_file: Path | None = None
     continue_session: bool = False
     resume: str | None = None

@@ -139,6 +139,7 @@ OPTIONS = {
     "--batch-api": OptionEntry(Takes.NOTHING, "batch_api"),
     "--ray-address": OptionEntry(Takes.VALUE, "ray_address"),
     "--ray-cpus": OptionEntry(Takes.VALUE, "ray_cpus", convert=_ray_cpus),
+    "--ray-copy": OptionEntry(Takes.NOTHING, "ray_copy"),
     "--ray-wait": OptionEntry(Takes.VALUE, "ray_wait_s", convert=_ray_wait),
     "--budget": OptionEntry(Takes.VALUE, "budget_usd", convert=_dollars),
     "--output-format": OptionEntry(Takes.VALUE, "output_format", values="text json stream-json"),
@@ -207,6 +208,7 @@ BATCH = (
     *(("--retries", "retries"), ("--wait", "outage_wait_s"), ("--retry-failed", "retry_failed")),
     *(("--engine", "engine"), ("--batch-api", "batch_api"), ("--ray-address", "ray_address")),
     *(("--ray-cpus", "ray_cpus"), ("--ray-wait", "ray_wait_s")),
+    ("--ray-copy", "ray_copy"),
 )
 
 

@@ -107,6 +107,7 @@ class ApiEngine:
             poll_s: The wait before the API is asked whether one has ended; then longer.
         """
         self.jobs = REQUESTS_MAX
+        self.copies = False
         self._connect = connect
         self._translate = translate
         self._journal = journal

@@ -31,6 +31,7 @@ class LocalEngine:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         """Start nothing yet; without an *environment*, runs have ours."""
         self.jobs = 1
+        self.copies = False
         self._environment = environment or {**os.environ, "PATH": users_path()}
         self._launcher = Launcher()
         self._running: dict[KeeperLink, int] = {}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_cli.batch.folder import Attempt, BatchFolder
-from agent_cli.batch.ports import STDERR
+from agent_cli.batch.ports import PATCH, STDERR
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.timeline import Json
@@ -23,7 +23,6 @@ _STATUS: Final = {0: "done", 3: "approval", 4: "limit"}
 _SIGNALLED: Final = frozenset(map(exit_code_of, STOP_SIGNALS))
 _STDERR_BYTES: Final = 4_096
 _ERROR_CHARS: Final = 500
-_PATCH: Final = "changes.patch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +112,18 @@ def _status(outcome: dict[str, Any]) -> str:
 
 def _changes(folder: BatchFolder, attempt: Attempt) -> _Changes:
     path = folder.worktree_of(attempt)
-    if not attempt.commit or not path.exists():
+    if not attempt.commit:
         return _Changes()
+    if not path.exists():  # it was made on another machine, which sent the patch
+        sent = folder.files_of(attempt) / PATCH
+        return _Changes(patch=sent if sent.exists() else None)
     worktree = Worktree(path, Path(attempt.repository), attempt.commit)
     try:
         patch = changes_in(worktree)
         if not patch and commit_of(path, "HEAD") == worktree.base:
             remove_worktree(worktree)
             return _Changes()
-        file = folder.files_of(attempt) / _PATCH
+        file = folder.files_of(attempt) / PATCH
         file.write_bytes(patch)
     except (GitError, OSError) as error:
         # Keep it: it may hold the only copy of the work.

@@ -11,15 +11,30 @@ from agent_cli.contracts.errors import AgentCliError
 RESULT: Final = "result.json"
 """The file in an output directory that a run writes last."""
 STDERR: Final = "stderr.log"
+PATCH: Final = "changes.patch"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a run on another machine works on: a commit, and a folder inside its repository."""
+
+    repository: Path
+    commit: str
+    inside: Path
+    prompt: str
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """One run of `agent-cli -p`: options, working folder, and folder for its files."""
+    """One run of `agent-cli -p`: options, working folder, and folder for its files.
+
+    With an `origin` neither the folder nor the file of the prompt exists where it runs.
+    """
 
     options: Sequence[str]
     cwd: Path
     output_dir: Path
+    origin: Origin | None = None
 
 
 class NotStarted(AgentCliError):
@@ -31,9 +46,11 @@ class Engine(AbstractAsyncContextManager["Engine"], Protocol):
 
     Attributes:
         jobs: The number of parallel runs unless the user chooses one; known once it is entered.
+        copies: Whether it runs tasks where this machine's files are not; they need an `Origin`.
     """
 
     jobs: int
+    copies: bool
 
     async def collect(self) -> None:
         """Write the results that an earlier batch left with the engine; returns when stopped.

@@ -7,7 +7,9 @@ write to stdout. None of this reaches the batch. Messages are JSON objects, one 
 
     stdin     {"address", "cpus", "temporary", "share"}
                                                    first; an address of "local" starts a cluster
-              {"run", "name", "order"}             run a task; "run" is its number
+              {"run", "name", "order"}             run a task; "run" is its number. With "bundle",
+                                                   the file of its repository, the files it leaves
+                                                   are written to the "output_dir" of its order
               {"stop"}                             cancel all tasks
               {"end"}                              disconnect
     stdout    {"cpus"} or {"failed"}               first
@@ -26,9 +28,12 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
 from importlib import import_module
-from typing import Any, Final, TextIO
+from pathlib import Path
+from typing import Any, Final, TextIO, TypeAlias
 
 from agent_cli.batch.local import GRACE_S
+from agent_cli.batch.ray_copy import write_files
+from agent_cli.batch.ray_pause import PauseKeeper
 from agent_cli.batch.ray_worker import run_on_node
 
 FORCE_AFTER_S: Final = GRACE_S + 5
@@ -39,6 +44,8 @@ _TOLD_CHARS: Final = 200
 _STDOUT, _STDERR = 1, 2
 
 Ray = Any  # its types exist only where the extra is installed
+_Left: TypeAlias = str | dict[str, bytes]
+"""Why a node cannot run a task, "", or the files that a run left there."""
 
 
 class _Driver:
@@ -49,6 +56,8 @@ class _Driver:
         self._run_on_node = ray.remote(num_cpus=share, **_OPTIONS)(run_on_node)
         self._replies = replies
         self._running: dict[int, Any] = {}
+        self._bundles: dict[str, Any] = {}
+        self._keeper: Any = None
         self._kill = threading.Timer(FORCE_AFTER_S, self._cancel, kwargs={"is_forced": True})
         self._kill.daemon = True
 
@@ -57,20 +66,42 @@ class _Driver:
         if "run" in message:
             number = message["run"]
             function = self._run_on_node.options(name=message["name"])
-            self._running[number] = task = function.remote(message["order"])
-            task.future().add_done_callback(partial(self._report, number))
+            more = self._copies(message["bundle"]) if "bundle" in message else ()
+            self._running[number] = task = function.remote(message["order"], *more)
+            output_dir = Path(message["order"]["output_dir"])
+            task.future().add_done_callback(partial(self._report, number, output_dir))
         elif "stop" in message and not self._kill.is_alive():
             self._cancel(is_forced=False)
             self._kill.start()
         return "end" not in message
 
+    def _copies(self, bundle: str) -> tuple[Any, Any]:
+        """Return the bundle in Ray's object store, once for all its tasks, and the actor."""
+        if self._keeper is None:
+            here = self._ray.get_runtime_context().get_node_id()
+            # Not on a node that may be lost while the batch goes on.
+            stays = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+                node_id=here, soft=True
+            )
+            keeper = self._ray.remote(num_cpus=0, scheduling_strategy=stays)(PauseKeeper)
+            self._keeper = keeper.remote()
+        if bundle not in self._bundles:
+            self._bundles[bundle] = self._ray.put(Path(bundle).read_bytes())
+        return self._bundles[bundle], self._keeper
+
     def _cancel(self, *, is_forced: bool) -> None:
         for task in [*self._running.values()]:
             self._ray.cancel(task, force=is_forced)
 
-    def _report(self, number: int, future: "Future[str]") -> None:
+    def _report(self, number: int, output_dir: Path, future: "Future[_Left]") -> None:
         del self._running[number]
-        self._replies.write({"ended": number, **outcome_of(future, self._ray.exceptions)})
+        outcome = outcome_of(future, self._ray.exceptions)
+        try:
+            if future.exception() is None and isinstance(left := future.result(), dict):
+                write_files(left, output_dir)
+        except OSError as error:
+            outcome = {"failed": f"{output_dir} cannot be written: {error.strerror}"}
+        self._replies.write({"ended": number, **outcome})
 
 
 class _Replies:
@@ -86,11 +117,12 @@ class _Replies:
             self._stream.flush()
 
 
-def outcome_of(future: "Future[str]", exceptions: Any) -> dict[str, Any]:
+def outcome_of(future: "Future[_Left]", exceptions: Any) -> dict[str, Any]:
     """Return the fields that say how a task of Ray ended; *exceptions* is Ray's module."""
     error = future.exception()
     if error is None:
-        return {"failed": future.result()} if future.result() else {}
+        left = future.result()
+        return {"failed": left} if isinstance(left, str) and left else {}
     if isinstance(error, exceptions.TaskCancelledError):
         return {"lost": line_of(error), "is_cancelled": True}
     # The worker reports its own faults, so most often it cannot import our module. The last line is
@@ -135,6 +167,7 @@ def _messages() -> Iterator[dict[str, Any]]:
 def _connected(config: dict[str, Any]) -> Ray:
     ray: Ray = import_module("ray")
     import_module("ray.exceptions")
+    import_module("ray.util.scheduling_strategies")
     address = config["address"]
     options: dict[str, Any] = {"address": address, "log_to_driver": False}
     if address == "local":

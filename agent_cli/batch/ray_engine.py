@@ -15,8 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Self
 
+from agent_cli.batch.bundles import Bundles
 from agent_cli.batch.local import GRACE_S
-from agent_cli.batch.ports import STDERR, NotStarted, TaskRun
+from agent_cli.batch.ports import STDERR, NotStarted, Origin, TaskRun
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.system.programs import users_path
 from agent_cli.system.supervisor import supervised
@@ -83,6 +84,7 @@ class RayEngine:
         variables: Mapping[str, str] | None = None,
         command: tuple[str, ...] = DRIVER,
         limit_s: float = CONNECT_LIMIT_S,
+        copies: bool = False,
     ) -> None:
         """Start nothing yet.
 
@@ -94,8 +96,11 @@ class RayEngine:
             variables: Variables of the runs, besides those that all nodes get.
             command: The command line of the driver.
             limit_s: Limit of the time until the driver is connected.
+            copies: Whether the nodes do not see this machine's files.
         """
         self.jobs = 1
+        self.copies = copies
+        self._bundles = Bundles()
         self._address = address
         self._log = log
         self._cpus = cpus
@@ -122,6 +127,7 @@ class RayEngine:
         await self._reach()
         self._connected = asyncio.get_running_loop().create_future()
         async with AsyncExitStack() as stack:
+            stack.enter_context(self._bundles)
             process = await self._started(stack)
             group = asyncio.TaskGroup()
             await stack.enter_async_context(group)
@@ -152,10 +158,12 @@ class RayEngine:
             "variables": self._variables,
             "version": __version__,
         }
-        self._send(
-            {"run": number, "name": f"agent-cli {work.output_dir.parent.name}", "order": order}
-        )
+        run: _Message = {"run": number, "name": f"agent-cli {work.output_dir.parent.name}"}
         try:
+            if work.origin:
+                run["bundle"] = str(await self._bundles.of(work.origin))
+                order |= _order_of(work.origin)
+            self._send({**run, "order": order})
             message = await ended
         finally:
             del self._runs[number]
@@ -293,3 +301,8 @@ class RayEngine:
             else:
                 return
         await process.wait()
+
+
+def _order_of(origin: Origin) -> _Message:
+    """Return the fields of an order for a node that does not see the files of *origin*."""
+    return {"commit": origin.commit, "inside": str(origin.inside), "prompt": origin.prompt}

@@ -10,14 +10,21 @@ from typing import Any, Final
 
 from agent_cli.batch.local import LocalEngine
 from agent_cli.batch.ports import NotStarted, TaskRun
+from agent_cli.batch.ray_copy import CopiedPlace
+from agent_cli.batch.ray_pause import PAUSE_VARIABLE, pause_socket
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.git import GitError
 from agent_cli.version import __version__
 
 # Set by Ray for its own processes; a debugger or a token of Ray is none of the task's business.
 _RAYS: Final = ("PYTHONBREAKPOINT", "SPT_NOENV")
 
 
-def run_on_node(order: dict[str, Any]) -> str:  # Any: JSON
+def run_on_node(
+    order: dict[str, Any],  # Any: JSON
+    bundle: bytes | None = None,
+    keeper: Any = None,  # Any: a handle of Ray
+) -> str | dict[str, bytes]:
     """Run a task to its end; return the reason if it cannot be started on this node, else "".
 
     Ray cancels it by interrupting the main thread, which runs it: the task is then asked to end,
@@ -26,11 +33,37 @@ def run_on_node(order: dict[str, Any]) -> str:  # Any: JSON
     Args:
         order: The fields of `TaskRun`, "variables" for its environment, and the "version" of the
             program that sent it.
+        bundle: The repository of a task whose files this node does not see; then the files that
+            the run leaves are returned.
+        keeper: The actor that keeps the pause of such a batch.
     """
+    if bundle is not None:
+        return _copied(order, bundle, keeper)
     work = TaskRun(order["options"], Path(order["cwd"]), Path(order["output_dir"]))
     if fault := _fault(work, order["version"]):
         return f"the Ray node {socket.gethostname()} {fault}"
     return run_loop(_run(work, node_environment(os.environ, order["variables"])))
+
+
+def _copied(order: dict[str, Any], bundle: bytes, keeper: Any) -> str | dict[str, bytes]:
+    host = socket.gethostname()
+    if fault := _version_fault(order["version"]):
+        return f"the Ray node {host} {fault}"
+    try:
+        place = CopiedPlace(order, bundle)
+    except (GitError, OSError) as error:
+        return f"the Ray node {host} cannot unpack the repository: {error}"
+    try:
+        fault = run_loop(_run_apart(place, order["variables"], keeper))
+        return fault or place.files()
+    finally:
+        place.close()
+
+
+async def _run_apart(place: CopiedPlace, sent: Mapping[str, str], keeper: Any) -> str:
+    async with pause_socket(place.path, keeper) as path:
+        variables = {**sent, PAUSE_VARIABLE: str(path)}
+        return await _run(place.work, node_environment(os.environ, variables))
 
 
 def node_environment(node: Mapping[str, str], sent: Mapping[str, str]) -> dict[str, str]:
@@ -44,15 +77,21 @@ def node_environment(node: Mapping[str, str], sent: Mapping[str, str]) -> dict[s
 
 
 def _fault(work: TaskRun, version: str) -> str:
-    if version != __version__:
-        return f"has agent-cli {__version__}, and this machine {version}: install the same version"
+    if fault := _version_fault(version):
+        return fault
     for folder in (work.output_dir, work.cwd):
         if not folder.is_dir():
             return (
                 f"cannot see {folder}: the folders of the tasks and of the results must be on a"
-                " file system that all nodes share"
+                " file system that all nodes share; --ray-copy sends repositories to the nodes"
             )
     return ""
+
+
+def _version_fault(version: str) -> str:
+    if version == __version__:
+        return ""
+    return f"has agent-cli {__version__}, and this machine {version}: install the same version"
 
 
 async def _run(work: TaskRun, environment: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from agent_cli.batch.outcome import (
     result_of,
     trouble_in,
 )
-from agent_cli.batch.ports import Engine, NotStarted, TaskRun
+from agent_cli.batch.ports import Engine, NotStarted, Origin, TaskRun
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.money import in_microdollars, in_usd
@@ -225,8 +225,7 @@ class Batch:
     async def _start(self, task: Task, attempt: Attempt, prompt: Path) -> str:
         """Run *attempt* to its end; return the reason if its folder cannot be made, else ""."""
         try:
-            cwd = await self._place(task, attempt)
-            await self._engine.run(self._work(task, cwd, prompt, attempt.reserved))
+            await self._engine.run(await self._work(task, attempt, prompt))
         except GitError as fault:
             self._folder.leave_unstarted(attempt)
             return str(fault)
@@ -242,10 +241,16 @@ class Batch:
         top = await asyncio.to_thread(make_worktree, self._folder, attempt)
         return top / task.cwd.relative_to(task.checkout.repository.resolve())
 
-    def _work(self, task: Task, cwd: Path, prompt: Path, reserved: int) -> TaskRun:
+    async def _work(self, task: Task, attempt: Attempt, prompt: Path) -> TaskRun:
+        reserved = attempt.reserved
         limit = (f"--max-cost={in_usd(reserved):.6f}",) if reserved else ()
-        options = (*self._options.options, *task.options, *limit, f"--prompt-file={prompt}")
-        return TaskRun(options, cwd, prompt.parent)
+        options = (*self._options.options, *task.options, *limit)
+        if self._engine.copies and task.checkout:
+            inside = task.cwd.relative_to(task.checkout.repository.resolve())
+            origin = Origin(task.checkout.repository, attempt.commit, inside, task.prompt)
+            return TaskRun(options, task.cwd, prompt.parent, origin)
+        cwd = await self._place(task, attempt)
+        return TaskRun((*options, f"--prompt-file={prompt}"), cwd, prompt.parent)
 
     async def _finish(
         self,

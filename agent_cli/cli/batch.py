@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,9 @@ from agent_cli.batch.local import LocalEngine
 from agent_cli.batch.outage import ALIKE
 from agent_cli.batch.ports import Engine
 from agent_cli.batch.ray_engine import CONNECT_LIMIT_S, CPUS_PER_RUN, RayEngine, ray_address
+from agent_cli.batch.ray_pause import PAUSE_VARIABLE
 from agent_cli.batch.run import Batch, BatchOptions
-from agent_cli.batch.tasks import read_tasks
+from agent_cli.batch.tasks import Task, read_tasks
 from agent_cli.cli.batch_api import api_engine, check_api_tasks
 from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.conversations import ready
@@ -36,6 +37,7 @@ from agent_cli.system.programs import users_path
 from agent_cli.system.shapes import is_sequence
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled
+from agent_cli.trust.store import TrustStore
 
 # The fields of `Arguments` passed on to each run.
 _HANDED_ON: Final = (
@@ -48,12 +50,17 @@ _NOT_HERE: Final = (
 )
 _OF_RAY: Final = (
     *(("--ray-address", "ray_address"), ("--ray-cpus", "ray_cpus"), ("--ray-wait", "ray_wait_s")),
+    ("--ray-copy", "ray_copy"),
+)
+# They name files, which a node that shares none does not have.
+_OF_FILES: Final = (
+    *(("--settings", "settings_file"), ("--json-schema", "json_schema"), ("--add-dir", "add_dirs")),
+    *(("--record", "record"), ("--replay", "replay")),
 )
 _FAILED, _LIMIT = 1, 4
 _TRY_AGAIN: Final = 75  # as sendmail's EX_TEMPFAIL: the world failed, not the tasks
 _RETRIES: Final = 2
 _PAUSE: Final = "pause.json"
-_PAUSE_VARIABLE: Final = "AGENT_CLI_RETRY__SHARED_FILE"
 _RAY_LOG: Final = "ray.log"
 
 
@@ -83,6 +90,8 @@ def run_batch(arguments: Arguments) -> int:
     )
     if arguments.batch_api:
         check_api_tasks(arguments, tasks)
+    if arguments.ray_copy:
+        _check_copies(arguments, tasks)
     _tell_notices(startup)
     with BatchFolder(arguments.output_dir or file.with_suffix(".batch")) as folder:
         folder.check(tasks)
@@ -105,9 +114,35 @@ def _address(arguments: Arguments) -> str:
     if arguments.engine == "ray":
         return ray_address(arguments.ray_address)
     for option, name in _OF_RAY:
-        if getattr(arguments, name) is not None:
+        if getattr(arguments, name) not in (None, False):
             raise UsageError(f"{option} needs --engine ray")
     return ""
+
+
+def _check_copies(arguments: Arguments, tasks: Sequence[Task]) -> None:
+    """Check that nodes without our files can run the tasks, and that no guard is lost there.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    for option, name in _OF_FILES:
+        if getattr(arguments, name):
+            raise UsageError(f"{option} cannot be used with --ray-copy: the nodes lack that file")
+    if any(override.key == "mcp.config" for override in arguments.overrides):
+        raise UsageError("--mcp-config cannot be used with --ray-copy: the nodes lack that file")
+    store = TrustStore.of_user()
+    for task in tasks:
+        if task.checkout is None:
+            raise UsageError(
+                f"task {task.id!r} has no ref, and --ray-copy sends repositories alone: give it one"
+            )
+        places = (task.checkout.repository, task.cwd)
+        known = [each for each in map(store.standing, places) if each.is_known or each.lost]
+        if known and not arguments.trust:
+            raise UsageError(
+                f"you trust {task.checkout.repository}, and what its commits bring would be ignored"
+                " on the nodes, its guards too: give --trust to let it act there"
+            )
 
 
 def _engine(
@@ -116,7 +151,7 @@ def _engine(
     if arguments.batch_api:
         return api_engine(startup, folder.api_journal)
     shared = startup.loaded.settings.retry.shared_file or folder.path / _PAUSE
-    variables = {_PAUSE_VARIABLE: str(shared)}
+    variables = {PAUSE_VARIABLE: str(shared)}
     if not address:
         return LocalEngine({**os.environ, "PATH": users_path(), **variables})
     share = CPUS_PER_RUN if arguments.ray_cpus is None else arguments.ray_cpus
@@ -128,6 +163,7 @@ def _engine(
         share=share,
         variables=variables,
         limit_s=arguments.ray_wait_s or CONNECT_LIMIT_S,
+        copies=bool(arguments.ray_copy),
     )
 
 

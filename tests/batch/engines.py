@@ -25,6 +25,7 @@ class ScriptedEngine:
 
     def __init__(self, leave: Callable[[str, TaskRun], dict[str, Any] | None]) -> None:
         self.jobs = 1
+        self.copies = False
         self.most = 0
         self.started: list[TaskRun] = []
         self.overlaps: list[tuple[Path, Path]] = []

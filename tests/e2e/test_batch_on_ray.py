@@ -23,6 +23,7 @@ from agent_cli.system.supervisor import supervised
 from tests.e2e.program import KEY, agent_cli, finished, processes_with, started_for
 from tests.messages_api import Gate, ReceivedRequest, error, reply, serve_in_thread
 from tests.messages_api.script import Answer
+from tests.system.test_worktrees import git
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -37,10 +38,18 @@ TASKS, CPUS = 200, 2
 ON_RAY = ("batch", "tasks.jsonl", "--engine", "ray", "--max-cost", "1")
 
 
-def write_tasks(*names: str) -> None:
+def write_tasks(*names: str, ref: str = "") -> None:
+    """Write a task for each of *names*, in a folder of its own; with *ref* all in a repository."""
+    more = {"ref": ref} if ref else {}
     for name in names:
         Path(name).mkdir()
-    tasks = [{"id": name, "prompt": f"go {name}", "cwd": name} for name in names]
+        (Path(name) / "file.txt").write_text(name)
+    if ref:
+        here = Path.cwd()
+        git(here, "init", "-q", "-b", ref)
+        git(here, "add", "-A")
+        git(here, "commit", "-qm", "all")
+    tasks = [{"id": name, "prompt": f"go {name}", "cwd": name, **more} for name in names]
     Path("tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
 
 
@@ -166,16 +175,24 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace")
 
 
+@pytest.mark.parametrize("copies", [False, True], ids=["shared files", "copied files"])
 def test_batch_survives_an_outage_a_lost_node_and_a_killed_driver(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    copies: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All 200 tasks have one result; during the outage the agents ask once a second at most."""
+    """All 200 tasks have one result; during the outage the agents ask once a second at most.
+
+    Without a shared file system the repository, the results and the pause travel through Ray.
+    """
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    write_tasks(*(f"t{number}" for number in range(TASKS)))
+    write_tasks(*(f"t{number}" for number in range(TASKS)), ref="main" if copies else "")
     outage = Event()
     refused_at: list[float] = []
+    monkeypatch.setenv("TMPDIR", str(folder))  # of the nodes
+
+    def working() -> list[str]:
+        return [*workers(), *processes_with(f"--output-dir {folder}/")]
 
     def answer(_request: ReceivedRequest) -> Answer:
         if not outage.is_set():
@@ -187,7 +204,8 @@ def test_batch_survives_an_outage_a_lost_node_and_a_killed_driver(
         two_nodes(folder) as (address, orders, answers),
         serve_in_thread(answer=answer) as api,
     ):
-        command = (*ON_RAY, "--ray-address", address, "--budget", "100", "--wait", "600")
+        more = ("--ray-copy",) if copies else ()
+        command = (*ON_RAY, "--ray-address", address, "--budget", "100", "--wait", "600", *more)
         with started_for(CAMPAIGN_S, *command, api=api) as process:
             wait_until(lambda: len(results()) >= TASKS // 4, "results", limit_s=CAMPAIGN_S)
             began = time.monotonic()
@@ -197,7 +215,7 @@ def test_batch_survives_an_outage_a_lost_node_and_a_killed_driver(
             wait_until(lambda: len(results()) >= TASKS // 2, "results", limit_s=CAMPAIGN_S)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
-        wait_until(lambda: workers() == [], "the runs to end", limit_s=RUNS_S)
+        wait_until(lambda: working() == [], "the runs to end", limit_s=RUNS_S)
         with started_for(CAMPAIGN_S, *command, api=api) as process:
             wait_until(lambda: len(results()) >= TASKS * 3 // 4, "results", limit_s=CAMPAIGN_S)
             print("lose a node", file=orders, flush=True)
@@ -213,4 +231,6 @@ def test_batch_survives_an_outage_a_lost_node_and_a_killed_driver(
     assert len(during) <= OUTAGE_S + 2 * CPUS
     lost = len(attempts) - TASKS
     assert lost * 1.0 + sum(each["cost_usd"] for each in found.values()) <= 100
-    assert workers() == []
+    assert working() == []
+    patches = [each for each in found.values() if "patch" in each]
+    assert patches == []
