@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import MutableMapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
@@ -19,6 +19,7 @@ from typing import Any
 from agent_cli.app.event_log import SHOWN
 from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system import paths
+from agent_cli.system.importing import without
 from agent_cli.system.logger import shared_processors
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.sanitize import reveal
@@ -108,9 +109,16 @@ def configure(
     return sinks
 
 
-def load() -> None:
-    """Import structlog ahead of the first record."""
-    import structlog  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
+def load(*, spare_rich: bool = False) -> None:
+    """Import structlog ahead of the first record.
+
+    It imports rich if it can, 80 modules and a fifteenth of a one-shot run, for what we do not
+    use. With *spare_rich* it finds none, unless the logs are those of a host.
+    """
+    handlers = logging.getLogger().handlers
+    is_ours = any(isinstance(handler, _Stderr | _PrivateFile) for handler in handlers)
+    with without("rich") if spare_rich and is_ours else nullcontext():
+        import structlog  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
 
 def _set_levels(lowest: int) -> None:

@@ -69,7 +69,8 @@ class Preparations:
         in_background(_remove_left_folders)
 
     def _load_logs(self) -> None:
-        in_background(logs.load).add_done_callback(lambda _loaded: self.log.release())
+        loading = in_background(partial(logs.load, spare_rich=self._one_shot))
+        loading.add_done_callback(lambda _loaded: self.log.release())
 
 
 def _remove_left_folders() -> None:

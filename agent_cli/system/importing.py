@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from typing import Final
 
@@ -31,6 +32,33 @@ def is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # the parent package is missing too
         return False
+
+
+@contextmanager
+def without(module: str) -> Generator[None]:
+    """Let imports of *module* fail in this thread, as if it was not installed.
+
+    Another thread's imports succeed meanwhile, and so does any if it is imported already.
+    """
+    finder = _Refusing(module, threading.get_ident())
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Refusing(MetaPathFinder):
+    """Refuses one module in one thread."""
+
+    def __init__(self, module: str, thread: int) -> None:
+        self._module = module
+        self._thread = thread
+
+    def find_spec(self, fullname: str, *_where: object) -> None:
+        """Find nothing, or raise the error of a missing module."""
+        if fullname == self._module and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 
 @contextmanager

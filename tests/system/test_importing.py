@@ -3,13 +3,14 @@
 import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
-from agent_cli.system.importing import is_installed, load, without_collections
+from agent_cli.system.importing import is_installed, load, without, without_collections
 
 
 def test_garbage_collection_is_paused_only_while_a_module_loads(
@@ -72,3 +73,17 @@ def test_module_is_installed_only_if_its_parents_are() -> None:
     found = [is_installed(name) for name in ("json.decoder", "json.missing", "missing.module")]
 
     assert found == [True, False, False]
+
+
+def test_module_is_hidden_from_the_imports_of_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "optional_part.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with ThreadPoolExecutor() as threads, without("optional_part"):
+        with pytest.raises(ModuleNotFoundError, match="optional_part"):
+            import_module("optional_part")
+        threads.submit(import_module, "optional_part").result(10)
+
+    assert sys.modules.pop("optional_part").__file__ == str(tmp_path / "optional_part.py")

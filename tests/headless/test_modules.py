@@ -1,0 +1,67 @@
+"""The libraries that one answer to a pipe loads: a list, with what each costs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.program import environment
+from tests.messages_api import reply, serve_in_thread
+
+# Milliseconds of its import, of about 300 in all, by `python -X importtime`.
+# What a new library costs stands here before it is loaded.
+LIBRARIES = {
+    "pydantic": 17,
+    "pydantic_core": 9,
+    "annotated_types": 7,
+    "typing_inspection": 1,
+    "httpx2": 11,
+    "httpcore2": 2,
+    "h11": 1,
+    "anyio": 8,
+    "sniffio": 1,
+    "certifi": 1,
+    "idna": 1,
+    "structlog": 6,
+    "tenacity": 5,
+    "platformdirs": 2,
+    "truststore": 1,
+    "typing_extensions": 1,
+}
+MODULES_MAX = 800
+
+WATCHED = """
+import atexit, sys
+from agent_cli.__main__ import main
+
+def show():
+    ours = {name.partition(".")[0] for name in sys.modules}
+    print(len(sys.modules), *sorted(ours - sys.stdlib_module_names), file=sys.stderr)
+
+import os
+leave = os._exit
+os._exit = lambda code: (show(), sys.stderr.flush(), leave(code))
+atexit.register(show)
+sys.argv = ["agent-cli", "-p", "go"]
+main()
+"""
+
+
+def test_answer_to_a_pipe_loads_the_listed_libraries_only(tmp_path: Path) -> None:
+    """Speed 5: rich, pygments and attrs were loaded for nothing, by a library of logs."""
+    with serve_in_thread(reply("done")) as api:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", WATCHED],
+            env=environment(api, {}),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+
+    count, *loaded = done.stderr.splitlines()[-1].split()
+    ours = {"agent_cli", "agent_cli_tools", "__main__", "__mp_main__", "sitecustomize"}
+    assert done.stdout == "done\n"
+    assert {name for name in loaded if not name.startswith("_")} - ours <= LIBRARIES.keys()
+    assert int(count) <= MODULES_MAX
