@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks._program import COMMAND, Finished, empty_home, own_s, run
+from benchmarks._repository import add_extensions, make_repository
 from benchmarks.commands import STARTS, bare_ms, hangs, own_bubblewrap
 from benchmarks.long_answer import cpu_s as answer_cpu_s
 from benchmarks.markdown import measure as markdown_cost
@@ -36,6 +37,8 @@ SETTLED_S: Final = 3
 ANSWER_CHARS: Final = 250_000
 MARKDOWN_CHARS: Final = 1_000_000
 DELTA_CHARS: Final = 20
+MODEL_S: Final = 1.5
+"""From the start: half a second, and then a model's time until its first token."""
 END: Final = "Theend."
 TEXT: Final = "Some *text* with `code` in it, and a bit more.\n\n- one\n- two **bold**\n\n"
 
@@ -114,6 +117,32 @@ def turns(environment: dict[str, str]) -> Iterator[Row]:
     yield Row("four `sleep 0.5` in one reply", [*own_s(api.requests)][-1], 0.56, "s")
 
 
+def in_repository(environment: dict[str, str]) -> Iterator[Row]:
+    """Measure in an empty folder, and in a repository with ten skills and two MCP servers.
+
+    The servers start after the CPU was measured: theirs would be counted too.
+    """
+    home = Path(environment["HOME"])
+    empty, repository = home / "empty", home / "repository"
+    empty.mkdir()
+    make_repository(repository)
+    for folder in (empty, repository):
+        for name in "abcd":
+            (folder / f"{name}.txt").write_text("one line\n")
+        runs = [_session(environment, reply("done"), folder=folder)[1] for _ in range(ROUNDS)]
+        cpu_s = statistics.median(run.cpu_s for run in runs)
+        yield Row(f"-p: CPU, {folder.name}", cpu_s, 0.45, "s")
+    bash = reply(tool_use("bash", {"command": "true"}))
+    empty_s = _turn_s(environment, lambda: bash, empty)
+    yield Row("bash turn, empty", empty_s * 1000, 20, "ms")
+    yield Row("four reads in the first reply, empty", _first_ms(environment, empty), 40, "ms")
+    add_extensions(home)
+    there_s = _turn_s(environment, lambda: bash, repository)
+    yield Row("bash turn, repository", there_s * 1000, empty_s * 1000 + 1, "ms")
+    first_ms = _first_ms(environment, repository)
+    yield Row("four reads in the first reply, repository", first_ms, 40, "ms")
+
+
 def paced(environment: dict[str, str]) -> Iterator[Row]:
     """Stream 200 kB in 20 s to a terminal, as a model would."""
     gate = Gate()
@@ -161,7 +190,7 @@ def main() -> int:
     begun_s = time.monotonic()
     verdicts: Counter[str] = Counter()
     print(f"{'row':<44} {'measured':>11} {'target':>11}  verdict")
-    for measure in (starts, one_shot, turns, texts, paced, supervised):
+    for measure in (starts, one_shot, turns, in_repository, texts, paced, supervised):
         with empty_home() as environment:
             environment["TERM"] = "xterm-256color"
             try:
@@ -190,18 +219,36 @@ def _echoed(found: Start) -> float:
     return found.echoed_s
 
 
-def _session(environment: dict[str, str], *script: Reply) -> tuple[FakeMessagesApi, Finished]:
+def _session(
+    environment: dict[str, str], *script: Reply, folder: Path | None = None
+) -> tuple[FakeMessagesApi, Finished]:
     with serve_in_thread(*script) as api:
         more = environment | {"ANTHROPIC_BASE_URL": api.base_url}
-        done = run(["-p", "go", "--permission-mode", "yolo"], more, environment["HOME"])
+        words = ["-p", "go", "--permission-mode", "yolo"]
+        done = run(words, more, str(folder or environment["HOME"]))
         return api, done
 
 
-def _turn_s(environment: dict[str, str], turn: Callable[[], Reply]) -> float:
+def _turn_s(
+    environment: dict[str, str], turn: Callable[[], Reply], folder: Path | None = None
+) -> float:
     """Return the median time from the end of a reply to the next request, after the first ten."""
     script = [turn() for _ in range(TURNS + 10)]
-    api, _ = _session(environment, *script, reply("done"))
+    api, _ = _session(environment, *script, reply("done"), folder=folder)
     return statistics.median(own_s(api.requests[10:]))
+
+
+def _first_ms(environment: dict[str, str], folder: Path) -> float:
+    """Return the median time of four reads in the first reply of a process."""
+    reads = [tool_use("read", {"path": f"{name}.txt"}) for name in "abcd"]
+    found: list[float] = []
+    for _ in range(ROUNDS):
+        gate = Gate()
+        threading.Timer(MODEL_S, gate.open).start()
+        held = reply(*reads, gate=gate, hold_at=0)
+        api, _ = _session(environment, held, reply("done"), folder=folder)
+        found += own_s(api.requests)
+    return statistics.median(found) * 1000
 
 
 def _open(gate: Gate) -> None:
