@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.app import logs, parts
 from agent_cli.app.model_switch import ModelSwitch
 from agent_cli.app.plugins import command_files
+from agent_cli.app.providers import is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_line
 from agent_cli.app.workbench import Workbench
@@ -174,7 +175,8 @@ class App:
     def find_model(self, name: str) -> Model:
         """Return the model *name*, an alias or an id; warn of an unknown id."""
         model = self._bench.calls.named(name)
-        if doubt := doubt_about(model.id, parts.price(self._startup)):
+        price = parts.price(self._startup)
+        if is_listed(model) and (doubt := doubt_about(model.id, price)):
             self._bench.announce.warn(doubt)
         return model
 
@@ -195,7 +197,7 @@ class App:
 
     async def offered_models(self) -> Sequence["OfferedModel"]:
         """Return the models the server offers; none if it does not answer soon."""
-        if not self._offered:
+        if not self._offered and is_listed(self._bench.model):
             from agent_cli.providers.anthropic.model_list import offered_models  # noqa: PLC0415 - rare
 
             connection = parts.connection(self._startup)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from agent_cli.app import parts
+from agent_cli.app.providers import Providers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, StreamFn
@@ -10,8 +11,6 @@ from agent_cli.contracts.timeline import Prompt
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
-from agent_cli.providers.anthropic.messages import AnthropicMessages
-from agent_cli.providers.anthropic.models import model_by_id
 
 
 class ModelCalls:
@@ -42,16 +41,14 @@ class ModelCalls:
             conversation: Returns the conversation that bears the cost; it is built later.
             of_agents: Returns the cost of a prompt's subagents, in micro-dollars.
         """
-        self._settings = startup.loaded.settings
-        connection = parts.connection(startup, on_sent, on_refused_tool)
-        self._provider = AnthropicMessages(
-            connection, parts.retry_policy(startup), shared=parts.shared_pause(startup)
-        )
+        self._startup = startup
+        providers = Providers(startup, on_sent=on_sent, on_refused_tool=on_refused_tool)
+        self._provider = providers.provider
         self.ledger = Ledger(
-            recorded(self._provider.stream),
+            recorded(providers.stream),
             conversation,
             price=parts.price(startup),
-            account=Account(in_microdollars(self._settings.max_cost_usd)),
+            account=Account(in_microdollars(startup.loaded.settings.max_cost_usd)),
             of_agents=of_agents,
             count=self._provider.count_tokens,
         )
@@ -59,7 +56,7 @@ class ModelCalls:
 
     def named(self, name: str | None = None) -> Model:
         """Return the model *name*, an alias or an id; the settings' model without a name."""
-        return model_by_id(self._settings.model_id(name))
+        return parts.model(self._startup, name)
 
     def preload(self) -> None:
         """Import the provider's SDK in the background."""

@@ -11,7 +11,7 @@ from agent_cli.app.hooks.lifecycle import hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
-from agent_cli.contracts.provider import Price, StreamFn
+from agent_cli.contracts.provider import Model, Price, StreamFn
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import AroundCompaction, Compaction
@@ -43,6 +43,7 @@ from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from agent_cli.providers.openai_chat.connection import ChatConnection
     from agent_cli.sandbox import Policy
     from agent_cli.sandbox.undecided import FileDecider
     from agent_cli_tools.workspace_ports import Keeper
@@ -72,6 +73,38 @@ def connection(
         on_sent=on_sent,
         on_refused_tool=on_refused_tool,
     )
+
+
+def chat_connection(
+    startup: StartupContext, on_sent: Callable[[], None] = lambda: None
+) -> "ChatConnection":
+    """Return the connection to a server of the Chat Completions API."""
+    from agent_cli.providers.openai_chat.connection import ChatConnection  # noqa: PLC0415 - rare
+
+    settings, arguments = startup.loaded.settings.provider, startup.arguments
+    variables = startup.environment.without_project()
+    return ChatConnection(
+        base_url=variables.get("OPENAI_BASE_URL") or None,
+        api_key=variables.get("OPENAI_API_KEY") or None,
+        read_timeout_s=settings.read_timeout_s,
+        stall_timeout_s=settings.stall_timeout_s,
+        record=arguments.record,
+        replay=arguments.replay,
+        redact=Redactor.of(startup.environment).text,
+        price=price(startup),
+        on_sent=on_sent,
+    )
+
+
+def model(startup: StartupContext, name: str | None = None) -> Model:
+    """Return the model *name*, an alias or an id; the settings' model without a name."""
+    settings = startup.loaded.settings
+    id = settings.model_id(name)
+    if settings.provider.wire_api == "chat":
+        from agent_cli.providers.openai_chat.connection import API  # noqa: PLC0415 - rare
+
+        return Model(id, api=API, provider="openai")
+    return model_by_id(id)
 
 
 def price(startup: StartupContext) -> Price:
@@ -106,9 +139,11 @@ def compaction(
     """Return the compaction of long conversations; *stream* asks the model for summaries."""
     settings = startup.loaded.settings
     chosen = settings.compaction.model
-    model = model_by_id(settings.model_id(chosen)) if chosen else None
+    summarizes = model(startup, chosen) if chosen else None
     return Compaction(
-        Summarizer(stream, model=model) if settings.compaction.strategy == "summarize" else None,
+        Summarizer(stream, model=summarizes)
+        if settings.compaction.strategy == "summarize"
+        else None,
         threshold_tokens=settings.compaction.threshold_tokens,
         protected_tail_messages=settings.compaction.protected_tail_messages,
         words_chars=settings.compaction.user_words_chars,

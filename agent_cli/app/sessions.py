@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from agent_cli.app import parts
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
@@ -15,7 +16,6 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.providers.anthropic.models import model_by_id
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import read_header
 from agent_cli.session_store.records import Header
@@ -276,7 +276,7 @@ class Sessions:
         if usual is None or asked in (usual.id, UNKNOWN_MODEL):
             return None
         self._publish(Notice("info", f"the waiting prompt continues with {asked}"))
-        return model_by_id(asked)
+        return parts.model(self._startup, asked)
 
     def _keep(self, session: Session, *, resumed: bool) -> None:
         self.close()

@@ -82,8 +82,9 @@ def api_engine(startup: StartupContext, journal: Path) -> ApiEngine:
         UsageError: The API is not Anthropic's own.
     """
     connection = parts.connection(startup)
-    if connection.platform is not ANTHROPIC or connection.compat:
-        raise UsageError("--batch-api needs Anthropic's own API: remove it, or provider.platform")
+    is_chat = startup.loaded.settings.provider.wire_api == "chat"
+    if connection.platform is not ANTHROPIC or connection.compat or is_chat:
+        raise UsageError("--batch-api needs Anthropic's own API: remove it, or change [provider]")
 
     async def connect() -> Batches:
         module = "agent_cli.providers.anthropic.message_batches"

@@ -8,7 +8,9 @@ from dataclasses import asdict
 from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.checks.access import check_access
+from agent_cli.app.providers import is_listed
 from agent_cli.app.startup import start
+from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.providers.anthropic.model_list import offered_models
 from agent_cli.system.event_loop import run_loop
@@ -22,6 +24,8 @@ def list_models(arguments: Arguments) -> int:
     """
     startup = start(arguments, may_ask=False)
     check_access(startup)
+    if not is_listed(parts.model(startup)):
+        raise UsageError('provider.wire_api is "chat": ask its server for the list, at /models')
     offered = run_loop(offered_models(parts.connection(startup)))
     aliases = startup.loaded.settings.models
     if arguments.json:

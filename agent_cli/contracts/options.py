@@ -17,6 +17,7 @@ ThemeName: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
 Notify: TypeAlias = Literal["auto", "bell", "osc9", "off"]
 PlatformName: TypeAlias = Literal["anthropic", "bedrock", "vertex", "foundry", "aws"]
 PlatformChoice: TypeAlias = Literal["auto"] | PlatformName
+WireApi: TypeAlias = Literal["messages", "chat"]
 
 MAX_TOKENS: Final = 32_000
 MAX_ROUNDS: Final = 100

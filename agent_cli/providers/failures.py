@@ -9,11 +9,13 @@ from agent_cli.contracts.options import FailureKind
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 RETRIED_IN_STREAM = frozenset(
-    {"overloaded_error", "api_error", "timeout_error", "rate_limit_error"}
+    {"overloaded_error", "api_error", "timeout_error", "rate_limit_error", "server_error"}
 )
 SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
 OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
 NO_CREDIT = "credit balance is too low"
+# A spent quota may have the status of a rate limit, and waiting does not help.
+_NO_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 MAX_SAID_CHARS = 300
 _CUT = " ..."
 # Phrases of the API, Bedrock, and compatible servers such as vLLM and llama.cpp.
@@ -157,6 +159,13 @@ def quoted(text: str) -> str:
     return f"{words if len(words) > len(whole) // 2 else whole}{_CUT}"
 
 
+def without_password(address: str) -> str:
+    """Return *address* for display; user and password before its host, and its query, masked."""
+    address, mark, query = address.partition("?")
+    shown = re.sub(r"(?<=//)[^/]*@", "***@", address)
+    return f"{shown}{mark}{re.sub(r'(?<==)[^&#]*', '***', query)}"
+
+
 def rejects_thinking(failed: CallFailed) -> bool:
     """Return whether the server rejected the thinking of an earlier reply."""
     return failed.error.status == 400 and _BAD_THINKING.search(str(failed)) is not None
@@ -168,7 +177,7 @@ def rejects_size(failed: CallFailed) -> bool:
 
 
 def _retryable(refusal: Refusal) -> bool:
-    if _spent(refusal) or _too_long(refusal):
+    if _spent(refusal) or _is_unpaid(refusal) or _too_long(refusal):
         return False
     asked = refusal.headers.get("x-should-retry")
     if asked in ("true", "false"):
@@ -192,7 +201,7 @@ def _trouble(refusal: Refusal) -> Trouble | None:
     """Return the part of the world that failed; None if the request was at fault."""
     if _too_long(refusal):
         return None
-    if _spent(refusal) or NO_CREDIT in refusal.message or refusal.status == 402:
+    if _spent(refusal) or _is_unpaid(refusal) or refusal.status == 402:
         return "billing"
     is_expired = refusal.remedies.is_cloud and _EXPIRED.search(refusal.message)
     if refusal.status in (401, 403) or is_expired:
@@ -209,6 +218,10 @@ def _spent(refusal: Refusal) -> bool:
     return refusal.code in SPEND_LIMITS or refusal.message.startswith(OWN_SPEND_LIMIT)
 
 
+def _is_unpaid(refusal: Refusal) -> bool:
+    return NO_CREDIT in refusal.message or refusal.code in _NO_QUOTA
+
+
 def _too_long(refusal: Refusal) -> bool:
     if refusal.status == 413:
         return True
@@ -223,7 +236,7 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
         return f"the conversation is too large for the model ({said})", "shorten it with /compact"
     if _spent(refusal):
         return f"spending limit reached ({said})", "raise it in the API's console"
-    if NO_CREDIT in refusal.message:
+    if _is_unpaid(refusal):
         return f"no credit left ({said})", "check the billing settings"
     return _of_cloud(refusal, said) or _of_status(refusal, said)
 

@@ -230,7 +230,7 @@ async def open_reply(
     address: Address,
     options: HttpOptions,
     *,
-    headers: httpx2.Headers,
+    headers: httpx2.Headers | dict[str, str],
     body: bytes,
     refusal: Callable[[httpx2.Response], CallFailed],
     on_sent: Callable[[], None],

@@ -126,6 +126,19 @@ def _exposed(path: Path) -> Iterator[str]:
         yield f"{path} can be read by other users of this machine; run: chmod 600 {path}"
 
 
+def check_chat_credentials(environment: Environment) -> None:
+    """Check that a server of the Chat Completions API is named, or a key for OpenAI's own.
+
+    Raises:
+        NoCredentials: There is neither an address nor a key.
+    """
+    if len(environment.missing("OPENAI_API_KEY", "OPENAI_BASE_URL")) == 2:
+        raise NoCredentials(
+            'provider.wire_api is "chat", and neither OPENAI_API_KEY nor OPENAI_BASE_URL is set;'
+            f" export one, or write it into {paths.user_env_file()}"
+        )
+
+
 def check_credentials(environment: Environment) -> None:
     """Check that there are credentials for the model's API.
 

@@ -65,6 +65,9 @@ def _most(minimum: int, maximum: int, unit: str) -> SettingRule:
 class ProviderSettings(NamedTuple):
     """The connection to the model's API; `auto` leaves the platform to variables."""
 
+    wire_api: Annotated[options.WireApi, choice(*get_args(options.WireApi), user_only=True)] = (
+        "messages"
+    )
     platform: Annotated[
         options.PlatformChoice, choice("auto", *get_args(options.PlatformName), user_only=True)
     ] = "auto"

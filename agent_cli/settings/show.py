@@ -15,6 +15,7 @@ from agent_cli.system.shapes import is_mapping, is_sequence
 _SECRETS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
+    "OPENAI_API_KEY",
     *dict.fromkeys(name for names in OPTIONAL_SECRETS.values() for name in names),
 )
 
@@ -35,10 +36,9 @@ def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool
     for name in _SECRETS:
         state = f"set, {environment.origin(name)}" if environment.get(name) else "not set"
         lines.append(f"# {name}: {state}")
-    base_url = environment.get("ANTHROPIC_BASE_URL")
-    if base_url:
-        shown = f"{redactor.text(base_url)}, {environment.origin('ANTHROPIC_BASE_URL')}"
-        lines.append(f"# ANTHROPIC_BASE_URL: {shown}")
+    for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"):
+        if base_url := environment.get(name):
+            lines.append(f"# {name}: {redactor.text(base_url)}, {environment.origin(name)}")
     return "\n".join(lines) + "\n"
 
 

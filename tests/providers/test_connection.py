@@ -11,9 +11,8 @@ from agent_cli.providers.anthropic.connection import (
     checked_key,
     custom_headers,
     known_credential,
-    without_password,
 )
-from agent_cli.providers.failures import CallFailed
+from agent_cli.providers.failures import CallFailed, without_password
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 

@@ -12,6 +12,7 @@ from tests.settings.files import write_user_settings
 TESTS = Path(__file__).parents[1]
 # Settings that need a special server are set by the tests beside that part.
 ELSEWHERE = {
+    "provider.wire_api": "e2e/test_chat_api.py",
     "agents.max_parallel": "app/test_agents.py",
     **dict.fromkeys(
         (f"status_line.{name}" for name in StatusLineSettings._fields), "app/test_status_line.py"

@@ -152,5 +152,5 @@ def test_env_example_names_every_secret() -> None:
 
     names = re.findall(r"^# ([A-Z_]+): not set$", shown, re.MULTILINE)
 
-    assert len(names) == 6
+    assert len(names) == 7
     assert [name for name in names if f"{name}=\n" not in example] == []

@@ -2,7 +2,7 @@
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import GuardsChanged
-from agent_cli.settings.environment import check_credentials
+from agent_cli.settings.environment import check_chat_credentials, check_credentials
 from agent_cli.settings.platform import chosen_platform, switches_on
 
 
@@ -28,6 +28,9 @@ def check_access(startup: StartupContext) -> None:
         NoCredentials: A key or a variable is not set, or a package is not installed.
         SettingsError: The variables choose two platforms.
     """
+    if startup.loaded.settings.provider.wire_api == "chat":
+        check_chat_credentials(startup.environment.without_project())
+        return
     name = chosen_platform(startup.loaded.settings, startup.environment)
     if name == "anthropic":
         check_credentials(startup.environment)

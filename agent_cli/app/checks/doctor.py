@@ -18,21 +18,20 @@ from agent_cli.app.checks.models import check_models
 from agent_cli.app.checks.report import Check, CheckReport
 from agent_cli.app.checks.servers import check_servers, checks_of_running, server_problems
 from agent_cli.app.plugins import command_files, plugins
+from agent_cli.app.providers import Providers, is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import telemetry_checks
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import Model, ModelRequest, Price
+from agent_cli.contracts.provider import Model, ModelRequest, Price, closable
 from agent_cli.contracts.servers import ServerState
 from agent_cli.contracts.timeline import NO_USAGE
-from agent_cli.providers.anthropic.connection import without_password
-from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.anthropic.models import (
     doubt_about,
-    model_by_id,
     prices_as_of,
 )
+from agent_cli.providers.failures import without_password
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.settings.environment import OPTIONAL_SECRETS
 from agent_cli.system import paths
@@ -56,7 +55,7 @@ async def examine(startup: StartupContext) -> int:
 
     sinks = logs.configure(startup.loaded.settings.logging, Redactor.of(startup.environment))
     try:
-        model = model_by_id(startup.loaded.settings.model_id())
+        model = parts.model(startup)
         with working("checking the endpoint and MCP servers", sys.stderr):
             local = _local(startup, model)
             asked = [
@@ -124,7 +123,8 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     yield _writable("sessions", paths.sessions_dir())
     yield _writable("logs", paths.log_file().parent)
     price = parts.price(startup)
-    yield Check("model", None, doubt_about(model.id, price) or _facts(model, price))
+    doubt = doubt_about(model.id, price) if is_listed(model) else ""
+    yield Check("model", None, doubt or _facts(model, price))
     for tool, names in OPTIONAL_SECRETS.items():
         if not startup.environment.missing(*names):
             yield Check(tool, None, "its secrets are set")
@@ -222,7 +222,7 @@ def _credentials(startup: StartupContext) -> Check:
         platform = parts.connection(startup).platform
     except AgentCliError as error:
         return Check("key", False, str(error))
-    if platform.name != "anthropic":
+    if startup.loaded.settings.provider.wire_api == "messages" and platform.name != "anthropic":
         return Check("platform", True, f"{platform.title}, by {why_chosen(startup)}")
     return Check("key", True, "found")
 
@@ -232,7 +232,8 @@ async def _cloud_credentials(startup: StartupContext) -> list[Check]:
     if not _credentials(startup).ok:
         return []
     connection = parts.connection(startup)
-    if connection.platform.name == "anthropic":
+    is_chat = startup.loaded.settings.provider.wire_api == "chat"
+    if connection.platform.name == "anthropic" or is_chat:
         return []
     from agent_cli.providers.anthropic.sign_in import credentials_of  # noqa: PLC0415 - rare
 
@@ -247,12 +248,9 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
     """Ask the model for one token: the only way to test key, URL and model together."""
     if not _credentials(startup).ok:
         return Check("endpoint", None, "not asked: there is no key")
-    connection = parts.connection(startup)
-    is_cloud = connection.platform.name != "anthropic"
-    where = without_password(connection.base_url or "the default address")
-    where = connection.platform.title if is_cloud else where
-    on_the_way = f"HTTPS_PROXY and {connection.platform.remedies.address}"
-    provider = AnthropicMessages(connection, RetryPolicy(max=0))
+    where, variable, names_remedies = _server(startup)
+    on_the_way = f"HTTPS_PROXY and {variable}"
+    providers = Providers(startup, retry=RetryPolicy(max=0))
     request = ModelRequest(
         model=model,
         messages=(UserMessage.of("Say ok."),),
@@ -261,19 +259,30 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
     )
     try:
         async with asyncio.timeout(_ENDPOINT_LIMIT_S):
-            async with aclosing(provider.stream(request)) as events:
+            async with aclosing(closable(providers.stream(request))) as events:
                 async for _event in events:
                     pass
     except ModelError as error:
         if error.status is None:
             return Check("endpoint", False, f"{error}; check {on_the_way}, too")
-        # A cloud's errors name their own remedy.
-        way_out = "" if is_cloud else _WAYS_OUT.get(error.status, "")
+        way_out = "" if names_remedies else _WAYS_OUT.get(error.status, "")
         return Check("endpoint", False, f"{where}: {error}{way_out}")
     except TimeoutError:
         said = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s"
         text = f"{said}; check the network, {on_the_way}"
         return Check("endpoint", False, text)
     finally:
-        await provider.aclose()
+        await providers.provider.aclose()
     return Check("endpoint", True, f"{where} answers")
+
+
+def _server(startup: StartupContext) -> tuple[str, str, bool]:
+    """Return the server, the variable with its address, and whether its errors name remedies."""
+    if startup.loaded.settings.provider.wire_api == "chat":
+        address = parts.chat_connection(startup).address
+        return without_password(address), "OPENAI_BASE_URL", True
+    connection = parts.connection(startup)
+    variable = connection.platform.remedies.address
+    if connection.platform.name != "anthropic":
+        return connection.platform.title, variable, True
+    return without_password(connection.base_url or "the default address"), variable, False

@@ -6,6 +6,7 @@ from datetime import date
 from agent_cli.app import parts
 from agent_cli.app.checks.access import check_access
 from agent_cli.app.checks.report import Check
+from agent_cli.app.providers import is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.offered_models import OfferedModel
@@ -16,6 +17,8 @@ from agent_cli.providers.anthropic.platforms import DATED_ID
 
 async def check_models(startup: StartupContext, model: Model) -> Sequence[Check]:
     """Return a check of *model* and the models of `[models]`; none without a key."""
+    if not is_listed(model):
+        return ()
     try:
         check_access(startup)
     except AgentCliError:

@@ -74,13 +74,6 @@ def chosen_base_url(connection: Connection) -> str | None:
     return given.strip().rstrip("/").removesuffix("/v1").rstrip("/") if given else None
 
 
-def without_password(address: str) -> str:
-    """Return *address* for display; user and password before its host, and its query, masked."""
-    address, mark, query = address.partition("?")
-    shown = re.sub(r"(?<=//)[^/]*@", "***@", address)
-    return f"{shown}{mark}{re.sub(r'(?<==)[^&#]*', '***', query)}"
-
-
 def known_credential(connection: Connection) -> str | None:
     """Return the key or token to send as bearer, in the SDK's order of sources.
 

@@ -15,11 +15,10 @@ from agent_cli.providers.anthropic.connection import (
     checked_key,
     custom_headers,
     known_credential,
-    without_password,
 )
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.wire_client import API_VERSION
-from agent_cli.providers.failures import CallFailed
+from agent_cli.providers.failures import CallFailed, without_password
 from agent_cli.providers.transport import NEVER_SENT, connection_failure, http_client
 from agent_cli.system.importing import load
 from agent_cli.version import __version__

@@ -23,11 +23,17 @@ from agent_cli.providers.anthropic.connection import (
     chosen_base_url,
     custom_headers,
     known_credential,
-    without_password,
 )
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.encoding import encodable
-from agent_cli.providers.failures import CallFailed, Refusal, Remedies, quoted, refused
+from agent_cli.providers.failures import (
+    CallFailed,
+    Refusal,
+    Remedies,
+    quoted,
+    refused,
+    without_password,
+)
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
     OpenReply,

@@ -18,11 +18,10 @@ from agent_cli.providers.anthropic.connection import (
     base_url,
     checked_key,
     custom_headers,
-    without_password,
 )
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.encoding import encoded
-from agent_cli.providers.failures import CallFailed, Refusal, refused
+from agent_cli.providers.failures import CallFailed, Refusal, refused, without_password
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
     NEVER_SENT,

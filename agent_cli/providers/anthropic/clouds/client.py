@@ -6,9 +6,9 @@ from typing import Any
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.clouds.account import CloudAccount, CloudCredentials, signed_in
-from agent_cli.providers.anthropic.connection import Connection, without_password
+from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.sdk_client import open_reply
-from agent_cli.providers.failures import CallFailed
+from agent_cli.providers.failures import CallFailed, without_password
 from agent_cli.providers.transport import OpenReply, http_client
 
 

@@ -1,0 +1,81 @@
+"""The provider of a session, by the API that the settings name."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+from agent_cli.app import parts
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.provider import (
+    Model,
+    ModelRequest,
+    Provider,
+    ProviderRegistry,
+    StreamEvent,
+)
+from agent_cli.providers.retry_policy import RetryPolicy
+
+
+class SessionProvider(Provider, Protocol):
+    """A provider with what a session needs beyond the stream."""
+
+    def preload(self) -> None:
+        """Begin to load the client in the background."""
+        ...
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Return the server's estimate of the prompt's tokens; None without one."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept for the next request."""
+        ...
+
+
+class Providers:
+    """The provider that the settings name, registered for the API of its models."""
+
+    def __init__(
+        self,
+        startup: StartupContext,
+        *,
+        retry: RetryPolicy | None = None,
+        on_sent: Callable[[], None] = lambda: None,
+        on_refused_tool: Callable[[str, str], None] = lambda _name, _reason: None,
+    ) -> None:
+        """Connect to nothing yet; *retry* replaces the policy of the settings."""
+        model = parts.model(startup)
+        self.provider = _provider(
+            startup, retry or parts.retry_policy(startup), on_sent, on_refused_tool
+        )
+        self._registry = ProviderRegistry({model.api: self.provider})
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Ask the provider of the request's model.
+
+        Raises:
+            ProviderNotFound: The model is of another API than the settings name.
+        """
+        return self._registry.find(request.model).stream(request)
+
+
+def is_listed(model: Model) -> bool:
+    """Return whether facts and prices of models of this API are known here, and may be listed."""
+    return model.api == Model("").api
+
+
+def _provider(
+    startup: StartupContext,
+    retry: RetryPolicy,
+    on_sent: Callable[[], None],
+    on_refused_tool: Callable[[str, str], None],
+) -> SessionProvider:
+    shared = parts.shared_pause(startup)
+    if startup.loaded.settings.provider.wire_api == "chat":
+        from agent_cli.providers.openai_chat.provider import OpenAIChat  # noqa: PLC0415 - rare
+
+        return OpenAIChat(parts.chat_connection(startup, on_sent), retry, shared=shared)
+    from agent_cli.providers.anthropic.messages import AnthropicMessages  # noqa: PLC0415
+
+    return AnthropicMessages(
+        parts.connection(startup, on_sent, on_refused_tool), retry, shared=shared
+    )

@@ -1,0 +1,228 @@
+"""The provider for servers of the Chat Completions API."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
+from agent_cli.contracts.timeline import Json
+from agent_cli.providers.encoding import encoded
+from agent_cli.providers.failures import (
+    BrokenReply,
+    CallFailed,
+    Refusal,
+    broken_off,
+    not_the_api,
+    refused,
+    without_password,
+)
+from agent_cli.providers.openai_chat.connection import REMEDIES, ChatConnection, bearer
+from agent_cli.providers.openai_chat.reply import ChatReply
+from agent_cli.providers.openai_chat.wire import body
+from agent_cli.providers.progress import ProgressLimit
+from agent_cli.providers.retries import with_retries
+from agent_cli.providers.retry_policy import RetryPolicy, server_delay_s
+from agent_cli.providers.shared_pause import SharedPause
+from agent_cli.system.logger import logger
+from agent_cli.version import __version__
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from agent_cli.providers.transport import OpenReply
+
+_API = "the Chat Completions API"
+_DONE = "[DONE]"
+_PAGES = ("text/html", "application/json")
+
+_log = logger(__name__)
+
+
+class OpenAIChat:
+    """Streams replies; each call opens its own connection, so that any event loop may ask."""
+
+    def __init__(
+        self,
+        connection: ChatConnection | None = None,
+        retry: RetryPolicy | None = None,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        shared: SharedPause | None = None,
+    ) -> None:
+        self._connection = connection or ChatConnection()
+        self._retry = retry or RetryPolicy()
+        self._sleep = sleep
+        self._shared = shared
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+        """Stream one reply; see `provider.Provider`.
+
+        Raises:
+            ModelError: There was no complete reply; the message says what to do.
+        """
+        retry = self._retry
+        if request.max_retry_delay_ms is not None:
+            retry = replace(retry, max_server_delay_s=request.max_retry_delay_ms / 1000)
+
+        def attempt() -> AsyncGenerator[StreamEvent, None]:
+            return self._attempt(request)
+
+        async with aclosing(
+            with_retries(attempt, retry, sleep=self._sleep, shared=self._shared)
+        ) as events:
+            async for event in events:
+                yield event
+
+    def preload(self) -> None:
+        """Load nothing: the client has no package of its own."""
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Return None: this API does not count prompts."""
+        del request
+        return None
+
+    async def aclose(self) -> None:
+        """Close nothing: no connection outlives its call."""
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+        where = self._connection
+        shown = without_password(where.address)
+        limit = ProgressLimit(where.stall_timeout_s, shown)
+        async with AsyncExitStack() as stack:
+            with limit:
+                opened = await stack.enter_async_context(_posted(request, where, shown))
+            if opened.content_type.startswith(_PAGES):
+                raise not_the_api(shown, opened.content_type, REMEDIES.address, _API)
+            building = ChatReply(request.model.id, opened.request_id, where.price)
+            try:
+                async with aclosing(_chunks(opened, limit)) as chunks:
+                    async for chunk in chunks:
+                        for event in building.feed(chunk):
+                            yield event
+            except BrokenReply as error:
+                raise broken_off(f"the reply was garbled: {error}", opened.request_id) from error
+            if not building.begun:
+                raise not_the_api(shown, "no events", REMEDIES.address, _API)
+            if not building.complete:
+                raise broken_off("the reply ended before it was complete", opened.request_id)
+            for event in building.end():
+                yield event
+            await opened.finish()
+        reply = building.reply()
+        _log.info(
+            "model replied",
+            session_id=request.session_id,
+            request_id=reply.request_id,
+            model=reply.model,
+            stop_reason=reply.stop_reason,
+            prompt_tokens=reply.usage.prompt_tokens,
+            output_tokens=reply.usage.output_tokens,
+        )
+        yield ReplyEnd(reply)
+
+
+@asynccontextmanager
+async def _posted(
+    request: ModelRequest, where: ChatConnection, shown: str
+) -> AsyncGenerator["OpenReply"]:
+    from agent_cli.providers.transport import (  # noqa: PLC0415 - loads the HTTP library
+        Address,
+        http_client,
+        open_reply,
+    )
+
+    headers = {
+        "accept": "text/event-stream",
+        "content-type": "application/json",
+        "user-agent": f"agent-cli/{__version__}",
+        **bearer(request.api_key or where.api_key),
+    }
+    address = Address(
+        url=f"{where.address}/chat/completions",
+        shown=shown,
+        variable=REMEDIES.address,
+        request_id="x-request-id",
+    )
+    async with (
+        http_client(where) as http,
+        open_reply(
+            http,
+            address,
+            where,
+            headers=headers,
+            body=encoded(body(request, is_openai=where.is_openai)),
+            refusal=lambda response: _refusal(response, request, where),
+            on_sent=where.on_sent,
+        ) as opened,
+    ):
+        yield opened
+
+
+async def _chunks(
+    opened: "OpenReply", limit: ProgressLimit
+) -> AsyncGenerator[Mapping[str, Json], None]:
+    """Yield the chunks of a reply; an error among them ends the call."""
+    from agent_cli.providers.events import events  # noqa: PLC0415 - request is sent
+
+    async with aclosing(events(opened, limit)) as received:
+        async for event in received:
+            if event.data.strip() == _DONE:
+                return
+            try:
+                chunk: Json = json.loads(event.data)
+            except (ValueError, RecursionError) as error:
+                raise BrokenReply(str(error)) from error
+            if not isinstance(chunk, dict):
+                raise BrokenReply("an event is not an object")
+            if "error" in chunk:
+                kind, code, message = _said(chunk, opened.redact(event.data))
+                raise refused(
+                    Refusal(
+                        status=200,
+                        message=opened.redact(message),
+                        remedies=REMEDIES,
+                        kind=kind,
+                        code=code,
+                        request_id=opened.request_id,
+                    )
+                )
+            limit.restart()
+            yield chunk
+
+
+def _refusal(
+    response: "httpx2.Response", request: ModelRequest, where: ChatConnection
+) -> CallFailed:
+    try:
+        answer: Json = json.loads(response.content)
+    except (ValueError, RecursionError):
+        answer = None
+    kind, code, message = _said(answer, response.text or f"status {response.status_code}")
+    refusal = Refusal(
+        status=response.status_code,
+        message=where.redact(message),
+        remedies=REMEDIES,
+        kind=kind,
+        code=code,
+        request_id=response.headers.get("x-request-id"),
+        model_id=request.model.id,
+        headers=response.headers,
+    )
+    return refused(refusal, asked_delay_s=server_delay_s(response.headers, now_s=time.time()))
+
+
+def _said(answer: Json, text: str) -> tuple[str | None, str | None, str]:
+    """Return type, code and message of an error; servers differ in how much of it they send."""
+    match answer:
+        case {"error": {"message": str() as message, **rest}}:
+            kind, code = rest.get("type"), rest.get("code")
+            known = kind if isinstance(kind, str) else None
+            return known, code if isinstance(code, str) else None, message
+        case {"error": str() as message}:
+            return None, None, message
+        case _:
+            return None, None, text

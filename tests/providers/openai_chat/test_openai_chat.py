@@ -1,0 +1,231 @@
+"""The provider of the Chat Completions API, against a server over HTTP."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent_cli.contracts.errors import ContextOverflow, ModelError
+from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
+from agent_cli.contracts.provider import (
+    Model,
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    Retrying,
+    StreamEvent,
+    TextDelta,
+)
+from agent_cli.contracts.timeline import Json, Usage, text_block
+from agent_cli.contracts.tooling import INVALID_JSON, ToolSpec
+from agent_cli.providers.openai_chat.connection import API, ChatConnection
+from agent_cli.providers.openai_chat.provider import OpenAIChat
+from agent_cli.providers.retry_policy import RetryPolicy
+from tests.providers.openai_chat.server import (
+    ChatServer,
+    Failure,
+    Stream,
+    chat_server,
+    chunk,
+    text,
+    used,
+)
+
+READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {}}})
+REQUEST = ModelRequest(
+    model=Model("m-1", api=API), messages=(UserMessage.of("hi"),), system=("Be brief.", "In Kyiv.")
+)
+PNG: Json = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+
+
+async def asked(
+    server: ChatServer, request: ModelRequest = REQUEST, **options: Any
+) -> list[StreamEvent]:
+    """Return the events of *request*; the wait before a retry takes no time."""
+
+    async def sleep(_seconds: float) -> None:
+        """Continue at once."""
+
+    connection = ChatConnection(base_url=server.url, api_key="sk-1", **options)
+    provider = OpenAIChat(connection, RetryPolicy(max=1), sleep=sleep)
+    return [event async for event in provider.stream(request)]
+
+
+def reply_of(events: list[StreamEvent]) -> Reply:
+    """Return the complete reply, which is the last event."""
+    assert isinstance(events[-1], ReplyEnd)
+    return events[-1].reply
+
+
+def call(index: int | None, id: str | None, name: str | None, arguments: str) -> Mapping[str, Any]:
+    """Return a piece of a tool call, with what the server gives of it."""
+    function = {"arguments": arguments} | ({"name": name} if name else {})
+    given = {"id": id, "type": "function"} if id else {}
+    return {**given, **({"index": index} if index is not None else {}), "function": function}
+
+
+async def test_text_is_streamed_and_the_usage_and_cost_are_told() -> None:
+    """Cached tokens are part of the prompt's in this API, and beside them in ours."""
+    pieces = [chunk({"content": "Hel"}), chunk({"content": "lo"})]
+    with chat_server(Stream([*pieces, chunk({}, "stop"), used(9, 2, 4)])) as server:
+        events = await asked(server, price=lambda _model, usage: usage.output_tokens * 7)
+
+    reply = reply_of(events)
+    assert [event.delta for event in events if isinstance(event, TextDelta)] == ["Hel", "lo"]
+    assert (reply.content, reply.stop_reason) == ((text_block("Hello"),), "end_turn")
+    assert reply.usage == Usage(5, 2, 4, cost_microdollars=14)
+    assert server.received[0]["messages"] == [
+        {"role": "system", "content": "Be brief.\n\nIn Kyiv."},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+    ]
+    assert server.headers[0]["authorization"] == "Bearer sk-1"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param(
+            [
+                [call(0, "c1", "read", "")],
+                [call(0, None, None, '{"path": ')],
+                [call(0, None, None, '"a"}')],
+                [call(1, "c2", "read", '{"path": "b"}')],
+            ],
+            id="in pieces",
+        ),
+        pytest.param(
+            [[call(0, "c1", "read", '{"path": "a"}'), call(1, "c2", "read", '{"path": "b"}')]],
+            id="in one chunk",
+        ),
+        pytest.param(
+            [
+                [call(None, "c1", "read", '{"path": "a"}')],
+                [call(None, "c2", "read", '{"path": "b"}')],
+            ],
+            id="without numbers",
+        ),
+    ],
+)
+async def test_calls_are_read_however_a_server_cuts_them(pieces: list[list[Any]]) -> None:
+    """Text, reasoning and calls become blocks in the order in which they came."""
+    chunks = [
+        chunk({"reasoning_content": "Two files."}),
+        chunk({"content": "I look."}),
+        *[chunk({"tool_calls": calls}) for calls in pieces],
+        chunk({}, "stop"),  # some servers say "stop" here
+    ]
+    with chat_server(Stream(chunks)) as server:
+        reply = reply_of(await asked(server, replace(REQUEST, tools=(READ,))))
+
+    assert reply.stop_reason == "tool_use"
+    assert reply.content == (
+        {"type": "thinking", "thinking": "Two files."},
+        text_block("I look."),
+        {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}},
+        {"type": "tool_use", "id": "c2", "name": "read", "input": {"path": "b"}},
+    )
+    assert server.received[0]["tools"][0]["function"]["name"] == "read"
+
+
+async def test_arguments_that_are_no_json_are_marked_for_refusal() -> None:
+    """As from every provider: `check_input` refuses them before a tool runs."""
+    cut = chunk({"tool_calls": [call(0, "c1", "read", '{"pa')]})
+    with chat_server(Stream([cut, chunk({}, "length")])) as server:
+        reply = reply_of(await asked(server))
+
+    assert reply.stop_reason == "max_tokens"
+    assert reply.content[0]["input"] == {INVALID_JSON: '{"pa'}
+
+
+async def test_history_with_calls_and_images_has_the_form_of_this_api() -> None:
+    """Answers follow their calls at once; an image of a tool comes behind them."""
+    history = (
+        UserMessage.of("look"),
+        AssistantMessage(
+            content=(
+                {"type": "thinking", "thinking": "hm", "signature": "x"},
+                {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.png"}},
+            ),
+            stop_reason="tool_use",
+        ),
+        ToolResultMessage("c1", "read", ({"type": "image", "source": PNG},)),
+        UserMessage.of("and?"),
+    )
+    with chat_server(text("a cat")) as server:
+        await asked(server, replace(REQUEST, system=(), messages=history))
+
+    _asked, answered, result, rest = server.received[0]["messages"]
+    assert answered["tool_calls"][0]["function"] == {
+        "name": "read",
+        "arguments": '{"path": "a.png"}',
+    }
+    assert (result["role"], result["tool_call_id"]) == ("tool", "c1")
+    assert [part["type"] for part in rest["content"]] == ["image_url", "text"]
+    assert rest["content"][0]["image_url"]["url"] == "data:image/png;base64,aGk="
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Failure(429, {"message": "slow down"}, {"retry-after": "1"}),
+        Failure(503, "overloaded"),
+        Stream([chunk({"content": "Hal"})], is_ended=False),
+        Stream([chunk({"content": "Hal"}), "{"]),
+        Stream([{"error": {"message": "busy", "type": "server_error", "code": 503}}]),
+    ],
+)
+async def test_failures_that_pass_are_retried(fault: Stream | Failure) -> None:
+    with chat_server(fault, text("fine")) as server:
+        events = await asked(server)
+
+    assert [type(event) for event in events].count(Retrying) == 1
+    assert reply_of(events).content == (text_block("fine"),)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence", "trouble"),
+    [
+        (
+            Failure(401, {"message": "Incorrect API key"}),
+            "API key rejected (Incorrect API key); check OPENAI_API_KEY",
+            "auth",
+        ),
+        (
+            Failure(429, {"message": "You exceeded", "code": "insufficient_quota"}),
+            "no credit left (You exceeded); check the billing settings",
+            "billing",
+        ),
+        (
+            Failure(404, {"message": "no such model"}),
+            "unknown model 'm-1' or wrong URL (no such model); check the model id and"
+            " OPENAI_BASE_URL",
+            None,
+        ),
+    ],
+)
+async def test_failures_that_stay_name_the_remedy(
+    fault: Failure, sentence: str, trouble: str | None
+) -> None:
+    with chat_server(fault) as server, pytest.raises(ModelError) as raised:
+        await asked(server)
+
+    assert str(raised.value) == f"{sentence} (request req-1)"
+    assert raised.value.trouble == trouble
+
+
+async def test_too_long_conversation_is_one_that_compaction_handles() -> None:
+    """Context overflow has a type of its own, by the server's words."""
+    said = "This model's maximum context length is 8192 tokens"
+    with chat_server(Failure(400, {"message": said})) as server, pytest.raises(ContextOverflow):
+        await asked(server)
+
+
+async def test_server_that_does_not_answer_is_named_without_its_password() -> None:
+    connection = ChatConnection(base_url="http://user:secret@127.0.0.1:1/v1")
+    provider = OpenAIChat(connection, RetryPolicy(max=0))
+
+    with pytest.raises(ModelError, match=r"cannot reach http://\*\*\*@127.0.0.1:1/v1") as raised:
+        await anext(provider.stream(REQUEST))
+
+    assert "secret" not in str(raised.value)
