@@ -1,15 +1,17 @@
 """Change the session's model, if the PreModelSwitch hooks agree."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.app.hooks.lifecycle import SessionHooks
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.money import in_usd
-from agent_cli.contracts.offered_models import ConfirmSwitch, SwitchSource
 from agent_cli.contracts.provider import Model, Price
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.offered_models import ConfirmSwitch, SwitchSource
 
 _CACHE_MS: Final = 5 * 60_000
 
@@ -27,7 +29,7 @@ class ModelSwitch:
         self._tokens = tokens
 
     async def __call__(
-        self, model: Model, *, requested: str, source: SwitchSource, confirm: ConfirmSwitch
+        self, model: Model, *, requested: str, source: "SwitchSource", confirm: "ConfirmSwitch"
     ) -> None:
         """Use *model* from the next request on.
 
@@ -55,7 +57,7 @@ class ModelSwitch:
         self._hooks.model_switched(model.id, about)
 
     def _about(
-        self, before: Model, model: Model, requested: str, source: SwitchSource
+        self, before: Model, model: Model, requested: str, source: "SwitchSource"
     ) -> dict[str, Json]:
         conversation, tokens = self._agent.conversation, self._tokens()
         output = [*conversation.prompts[-1].output] if conversation.prompts else []
