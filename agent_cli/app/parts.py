@@ -34,6 +34,7 @@ from agent_cli.sandbox import Sandbox
 from agent_cli.settings.platform import chosen_platform
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
+from agent_cli.system.launching import Watched
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
 from agent_cli_tools import builtin_tools
@@ -195,9 +196,12 @@ def workspace(
     )
 
 
-def snapshots(startup: StartupContext) -> Snapshots:
-    """Return the store of file contents from before the agent's changes."""
-    here = place(startup)
+def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> Snapshots:
+    """Return the store of file contents from before the agent's changes.
+
+    *opened* returns the workspace and the folders that the user has added.
+    """
+    here, limits = place(startup), startup.loaded.settings.undo
 
     def only_reads(command: str) -> bool:
         from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
@@ -214,7 +218,22 @@ def snapshots(startup: StartupContext) -> Snapshots:
     def is_foreign(tool: str) -> bool:
         return tool.startswith("mcp__")
 
-    return Snapshots(paths.changes_dir(), only_reads=only_reads, is_foreign=is_foreign)
+    def watched(folder: Path, command: str) -> Watched:
+        roots = dict.fromkeys(map(_real, (*opened(), *_beside(startup))))
+        return Watched(
+            module="agent_cli.undo.watch",
+            folder=str(folder),
+            roots=[str(root) for root in roots],
+            copy_bytes_max=round(limits.max_mb * 1_000_000),
+            header={"command": command},
+        )
+
+    return Snapshots(
+        paths.changes_dir(),
+        only_reads=only_reads,
+        is_foreign=is_foreign,
+        watched=watched if limits.commands == "auto" else None,
+    )
 
 
 def tools(

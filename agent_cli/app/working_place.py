@@ -52,7 +52,7 @@ class WorkingPlace:
         """
         self.startup = startup
         self.warn = warn
-        self.file_changes = parts.snapshots(startup)
+        self.file_changes = parts.snapshots(startup, lambda: self.directories.all)
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
         self.workspace.command_variables = command_variables
         self.person = person

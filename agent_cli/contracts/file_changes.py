@@ -15,12 +15,16 @@ class TakenBack:
         restored: Files that have their earlier content again.
         deleted: Files that the run had created.
         commands: Commands run during the run or since; their changes are not recorded.
+        undone: Commands of the run whose changes were undone.
+        faults: A sentence about each file that could not be restored.
     """
 
     run_id: str
     restored: Sequence[Path]
     deleted: Sequence[Path]
     commands: Sequence[str]
+    undone: Sequence[str] = ()
+    faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

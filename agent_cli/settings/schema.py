@@ -35,6 +35,7 @@ from agent_cli.settings.rules import (
 
 Strategy: TypeAlias = Literal["summarize", "none"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
+CommandUndo: TypeAlias = Literal["auto", "off"]
 HookGroups: TypeAlias = tuple[Mapping[str, object], ...]
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
@@ -128,6 +129,13 @@ class SandboxSettings(NamedTuple):
     auto_allow: Annotated[
         options.AutoAllow, choice(*get_args(options.AutoAllow), user_only=True)
     ] = options.AUTO_ALLOW
+
+
+class UndoSettings(NamedTuple):
+    """What is kept so that the changes of commands can be undone; files above `max_mb` are not."""
+
+    commands: Annotated[CommandUndo, choice(*get_args(CommandUndo), user_only=True)] = "auto"
+    max_mb: Annotated[float, number(0, 1_000_000, "MB")._replace(user_only=True)] = 100
 
 
 class ToolSettings(NamedTuple):
@@ -360,6 +368,7 @@ class Settings(NamedTuple):
     retry: RetrySettings = RetrySettings()
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    undo: UndoSettings = UndoSettings()
     tools: ToolSettings = ToolSettings()
     jobs: JobSettings = JobSettings()
     agents: AgentSettings = AgentSettings()

@@ -13,8 +13,9 @@ import socket
 import sys
 from collections.abc import Callable
 from fcntl import F_DUPFD_CLOEXEC, fcntl
+from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from agent_cli.system.orphans import has_others, kill_children, kill_strangers, status
 
@@ -35,6 +36,30 @@ _IS_LINUX = sys.platform == "linux"
 _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
+class CommandWatcher(Protocol):
+    """Stops the changes of a command until they are recorded; see `launching.Watched`.
+
+    Attributes:
+        listener: Readable while a call stands still; -1 if the command runs unwatched.
+        reason: Why it runs unwatched; "" if it is watched.
+    """
+
+    listener: int
+    reason: str
+
+    def start(self, start: Callable[[], int]) -> int:
+        """Start the command by *start*, and return its process id."""
+        ...
+
+    def serve(self) -> None:
+        """Answer the call that stands still."""
+        ...
+
+    def end(self) -> None:
+        """Record the end of all its processes."""
+        ...
+
+
 def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
     """Start the command, report its end, and kill the rest when the link is closed.
 
@@ -49,19 +74,20 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
     link = socket.socket(fileno=link_descriptor)
     left, left_writing = os.pipe()
     os.set_blocking(left, False)
+    start = partial(_spawn if order["nested"] else _forked, order, output, left_writing)
+    watch = _watch_over(order, left)
     try:
-        child = (_spawn if order["nested"] else _forked)(order, output, left_writing)
+        child = watch.start(start) if watch else start()
     except OSError as error:
         _tell(link, {"failed": str(error)})
         return
     for descriptor in (output, left_writing):
         os.close(descriptor)
-    _tell(link, {"pid": child})
+    _tell(link, {"pid": child, "unwatched": watch.reason} if watch else {"pid": child})
     is_over = is_spared = False
     try:
-        is_over = _watch(
-            child, signals, link, left, has_others if order["spares"] else kill_strangers
-        )
+        look = has_others if order["spares"] else kill_strangers
+        is_over = _watch(child, signals, link, left, look, watch)
         is_spared = not is_over and order["spares"] and link.recv(len(SPARE)) == SPARE
     finally:
         if not is_spared:
@@ -69,7 +95,19 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
                 os.killpg(child, signal.SIGKILL)
             kill_children(lambda _pid: True)
         if not is_over:
+            if watch:
+                watch.end()
             _tell(link, {"over": True})
+
+
+def _watch_over(order: Order, left: int) -> "CommandWatcher | None":
+    """Return the watch that records what the command changes; None if nobody wants it."""
+    if not order["watched"]:
+        return None
+    made: CommandWatcher = import_module(order["watched"]["module"]).CommandWatch(
+        order["watched"], begun=left if order["nested"] else -1
+    )
+    return made
 
 
 def rehearse() -> None:
@@ -96,6 +134,7 @@ def _watch(
     link: socket.socket,
     left: int,
     look: Callable[[int], bool],
+    watch: "CommandWatcher | None",
 ) -> bool:
     """Watch the command until the session closes the link.
 
@@ -108,11 +147,19 @@ def _watch(
         Whether the session knows that all is over.
     """
     poll = select.poll()
-    for source in (link.fileno(), signals):
+    stopped = watch.listener if watch else -1
+    for source in (link.fileno(), signals, *([stopped] if stopped >= 0 else [])):
         poll.register(source, select.POLLIN)
     has_ended = has_left = False
     while True:
-        ready = {fd for fd, _ in poll.poll(_LOOK_AGAIN_S * 1000 if has_left else None)}
+        ready = dict(poll.poll(_LOOK_AGAIN_S * 1000 if has_left else None))
+        if watch and stopped in ready:
+            if ready[stopped] & select.POLLIN:
+                watch.serve()
+            else:  # no process has the filter any more
+                poll.unregister(stopped)
+            if len(ready) == 1:
+                continue
         if link.fileno() in ready:
             return False
         if signals in ready:
@@ -122,6 +169,8 @@ def _watch(
             report = {"status": code, "left": drain(left).decode(errors="replace")}
             has_left = look(child)
             if _IS_LINUX and not has_left:  # other systems do not list our children
+                if watch:
+                    watch.end()
                 _tell(link, {**report, "over": True})
                 with contextlib.suppress(OSError):
                     link.recv(1)

@@ -96,7 +96,7 @@ def _successor(word: bytes, control: socket.socket) -> _Spare | None:
     if not word.startswith(_HAS_ORDER):
         control.close()  # the session starts another launcher if it has more orders
         return None
-    if module := word.removeprefix(_HAS_ORDER).decode():
+    for module in word.removeprefix(_HAS_ORDER).decode().split():
         import_module(module)  # once, not in each keeper
     return _Spare(control)
 
@@ -114,9 +114,9 @@ def _stand_by(control: socket.socket, launcher: socket.socket) -> None:
     order, descriptors = _received(control)
     if order is None:
         return
-    restriction = order["restriction"]
+    wanted = [each["module"] for each in (order["restriction"], order["watched"]) if each]
     with launcher, contextlib.suppress(OSError):  # it may have been killed
-        launcher.sendall(_HAS_ORDER + (restriction["module"].encode() if restriction else b""))
+        launcher.sendall(_HAS_ORDER + " ".join(wanted).encode())
     control.close()
     link, output = descriptors
     keep(order, link, output, signals)

@@ -22,7 +22,7 @@ _PACKAGE = Path(__file__).parents[1]
 _PROGRAM = """
 import sys, types
 from importlib import import_module
-for name in ("", ".system", ".sandbox"):
+for name in ("", ".system", ".sandbox", ".undo"):
     package = types.ModuleType("agent_cli" + name)
     package.__path__ = [sys.argv[2] + name.replace(".", "/")]
     sys.modules[package.__name__] = package
@@ -49,6 +49,25 @@ class Restriction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """How the changes of a command are recorded, so that they can be undone.
+
+    Attributes:
+        module: Our module with the `CommandWatch` that takes these fields as a dictionary.
+        folder: The new folder of the log.
+        roots: The real folders whose files are recorded.
+        copy_bytes_max: Larger files are not copied.
+        header: Fields of the first line of the log.
+    """
+
+    module: str
+    folder: str
+    roots: Sequence[str]
+    copy_bytes_max: int
+    header: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """A command to start.
 
@@ -58,6 +77,7 @@ class Order:
         nested: Whether the command runs in a process namespace of its own; then it writes to
             `LEFT_DESCRIPTOR` that it runs, and which processes it leaves.
         spares: Whether processes that the command leaves may outlive it; see `KeeperLink.spare`.
+        watched: How its changes are recorded; None: not at all.
     """
 
     arguments: Sequence[str]
@@ -67,12 +87,14 @@ class Order:
     restriction: Restriction | None = None
     nested: bool = False
     spares: bool = False
+    watched: Watched | None = None
 
     def to_json(self) -> bytes:
         """Return the order as the launcher receives it."""
         # Not `asdict` for all: it copies every string of the environment and the arguments.
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         plain["restriction"] = self.restriction and asdict(self.restriction)
+        plain["watched"] = self.watched and asdict(self.watched)
         return json.dumps(plain, default=dict).encode()
 
 

@@ -349,6 +349,24 @@ def outside_is_written() -> bool:
     return target.exists()
 
 
+def kept_of(command: str) -> list[str]:
+    """Return the names of what is kept of a command's changes."""
+    before = {*paths.changes_dir().glob("*/commands/*/*")}
+    printed(reply(bash(command)))
+    return [path.name for path in paths.changes_dir().glob("*/commands/*/*") if path not in before]
+
+
+def changes_are_kept() -> bool:
+    """Return whether what commands change can be undone."""
+    return bool(kept_of("touch made"))
+
+
+def file_is_copied() -> bool:
+    """Return whether a file is kept before a command overwrites it."""
+    Path("overwritten").write_text("one")
+    return len(kept_of("echo two > overwritten")) > 1
+
+
 def network_is_there() -> bool:
     """Return whether a command reaches a port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -723,6 +741,8 @@ ROWS = (
         True,
     ),
     Row("sandbox.mode", 'sandbox.mode = "off"', outside_is_written, True),
+    Row("undo.commands", 'undo.commands = "off"', changes_are_kept, False),
+    Row("undo.max_mb", "undo.max_mb = 0", file_is_copied, False),
     Row("sandbox.network", "sandbox.network = true", network_is_there, True),
     Row("sandbox.auto_allow", 'sandbox.auto_allow = "always"', exit_code(ASKS), 0),
     Row("tools.timeout_s", "tools.timeout_s = 1", stopped_tool, "1 s", other="tools.timeout_s = 2"),

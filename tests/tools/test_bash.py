@@ -206,7 +206,7 @@ async def test_command_stopped_before_its_start_is_confirmed_reports_its_output(
 ) -> None:
     """On a busy machine it may print long before."""
 
-    async def unconfirmed(*given: Any) -> None:
+    async def unconfirmed(*given: Any, **_named: Any) -> None:
         *_, output, _on_output = given
         output.add(b"up\n")
         token.cancel()

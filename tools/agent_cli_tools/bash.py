@@ -50,8 +50,9 @@ def bash_tool(
         )
         held = None if params.unsandboxed else sandbox
         new_output = partial(OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max)
-        async with cancel.scope(), workspace.running(params.command):
-            return await CommandRun(workspace, held, wanted, new_output, on_update).result()
+        async with cancel.scope(), workspace.running(params.command) as watched:
+            run = CommandRun(workspace, held, wanted, new_output, on_update, watched)
+            return await run.result()
 
     async def attempt(
         _call_id: str, params: BashParameters, cancel: CancelToken, _on_update: ToolContext

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.sandbox import Confinement
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
-from agent_cli.system.launching import Order
+from agent_cli.system.launching import Order, Watched
 from agent_cli_tools.process_groups import threads_of_user
 
 OUTPUT_BYTES_MAX = 5_000_000_000
@@ -55,6 +55,7 @@ class CommandLine:
         confinement: The sandbox of the command; released when the command is closed or could not be
             started.
         exports: NAME=value for the command alone: what builds its sandbox must not see them.
+        watched: How its changes are recorded; None: not at all.
     """
 
     text: str
@@ -64,6 +65,7 @@ class CommandLine:
     confinement: Confinement = field(default_factory=Confinement)
     exports: Sequence[str] = ()
     output_bytes_max: int = OUTPUT_BYTES_MAX
+    watched: Watched | None = None
 
     def order(self) -> Order:
         """Return the order for the launcher."""
@@ -77,6 +79,7 @@ class CommandLine:
             files=confinement.files,
             restriction=confinement.restriction,
             nested=confinement.nested,
+            watched=self.watched,
         )
 
     def _processes_max(self) -> str:

@@ -1,6 +1,7 @@
 """Run one command of the model to its end, or as a background job."""
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.batches import first_of
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
+from agent_cli.system.launching import Watched
+from agent_cli.undo.rights import raises_rights
 from agent_cli_tools.command_answers import Ended, finished, moved, started, stopped
 from agent_cli_tools.command_start import start_command
 from agent_cli_tools.job import Job
@@ -56,8 +59,12 @@ class CommandRun:
         wanted: WantedCommand,
         new_output: Callable[[], OutputBuffer],
         on_update: ToolContext,
+        watched: Watched | None = None,
     ) -> None:
-        """Run nothing yet; without *sandbox* the command has all rights of the user."""
+        """Run nothing yet; without *sandbox* the command has all rights of the user.
+
+        *watched* says how to record what it changes.
+        """
         self._workspace = workspace
         self._jobs = workspace.jobs
         self._sandbox = sandbox
@@ -66,6 +73,7 @@ class CommandRun:
         self._output = new_output()
         self._call_id = on_update.tool_call_id
         self._on_update = on_update
+        self._watched = watched
 
     async def result(self) -> ToolResult:
         """Run the command and return its result."""
@@ -142,7 +150,12 @@ class CommandRun:
         began = time.monotonic()
         try:
             return await start_command(
-                self._workspace, self._wanted.text, confinement, self._output, updates.due
+                self._workspace,
+                self._wanted.text,
+                confinement,
+                self._output,
+                updates.due,
+                watched=self._recorded(confinement),
             )
         except asyncio.CancelledError:
             updates.stop()
@@ -150,6 +163,13 @@ class CommandRun:
                 raise
             # It was already printing, although its start was not confirmed yet.
             raise ToolError(stopped(self._output, time.monotonic() - began)) from None
+
+    def _recorded(self, confinement: Confinement) -> Watched | None:
+        """Return how to record what the command changes; None where that would hinder it."""
+        hinders = (
+            not confinement.is_sandbox and os.geteuid() != 0 and raises_rights(self._wanted.text)
+        )
+        return None if hinders else self._watched
 
     def _job_to_end(self) -> Job | None:
         """Return the agent's running job that this command kills, if that is all it does.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox import Confinement
+from agent_cli.system.launching import Watched
 from agent_cli.system.programs import find_program
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment
@@ -25,12 +26,14 @@ async def start_command(
     output: OutputBuffer,
     on_output: Callable[[], None] = _nothing,
     variables: Mapping[str, str] | None = None,
+    watched: Watched | None = None,
 ) -> RunningCommand:
     """Start the script *text* in *confinement*, which ends with it.
 
     Args:
         on_output: Called after each piece of output.
         variables: More environment variables.
+        watched: How its changes are recorded.
 
     Raises:
         ToolError: It could not be started; for the model.
@@ -41,7 +44,9 @@ async def start_command(
         raise ToolError("bash is not installed here, so no command can run. Tell the user.")
     environment = {**command_environment(), **workspace.command_variables(), **(variables or {})}
     exported = workspace.exports.words(is_confined=confinement.is_sandbox)
-    line = CommandLine(text, bash, workspace.root, environment, confinement, exported)
+    line = CommandLine(
+        text, bash, workspace.root, environment, confinement, exported, watched=watched
+    )
     try:
         return await start(workspace.launcher, line, output, on_output)
     except (OSError, ValueError) as error:

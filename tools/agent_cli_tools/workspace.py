@@ -14,7 +14,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token
-from agent_cli.system.launching import Launcher
+from agent_cli.system.launching import Launcher, Watched
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.open_files import OpenFiles
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
@@ -223,8 +223,8 @@ class Workspace:
                 write_atomic(path, data, before=before, claim=claim.take)
         self.wrote(path)
 
-    def running(self, command: str) -> AbstractAsyncContextManager[None]:
-        """Return the context manager to run a command in."""
+    def running(self, command: str) -> AbstractAsyncContextManager[Watched | None]:
+        """Return the context manager to run a command in; its value is how to record it."""
         return self._keeper.running(command) if self._keeper else nullcontext()
 
     def open_spill(self) -> tuple[Path, BinaryIO]:

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent_cli.system.launching import Watched
 
 
 @dataclass(slots=True)
@@ -41,6 +44,6 @@ class Keeper(Protocol):
         """Return the context manager for writing a file; *before* is None if it is new."""
         ...
 
-    def running(self, command: str) -> AbstractAsyncContextManager[None]:
-        """Return the context manager for running a command."""
+    def running(self, command: str) -> "AbstractAsyncContextManager[Watched | None]":
+        """Return the context manager for running a command; its value is how to record it."""
         ...

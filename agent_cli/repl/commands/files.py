@@ -29,6 +29,12 @@ def _told(context: Context, taken: TakenBack) -> Iterator[str]:
     yield f"undone: {said or 'a run that is no longer part of this conversation'}"
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)
+    if taken.undone:
+        yield f"with what these commands changed: {_listed(taken.undone)}"
+    for fault in taken.faults[:_NAMED_MAX]:
+        yield f"not restored: {fault}"
+    if len(taken.faults) > _NAMED_MAX:
+        yield f"and {len(taken.faults) - _NAMED_MAX} more were not restored"
     if taken.commands:
         yield f"commands ran too; other changes they made stay: {_listed(taken.commands)}"
 
@@ -118,7 +124,8 @@ FILE_COMMANDS: Final = (
         during_a_run=False,
         more=(
             "Run it again to undo the run before. If you changed one of the files since,\n"
-            "nothing is undone. What commands changed stays. The next request tells the model."
+            "nothing is undone. On Linux, what commands changed is undone too; the report says\n"
+            "which did not allow it. The next request tells the model."
         ),
     ),
     Command(

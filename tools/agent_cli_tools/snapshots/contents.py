@@ -25,10 +25,14 @@ _GONE: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
 class ContentStore:
-    """A folder of contents, created with the first one."""
+    """A folder of contents, created with the first one.
+
+    Attributes:
+        folder: Each content is a file in it, named after its digest.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._bytes: int | None = None
         self._lock = threading.Lock()
 
@@ -43,22 +47,22 @@ class ContentStore:
             if self.has(name):
                 return True
             if self._bytes is None:
-                folder = private_dir(self._folder)
+                folder = private_dir(self.folder)
                 self._bytes = sum(each.stat().st_size for each in folder.iterdir())
             if self._bytes + len(data) > TOTAL_BYTES_MAX:
                 return False
-            write_private(self._folder / name, data)
+            write_private(self.folder / name, data)
             self._bytes += len(data)
             return True
 
     def has(self, name: str) -> bool:
         """Return whether there is a content with that digest."""
-        return (self._folder / name).exists()
+        return (self.folder / name).exists()
 
     def get(self, name: str) -> bytes | None:
         """Return the content with that digest; None if it was not stored, or is damaged."""
         try:
-            data = (self._folder / name).read_bytes()
+            data = (self.folder / name).read_bytes()
         except OSError:
             return None
         return data if digest(data) == name else None

@@ -1,7 +1,7 @@
 """The record of changes to files: one JSON object per line, with earlier contents next to it.
 
     {"run": id, "change": {"path": ..., "before": digest, "after": digest, "mode": 420}}
-    {"run": id, "ran": "npm install"}
+    {"run": id, "ran": "npm install"}    {"run": id, "log": "3f", "ran": "rm -rf build"}
     {"run": id, "taken_back": true}      {"run": id, "told": true}
 
 Only its owner can read it. A line cut off by a crash is skipped.
@@ -21,6 +21,7 @@ from pydantic import BaseModel
 
 from agent_cli.system.descriptors import write_all
 from agent_cli.system.paths import private_dir
+from agent_cli.undo.logs import CommandLog, read_log
 from agent_cli_tools.snapshots.contents import ContentStore
 from agent_cli_tools.snapshots.spans import Change
 
@@ -32,12 +33,14 @@ _KEPT_S: Final = 30 * 86_400
 class RunChanges:
     """The changes of one run, in order, and its `commands`, whose changes are unknown.
 
+    `logs` are the names of the logs of commands, if their keepers wrote any, and the commands.
     `told` is True once the model knows that its changes were `taken_back`.
     """
 
     id: str
     changes: list[Change] = field(default_factory=list[Change])
     commands: list[str] = field(default_factory=list[str])
+    logs: dict[str, str] = field(default_factory=dict[str, str])
     taken_back: bool = False
     told: bool = False
 
@@ -48,6 +51,7 @@ class _Line(BaseModel):
     run: str
     change: Change | None = None
     ran: str = ""
+    log: str = ""
     taken_back: bool = False
     told: bool = False
 
@@ -72,6 +76,7 @@ class Journal:
         self._unsaved: list[_Line] = []
         self._runs: dict[str, RunChanges] = {}
         self.paths: dict[Path, None] = {}
+        self._logs: dict[str, CommandLog] = {}
 
     def read(self) -> None:
         """Read the file, once.
@@ -123,6 +128,40 @@ class Journal:
         """Record a command whose changes are unknown."""
         self._record(_Line(run=run_id, ran=command))
 
+    def add_log(self, run_id: str, log: str, command: str) -> None:
+        """Record that a command begins, with the name of the log that its keeper may write."""
+        self._record(_Line(run=run_id, log=log, ran=command))
+
+    def logs_of(self, run: RunChanges) -> list[CommandLog]:
+        """Return the logs of the commands of a run that changed something, in order.
+
+        Raises:
+            OSError: One cannot be read.
+        """
+        found = [self._log(name) for name in run.logs]
+        return [log for log in found if log and any(each.kind != "times" for each in log.records)]
+
+    def stands(self, run: RunChanges) -> bool:
+        """Return whether a run changed files, and is not undone."""
+        return not run.taken_back and bool(run.changes or self.logs_of(run))
+
+    def _log(self, name: str) -> CommandLog | None:
+        if name not in self._logs:
+            log = read_log(self.log_folder(name))
+            if log is None or not log.ended_ns:
+                return log  # it may grow
+            self._logs[name] = log
+        return self._logs[name]
+
+    def log_folder(self, log: str) -> Path:
+        """Return the folder of a log."""
+        return self._path.parent / "commands" / log
+
+    @property
+    def plan_folder(self) -> Path:
+        """The folder for the plan of an undo."""
+        return self._path.parent / "undoing"
+
     def mark_taken_back(self, run_id: str) -> None:
         """Record that a run's changes are undone."""
         self._record(_Line(run=run_id, taken_back=True))
@@ -136,7 +175,9 @@ class Journal:
         if line.change:
             run.changes.append(line.change)
             self.paths.setdefault(line.change.path)
-        if line.ran:
+        if line.log:
+            run.logs[line.log] = line.ran
+        elif line.ran:
             run.commands.append(line.ran)
         run.taken_back |= line.taken_back
         run.told |= line.told

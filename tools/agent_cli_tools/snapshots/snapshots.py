@@ -1,7 +1,9 @@
 """Record every change to a file with its earlier content, and undo the changes of a run."""
 
 import asyncio
+import secrets
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
+from agent_cli.system.paths import private_dir
 from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import Digests, digest
 from agent_cli_tools.snapshots.watches import Seen, Watch, keep_content, mode_of, noted, seen_now
@@ -26,6 +29,7 @@ from agent_cli_tools.stoppable import unstoppable
 
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference, TakenBack
+    from agent_cli.system.launching import Watched
     from agent_cli_tools.snapshots.journal import Journal
     from agent_cli_tools.snapshots.spans import Change
 
@@ -45,6 +49,7 @@ class Snapshots:
         *,
         only_reads: Callable[[str], bool],
         is_foreign: Callable[[str], bool] = lambda _tool: False,
+        watched: "Callable[[Path, str], Watched] | None" = None,
     ) -> None:
         """Record nothing yet.
 
@@ -52,10 +57,12 @@ class Snapshots:
             folder: The folder with the journals of all sessions.
             only_reads: Returns whether a shell command certainly changes nothing.
             is_foreign: Returns whether a tool of this name may change files without notice.
+            watched: Returns how to record a command in a folder; None if that is not possible.
         """
         self._folder = folder
         self._only_reads = only_reads
         self._is_foreign = is_foreign
+        self._watched = watched
         # Tools write concurrently in threads.
         self._lock = threading.RLock()
         self._session_id: str | None = None
@@ -72,6 +79,7 @@ class Snapshots:
             case SessionOpened(session_id=id) if id != self._session_id:
                 self.save()
                 self._session_id, self._journal = id, None
+                self._finish_undo()
             case AgentEnd():
                 self.save()
             case PromptStarted(prompt=prompt):
@@ -97,19 +105,26 @@ class Snapshots:
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
         with self._lock, noted("content not kept", path):
             for watch in self._watches:
-                self._catch_up(path, watch.seen.get(path, seen), seen)
-            if before is not None and not self._has_changed(path):
+                if not watch.is_recorded:
+                    self._catch_up(path, watch.seen.get(path, seen), seen)
+            has_commands = bool(self._open().run(self._run_id).logs)
+            if before is not None and (has_commands or not self._has_changed(path)):
                 self._open().contents.keep(before)
             self._forget_old()
         yield
         with self._lock, noted("change not kept", path):
-            self._add(Change(path, seen.digest, digest(after), seen.mode, made))
+            at_ns = time.time_ns()
+            self._add(Change(path, seen.digest, digest(after), seen.mode, made, at_ns))
 
     @asynccontextmanager
-    async def running(self, command: str) -> AsyncGenerator[None]:
-        """Record that *command* runs during the body, and its changes to known files."""
+    async def running(self, command: str) -> "AsyncGenerator[Watched | None]":
+        """Record that *command* runs during the body, and its changes to known files.
+
+        Yields:
+            How its keeper is to record all that it changes; None if it cannot, or need not.
+        """
         if self._only_reads(command):
-            yield
+            yield None
             return
         watch = Watch()
         with self._lock:
@@ -118,7 +133,7 @@ class Snapshots:
         try:
             await asyncio.shield(unstoppable(lambda: self._begin(watch, command)))
             watch.has_run = True
-            yield
+            yield self._order(watch, command)
         finally:
             await asyncio.shield(unstoppable(lambda: self._end(watch, command)))
 
@@ -137,6 +152,7 @@ class Snapshots:
         from agent_cli_tools.snapshots.taking_back import take_back  # noqa: PLC0415 - with /undo
 
         with self._lock:
+            self._finish_undo()
             return take_back(self._read())
 
     def changed_runs(self) -> Sequence[str]:
@@ -146,8 +162,8 @@ class Snapshots:
             AgentCliError: The record of changes cannot be read.
         """
         with self._lock:
-            runs = self._read().runs
-            return [run.id for run in runs if run.changes and not run.taken_back]
+            journal = self._read()
+            return [run.id for run in journal.runs if journal.stands(run)]
 
     def differences(self, *, last_run: bool = False) -> Sequence["Difference"]:
         """Return the files changed by the session, or by its last run; blocks.
@@ -159,10 +175,11 @@ class Snapshots:
 
         with self._lock:
             journal = self._read()
-            runs = [run for run in journal.runs if run.changes and not run.taken_back]
+            runs = [run for run in journal.runs if journal.stands(run)]
             wanted = runs[-1:] if last_run else runs
             changes = [change for run in wanted for change in run.changes]
-            return [*differences(changes, journal.contents)]
+            logs = [log for run in wanted for log in journal.logs_of(run)]
+            return [*differences(changes, journal.contents, logs)]
 
     def commands(self, *, last_run: bool = False) -> Sequence[str]:
         """Return the commands of the session, or of its last run, that may have changed files.
@@ -193,7 +210,7 @@ class Snapshots:
 
             journal = self._open()
             for run in [run for run in journal.runs if run.taken_back and not run.told]:
-                turn.tell_model(told(run))
+                turn.tell_model(told(journal, run))
                 journal.mark_told(run.id)
 
     def teller(self) -> "Callable[[Turn], None]":
@@ -215,9 +232,28 @@ class Snapshots:
                     from agent_cli_tools.snapshots.taking_back import told  # noqa: PLC0415 - rare
 
                     for run in new:
-                        turn.tell_model(told(run))
+                        turn.tell_model(told(self._open(), run))
 
         return tell
+
+    def _order(self, watch: Watch, command: str) -> "Watched | None":
+        """Return how the keeper of a command is to record it."""
+        if self._watched is None:
+            return None
+        with self._lock, noted("command not recorded", command):
+            journal, name = self._open(), secrets.token_hex(8)
+            folder = private_dir(journal.log_folder(name))
+            journal.add_log(self._run_id, name, one_line(command, _COMMAND_CHARS_MAX))
+            watch.log = folder
+        return self._watched(watch.log, command) if watch.log else None
+
+    def _finish_undo(self) -> None:
+        """Finish an undo that was interrupted by a crash."""
+        with self._lock, noted("undo not finished", self._session_id):
+            if self._is_recorded():
+                from agent_cli_tools.snapshots.taking_back import finish  # noqa: PLC0415 - rare
+
+                finish(self._open())
 
     def _add(self, change: "Change") -> None:
         for watch in self._watches:
@@ -248,11 +284,11 @@ class Snapshots:
     def _end(self, watch: Watch, command: str) -> None:
         """Record a command that has ended, and its changes to known files."""
         with noted("command not noted", command):
-            for path in tuple(watch.seen) if watch.has_run else ():
+            for path in tuple(watch.seen) if watch.has_run and not watch.is_recorded else ():
                 self._digests.of(path)  # while others need not wait for it
             with self._lock:
                 self._watches = [each for each in self._watches if each is not watch]
-                if watch.has_run:
+                if watch.has_run and not watch.is_recorded:
                     for path, before in watch.seen.items():
                         self._catch_up(path, before, seen_now(path, self._digests))
                     self._open().add_command(self._run_id, one_line(command, _COMMAND_CHARS_MAX))

@@ -12,6 +12,7 @@ class Change:
     Attributes:
         mode: Its permission bits before; None if there was no file.
         made: Directories that were made for it, the outermost first.
+        at_ns: When, in nanoseconds of the clock on the wall; 0 in older records.
     """
 
     path: Path
@@ -19,6 +20,7 @@ class Change:
     after: str | None
     mode: int | None = None
     made: tuple[Path, ...] = ()
+    at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

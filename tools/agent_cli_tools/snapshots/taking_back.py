@@ -9,7 +9,17 @@ from typing import Final
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import TakenBack
 from agent_cli.system.fixed_paths import directory_at, open_file
+from agent_cli.undo.logs import CommandLog, is_running
+from agent_cli.undo.reversal import (
+    carry_out,
+    drop_kept,
+    forget_plan,
+    has_plan,
+    header_of,
+    write_plan,
+)
 from agent_cli_tools.atomic_write import write_atomic
+from agent_cli_tools.snapshots.commands import conflicts, edits_of, fates, listed, steps_of
 from agent_cli_tools.snapshots.contents import (
     NO_FILE_ANY_MORE,
     ContentStore,
@@ -21,7 +31,6 @@ from agent_cli_tools.snapshots.journal import Journal, RunChanges
 from agent_cli_tools.snapshots.spans import ChangeSpan, spans
 
 _COMMANDS_MAX: Final = 3
-_TOLD_FILES_MAX: Final = 50
 
 
 def take_back(journal: Journal) -> TakenBack:
@@ -31,13 +40,15 @@ def take_back(journal: Journal) -> TakenBack:
         AgentCliError: There is none; a file changed since, and nothing was done; or a write failed
             midway, and a second attempt continues there.
     """
-    standing = [run for run in journal.runs if run.changes and not run.taken_back]
+    standing = [run for run in journal.runs if journal.stands(run)]
     if not standing:
         why = "what the agent changed in this session is undone already"
-        if not any(run.changes for run in journal.runs):
+        if not any(run.changes or journal.logs_of(run) for run in journal.runs):
             why = "the agent's tools changed no file in this session"
         raise AgentCliError(f"nothing to undo: {why}{_ran(journal.runs)}")
     run = standing[-1]
+    if logs := journal.logs_of(run):
+        return _take_back_all(journal, run, logs)
     found = spans(run.changes)
     now = {span.path: digest_of(span.path) for span in found}
     todo = [span for span in found if now[span.path] != span.before]
@@ -56,6 +67,71 @@ def take_back(journal: Journal) -> TakenBack:
         [span.path for span in todo if span.before is not None],
         [span.path for span in todo if span.before is None],
         _commands_since(run, journal.runs),
+    )
+
+
+def finish(journal: Journal) -> None:
+    """Finish an undo that was interrupted after its plan was complete.
+
+    Raises:
+        OSError: It cannot go on.
+    """
+    folder = journal.plan_folder
+    if has_plan(folder):
+        header = header_of(folder)
+        carry_out(folder)
+        journal.read()
+        run = journal.run(header["run"])
+        _close(journal, run, journal.logs_of(run))
+
+
+def _take_back_all(journal: Journal, run: RunChanges, logs: Sequence[CommandLog]) -> TakenBack:
+    """Undo a run with commands: what they and the tools changed, the last change first."""
+    edits = edits_of(run.changes, logs)
+    if running := [log.command for log in logs if is_running(log.folder)]:
+        raise AgentCliError(f"nothing was undone, because `{running[0]}` still runs: end it first")
+    if changed := conflicts(edits, logs):
+        raise AgentCliError(
+            "nothing was undone, because somebody changed these files too:"
+            f" {listed(changed)}; /diff run shows what there is to undo by hand"
+        )
+    for edit in edits:
+        if edit.before is not None and journal.contents.get(edit.before) is None:
+            raise _not_kept(edit.path)
+    restored, deleted = fates(edits, logs)
+    steps = steps_of(edits, logs, journal.contents)
+    try:
+        write_plan(journal.plan_folder, steps, {"run": run.id})
+        outcome = carry_out(journal.plan_folder)
+    except OSError as error:
+        raise AgentCliError(
+            f"the undo stopped: {error.strerror}; /undo goes on from there"
+        ) from error
+    faults = [*outcome.faults, *(f"{each.path}: {each.to}" for log in logs for each in log.lost)]
+    with contextlib.suppress(OSError, ValueError):
+        _close(journal, run, logs)
+    return TakenBack(
+        run.id,
+        restored,
+        deleted,
+        _commands_since(run, journal.runs),
+        undone=[log.command for log in logs],
+        faults=faults,
+    )
+
+
+def _close(journal: Journal, run: RunChanges, logs: Sequence[CommandLog]) -> None:
+    """Record an undo as done."""
+    journal.mark_taken_back(run.id)
+    for log in logs:
+        drop_kept(log.folder)
+    forget_plan(journal.plan_folder)
+
+
+def _not_kept(path: Path) -> AgentCliError:
+    return AgentCliError(
+        f"nothing was undone: what {path} held before was not kept, because it"
+        " was too much, or the disk was full"
     )
 
 
@@ -102,10 +178,7 @@ def _contents(todo: Sequence[ChangeSpan], kept: ContentStore) -> dict[str, bytes
             continue
         data = kept.get(span.before)
         if data is None:
-            raise AgentCliError(
-                f"nothing was undone: what {span.path} held before was not kept, because it"
-                " was too much, or the disk was full"
-            )
+            raise _not_kept(span.path)
         contents[span.before] = data
     return contents
 
@@ -139,20 +212,15 @@ def _commands_since(run: RunChanges, runs: Sequence[RunChanges]) -> list[str]:
     ]
 
 
-def told(run: RunChanges) -> str:
+def told(journal: Journal, run: RunChanges) -> str:
     """Return the note for the model about a run that was undone."""
-    found = spans(run.changes)
-    restored = [str(span.path) for span in found if span.before is not None]
-    deleted = [str(span.path) for span in found if span.before is None]
+    logs = journal.logs_of(run)
+    was_there, was_not = fates(edits_of(run.changes, logs), logs)
+    restored, deleted = [*map(str, was_there)], [*map(str, was_not)]
     lines = ["[The user took back changes you made to files earlier in this conversation.]"]
     if restored:
-        lines.append(f"These files hold again what they held before: {_listed(restored)}.")
+        lines.append(f"These files hold again what they held before: {listed(restored)}.")
     if deleted:
-        lines.append(f"These files, which you had made, are gone: {_listed(deleted)}.")
+        lines.append(f"These files, which you had made, are gone: {listed(deleted)}.")
     lines.append("Read them again before you change them; do not redo the changes unasked.")
     return "\n".join(lines)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _TOLD_FILES_MAX
-    return ", ".join(names[:_TOLD_FILES_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -28,10 +28,22 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """What known files held when a command began, or when a tool changed them since."""
+    """What known files held when a command began, or when a tool changed them since.
+
+    Attributes:
+        log: The folder of the log that the command's keeper may write.
+    """
 
     seen: dict[Path, Seen] = field(default_factory=dict[Path, Seen])
     has_run: bool = False
+    log: Path | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the command's keeper records all that it changes."""
+        from agent_cli.undo.logs import is_watched  # noqa: PLC0415 - with a command
+
+        return self.log is not None and is_watched(self.log)
 
 
 def seen_now(path: Path, digests: Digests) -> Seen:

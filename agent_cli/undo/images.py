@@ -1,0 +1,96 @@
+"""Keep a file as it is: by a hard link, a clone or a copy. And write a kept file back.
+
+Imports little: see `system/launcher`.
+"""
+
+import contextlib
+import errno
+import os
+from fcntl import ioctl
+
+_CLONE = 0x40049409  # FICLONE
+_PART_BYTES = 1 << 30
+
+
+def keep_link(path: str, kept: str) -> bool:
+    """Give the file at *path* one more name; return False if another file system forbids it."""
+    try:
+        os.link(path, kept, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+            raise
+        return False
+    return True
+
+
+def keep_copy(path: str, kept: str) -> None:
+    """Copy the content of a regular file, or of a link, to the new file *kept*.
+
+    Raises:
+        OSError: It cannot be read or written; then there is no *kept*.
+    """
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), kept)
+        return
+    source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        target = os.open(kept, flags, 0o600)
+        try:
+            copy_content(source, target)
+        except BaseException:
+            os.unlink(kept)
+            raise
+        finally:
+            os.close(target)
+    finally:
+        os.close(source)
+
+
+def copy_content(source: int, target: int) -> None:
+    """Copy all of an open file to the empty file *target*; holes stay holes.
+
+    Raises:
+        OSError: It cannot be read, or the disk is full.
+    """
+    with contextlib.suppress(OSError):  # most file systems cannot
+        ioctl(target, _CLONE, source)
+        return
+    size = os.fstat(source).st_size
+    os.ftruncate(target, size)
+    at = 0
+    while at < size:
+        try:
+            at = os.lseek(source, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # a hole up to the end
+                return
+            raise
+        end = os.lseek(source, at, os.SEEK_HOLE)
+        os.lseek(target, at, os.SEEK_SET)
+        while at < end:
+            got = os.sendfile(target, source, at, min(end - at, _PART_BYTES))
+            if got == 0:
+                return
+            at += got
+
+
+def attributes_of(path: str) -> dict[str, str]:
+    """Return the extended attributes of *path*, in hexadecimal; {} where there are none."""
+    try:
+        names = os.listxattr(path, follow_symlinks=False)
+        return {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in names}
+    except OSError:
+        return {}
+
+
+def set_attributes(path: str, wanted: dict[str, str]) -> None:
+    """Give *path* just these extended attributes, as far as this user may."""
+    present = attributes_of(path)
+    for name in present.keys() - wanted.keys():
+        with contextlib.suppress(OSError):
+            os.removexattr(path, name, follow_symlinks=False)
+    for name, value in wanted.items():
+        if present.get(name) != value:
+            with contextlib.suppress(OSError):
+                os.setxattr(path, name, bytes.fromhex(value), follow_symlinks=False)

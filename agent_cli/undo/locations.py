@@ -1,0 +1,199 @@
+"""The file that a stopped call names, as a path of ours in the workspace.
+
+A command may see other mounts than we do, so a path is opened as the command sees it, and counts
+only if it leads to the same folder for us. Imports little: see `system/launcher`.
+"""
+
+import os
+import stat
+import struct
+from typing import NamedTuple
+
+from agent_cli.undo.listener import StoppedCall, bytes_of, text_of
+
+_AT_CURRENT = -100
+_INT_BIAS = 1 << 31
+_LINKS_MAX = 40
+_UNIX = 1
+_NEVER_OURS = ("/dev/null", "/dev/tty")
+_OWN = (("/proc/self/", ""), ("/proc/thread-self/", ""), ("/dev/fd/", "fd/"))
+_STREAMS = {"/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2"}
+
+Key = tuple[int, int]
+
+
+class Location(NamedTuple):
+    """A path of ours in the workspace, with what is there.
+
+    Attributes:
+        folder: The device and inode of the folder around it.
+        found: What is there; None for nothing.
+    """
+
+    path: str
+    folder: Key
+    name: str
+    found: os.stat_result | None
+
+    @property
+    def key(self) -> tuple[Key, str]:
+        """What names the file, whatever its folders are called by now."""
+        return self.folder, self.name
+
+
+class Locations:
+    """Finds locations below *roots*, which are real paths."""
+
+    def __init__(self, roots: list[str], *, has_own_mounts: bool) -> None:
+        self._roots = roots
+        self._within = tuple(root.rstrip("/") + "/" for root in roots)
+        self._has_own_mounts = has_own_mounts
+        self._folders: dict[Key, str | None] = {}
+
+    def forget(self) -> None:
+        """Find all folders anew: one has moved."""
+        self._folders.clear()
+
+    def named(
+        self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool
+    ) -> Location | None:
+        """Return the file that arguments number *folder* and *path* name; None if it is not ours.
+
+        Raises:
+            OSError: The path leads nowhere, so the call will fail.
+        """
+        descriptor = _AT_CURRENT
+        if folder is not None:
+            # An int: the upper half of the register may hold anything.
+            descriptor = (call.arguments[folder] + _INT_BIAS & 0xFFFFFFFF) - _INT_BIAS
+        address = 0 if path is None else call.arguments[path]
+        text = text_of(call.pid, address) if address else ""
+        if not text:
+            return self._opened(call.pid, descriptor)
+        return self._at(call.pid, descriptor, text, follows=follows)
+
+    def bound(self, call: StoppedCall) -> Location | None:
+        """Return the socket file that a call of `bind` makes; None if it makes none of ours.
+
+        Raises:
+            OSError: The address cannot be read, so the call will fail.
+        """
+        size = min(call.arguments[2] & 0xFFFFFFFF, 110)
+        address = bytes_of(call.pid, call.arguments[1], size) if size > 2 else b""
+        if len(address) < 3 or struct.unpack_from("=H", address)[0] != _UNIX or not address[2]:
+            return None
+        text = os.fsdecode(address[2:].partition(b"\0")[0])
+        return self._at(call.pid, _AT_CURRENT, text, follows=False)
+
+    def _opened(self, pid: int, descriptor: int) -> Location | None:
+        """Return the location of an open file."""
+        open_at = f"/proc/{pid}/" + ("cwd" if descriptor == _AT_CURRENT else f"fd/{descriptor}")
+        path = os.readlink(open_at)
+        if not path.startswith(self._within):
+            return None
+        location = self._ours(path)
+        theirs = os.stat(open_at)
+        if location is None or location.found is None or not _is_same(location.found, theirs):
+            return None  # deleted, or on a mount of the command's own
+        return location
+
+    def _ours(self, path: str) -> Location | None:
+        parent, _, name = path.rpartition("/")
+        key = self._key(parent)
+        return key and Location(path, key, name, _found(path))
+
+    def _at(self, pid: int, descriptor: int, text: str, *, follows: bool) -> Location | None:
+        if text in _NEVER_OURS:
+            return None
+        base = f"/proc/{pid}/" + ("cwd" if descriptor == _AT_CURRENT else f"fd/{descriptor}")
+        for _ in range(_LINKS_MAX):
+            base, text = _absolute(pid, base, text)
+            parent, _slash, name = f"{base}/{text}".rstrip("/").rpartition("/")
+            if name in (".", "..") or not text:
+                return self._folder_itself(f"{parent}/{name}")
+            key = self._key(parent)
+            if key is None:
+                if not follows:
+                    return None
+                # A link outside may lead in.
+                if (target := _link(f"{parent}/{name}")) is None:
+                    return None
+            else:
+                ours = f"{self._folders[key]}/{name}"
+                found = _found(ours)
+                if not (follows and found and stat.S_ISLNK(found.st_mode)):
+                    return self._seen(Location(ours, key, name, found), f"{parent}/{name}")
+                target = os.readlink(ours)
+            base, text = parent, target
+        return None
+
+    def _seen(self, location: Location, theirs: str) -> Location | None:
+        """Return *location* if the command sees the same file: no other is mounted over it."""
+        if self._has_own_mounts and location.found:
+            there = _found(theirs)
+            if there is None or not _is_same(there, location.found):
+                return None
+        return location
+
+    def _folder_itself(self, path: str) -> Location | None:
+        key = self._key(path)
+        ours = self._folders[key] if key else None
+        return self._ours(ours) if ours and ours not in self._roots else None
+
+    def _key(self, folder: str) -> Key | None:
+        """Return the key of the folder that a path leads to; None if it is not ours."""
+        there = os.stat(folder)
+        key = (there.st_dev, there.st_ino)
+        ours = self._folders.get(key, "")
+        if ours is None:
+            return None
+        if ours:
+            # Another program may have moved it meanwhile.
+            here = _found(ours)
+            if here and (here.st_dev, here.st_ino) == key:
+                return key
+        self._folders[key] = ours = self._path_of(folder, key)
+        return key if ours else None
+
+    def _path_of(self, folder: str, key: Key) -> str | None:
+        descriptor = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        try:
+            path = os.readlink(f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+        if not f"{path}/".startswith(self._within):
+            return None
+        here = _found(path)
+        return path if here and (here.st_dev, here.st_ino) == key else None
+
+
+def _absolute(pid: int, base: str, text: str) -> tuple[str, str]:
+    """Return where *text* starts for the process *pid*, and the rest."""
+    if not text.startswith("/"):
+        return base, text
+    text = "/" + text.lstrip("/")
+    if text in _STREAMS:
+        return f"/proc/{pid}", _STREAMS[text]
+    for start, inside in _OWN:
+        # For the kernel, `self` is who looks.
+        if text.startswith(start):
+            return f"/proc/{pid}", inside + text.removeprefix(start)
+    return f"/proc/{pid}/root", text.lstrip("/")
+
+
+def _found(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _link(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
+def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)

@@ -1,0 +1,91 @@
+"""The logs that the keepers of commands have written, each in a folder of its own."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from agent_cli.undo.records import LOG, ChangeRecord
+
+Signature: TypeAlias = list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLog:
+    """What one command was about to change.
+
+    Attributes:
+        folder: The folder with the kept files.
+        command: Its text, as the session gave it.
+        began_ns: When it began.
+        records: In order.
+        ended_ns: When all its processes had ended; 0 if its keeper was killed.
+        after: The signature that each touched path had then.
+    """
+
+    folder: Path
+    command: str
+    began_ns: int
+    records: Sequence[ChangeRecord]
+    ended_ns: int
+    after: Mapping[str, Signature]
+
+    @property
+    def lost(self) -> Sequence[ChangeRecord]:
+        """The files that could not be kept."""
+        return [each for each in self.records if each.kind == "lost"]
+
+
+def read_log(folder: Path) -> CommandLog | None:
+    """Return the log in *folder*; None if the command was not watched.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    try:
+        lines = (folder / LOG).read_bytes().splitlines()
+    except FileNotFoundError:
+        return None
+    records: list[ChangeRecord] = []
+    header: dict[str, object] = {}
+    ended_ns, after = 0, dict[str, Signature]()
+    for line in lines:
+        with contextlib.suppress(ValueError):  # cut off by a crash
+            found = json.loads(line)
+            if isinstance(found, list):
+                records.append(ChangeRecord.parse(found))  # pyright: ignore[reportUnknownArgumentType]
+            elif "end" in found:
+                ended_ns, after = found["end"], found["after"]
+            else:
+                header = header or found
+    if not header:
+        return None
+    began_ns = int(str(header["at"]))
+    return CommandLog(folder, str(header["command"]), began_ns, records, ended_ns, after)
+
+
+def is_watched(folder: Path) -> bool:
+    """Return whether the command with the log in *folder* is, or was, watched."""
+    try:
+        return (folder / LOG).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def is_running(folder: Path) -> bool:
+    """Return whether the keeper still writes the log in *folder*."""
+    try:
+        descriptor = os.open(folder / LOG, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,308 @@
+"""Record what each stopped call is about to change, and keep the files that it would lose.
+
+The order of records is that of the calls. A file that the command itself made is recorded once,
+whatever happens to it later. Imports little: see `system/launcher`.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import struct
+import time
+
+from agent_cli.undo import images
+from agent_cli.undo.calls import Call
+from agent_cli.undo.listener import StoppedCall, bytes_of
+from agent_cli.undo.locations import Key, Location, Locations
+from agent_cli.undo.records import LOG, ChangeRecord, State
+
+_NO_FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 1, 2
+_CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
+_CHANGES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+_NAMELESS = getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY
+
+
+class ChangeRecorder:
+    """The log of one command, in a folder of its own.
+
+    Attributes:
+        touched: Every recorded path, with the number of its last record.
+    """
+
+    def __init__(self, folder: str, locations: Locations, *, copy_bytes_max: int) -> None:
+        """Open the log; larger files than *copy_bytes_max* are not copied.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._folder = folder
+        self._locations = locations
+        self._copy_bytes_max = copy_bytes_max
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._log = os.open(f"{folder}/{LOG}", flags, 0o600)
+        with contextlib.suppress(OSError):  # says to readers that we are at work
+            fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._own: set[tuple[Key, str]] = set()
+        self._copied: set[Key] = set()
+        self._described: set[Key] = set()
+        self._timed: set[Key] = set()
+        self._count = 0
+        self._moves: dict[str, list[tuple[int, str]]] = {}
+        self.touched: dict[str, int] = {}
+
+    def write_line(self, line: bytes) -> None:
+        """Add a line to the log.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        os.write(self._log, line)
+
+    def before(self, call: StoppedCall, kind: Call) -> None:
+        """Record what *call* is about to change.
+
+        Raises:
+            OSError: The call will fail, or what it changes cannot be recorded.
+        """
+        match kind.kind:
+            case "open" | "openat2":
+                self._open(call, kind)
+            case "move":
+                self._move(call, kind)
+            case "bind":
+                self._made(self._locations.bound(call))
+            case _:
+                follows = kind.follows
+                if kind.flags is not None and call.arguments[kind.flags] & _NO_FOLLOW:
+                    follows = False
+                found = self._locations.named(call, kind.folder, kind.path, follows=follows)
+                match kind.kind:
+                    case "made":
+                        self._made(found)
+                    case "gone":
+                        self._gone(found)
+                    case "write":
+                        self._written(found)
+                    case _:
+                        self._described_anew(found)
+
+    def note_fault(self, why: str) -> None:
+        """Record that the change of an unknown file was not recorded."""
+        with contextlib.suppress(OSError):
+            self._write("lost", "a file", why, None)
+
+    def called_now(self, path: str) -> str:
+        """Return the present name of a recorded *path*, after its folders were renamed."""
+        number = self.touched[path]
+        while True:
+            above = path
+            while above := above.rpartition("/")[0]:
+                later = [each for each in self._moves.get(above, ()) if each[0] > number]
+                if later:
+                    number, to = later[0]
+                    path = to + path.removeprefix(above)
+                    break
+            else:
+                return path
+
+    def close(self) -> None:
+        """Close the log."""
+        os.close(self._log)
+
+    def _open(self, call: StoppedCall, kind: Call) -> None:
+        if kind.kind == "openat2":
+            flags: int = struct.unpack("=Q", bytes_of(call.pid, call.arguments[2], 8))[0]
+        else:
+            flags = _CREATES if kind.flags is None else call.arguments[kind.flags]
+        if not flags & (_CHANGES | os.O_CREAT) or flags & _NAMELESS:
+            return
+        is_new = flags & os.O_CREAT and flags & os.O_EXCL
+        follows = not (is_new or flags & os.O_NOFOLLOW)
+        found = self._locations.named(call, kind.folder, kind.path, follows=follows)
+        if found is None:
+            return
+        if found.found is None:
+            if flags & os.O_CREAT:
+                self._made(found)
+        elif flags & _CHANGES and not is_new:
+            self._written(found)
+
+    def _move(self, call: StoppedCall, kind: Call) -> None:
+        flags = call.arguments[kind.flags] if kind.flags is not None else 0
+        old = self._locations.named(call, kind.folder, kind.path, follows=False)
+        new = self._locations.named(call, *kind.target, follows=False)
+        if old and old.found is None:
+            return
+        if flags & _EXCHANGE:
+            self._exchange(old, new)
+            return
+        if new and new.found:
+            is_same = old and old.found and os.path.samestat(old.found, new.found)
+            if flags & _NO_REPLACE or is_same:
+                return
+            self._gone(new)
+        if old and new:
+            self._renamed(old, new)
+        elif old:
+            self._leaves(old)
+        elif new:
+            self._comes(new)
+
+    def _renamed(self, old: Location, new: Location) -> None:
+        assert old.found
+        self._around(old)
+        self._around(new)
+        self._add("moved", old.path, new.path, State.of(old.found))
+        is_own = old.key in self._own
+        self._own.discard(old.key)
+        (self._own.add if is_own else self._own.discard)(new.key)
+        if stat.S_ISDIR(old.found.st_mode):
+            self._moves.setdefault(old.path, []).append((self._count, new.path))
+            self._locations.forget()
+
+    def _exchange(self, old: Location | None, new: Location | None) -> None:
+        if old and new and old.found and new.found:
+            self._around(old)
+            self._around(new)
+            self._add("swap", old.path, new.path, State.of(old.found))
+            own = [(one, other.key in self._own) for one, other in ((old, new), (new, old))]
+            for location, is_own in own:
+                (self._own.add if is_own else self._own.discard)(location.key)
+            for one, other in ((old, new), (new, old)):
+                self._moves.setdefault(one.path, []).append((self._count, other.path))
+        else:
+            for each in filter(None, (old, new)):
+                if each.found:
+                    self._leaves(each)
+                    self._comes(each)
+        self._locations.forget()
+
+    def _made(self, location: Location | None) -> None:
+        if location is None or location.found or location.key in self._own:
+            return
+        self._around(location)
+        self._own.add(location.key)
+        self._add("made", location.path)
+
+    def _comes(self, location: Location) -> None:
+        self._around(location)
+        self._own.add(location.key)
+        self._add("came", location.path)
+        self._locations.forget()
+
+    def _gone(self, location: Location | None) -> None:
+        if location is None or location.found is None:
+            return
+        # A folder of its own too: what was moved there must get out of it again.
+        if location.key in self._own and not stat.S_ISDIR(location.found.st_mode):
+            return
+        self._around(location)
+        self._keep_name(location.path, location.found)
+
+    def _keep_name(self, path: str, found: os.stat_result) -> None:
+        state = State.of(found)
+        if state.is_folder:
+            self._add("folder", path, "", state, images.attributes_of(path))
+            return
+        kept = self._next_kept()
+        try:
+            if images.keep_link(path, kept):
+                self._add("gone", path, os.path.basename(kept), state)
+                return
+        except FileNotFoundError:
+            return
+        attributes = images.attributes_of(path)
+        if self._copy(path, found, kept):
+            self._add("gone", path, os.path.basename(kept), state, attributes)
+
+    def _leaves(self, location: Location) -> None:
+        """Keep all that is at *location*: it leaves the workspace."""
+        assert location.found
+        self._around(location)
+        if not stat.S_ISDIR(location.found.st_mode):
+            self._keep_name(location.path, location.found)
+            return
+        # Bottom up: the undo in reverse makes a folder before what is in it.
+        for folder, folders, names in os.walk(location.path, topdown=False):
+            links = [name for name in folders if os.path.islink(f"{folder}/{name}")]
+            for name in (*names, *links):
+                self._keep_name(f"{folder}/{name}", os.lstat(f"{folder}/{name}"))
+            self._keep_name(folder, os.lstat(folder))
+        self._locations.forget()
+
+    def _written(self, location: Location | None) -> None:
+        if location is None or location.found is None or location.key in self._own:
+            return
+        found = location.found
+        inode = (found.st_dev, found.st_ino)
+        if not stat.S_ISREG(found.st_mode) or inode in self._copied:
+            return
+        kept, attributes = self._next_kept(), images.attributes_of(location.path)
+        if self._copy(location.path, found, kept):
+            self._copied.add(inode)
+            self._add("write", location.path, os.path.basename(kept), State.of(found), attributes)
+
+    def _copy(self, path: str, found: os.stat_result, kept: str) -> bool:
+        """Copy a file; record it as lost and return False if that cannot be done."""
+        why = ""
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+            why = "it is no regular file"
+        elif found.st_blocks * 512 > self._copy_bytes_max:
+            why = "it is larger than undo.max_mb"
+        else:
+            try:
+                images.keep_copy(path, kept)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                why = os.strerror(error.errno or errno.EIO)
+        if why:
+            self._add("lost", path, why, State.of(found))
+        return not why
+
+    def _described_anew(self, location: Location | None) -> None:
+        if location is None or location.found is None or location.key in self._own:
+            return
+        inode = (location.found.st_dev, location.found.st_ino)
+        if inode in self._described:
+            return
+        self._described.add(inode)
+        attributes = images.attributes_of(location.path)
+        self._add("meta", location.path, "", State.of(location.found), attributes)
+
+    def _around(self, location: Location) -> None:
+        """Record the times of the folder around, once, before one of its entries changes."""
+        if location.folder not in self._timed:
+            self._timed.add(location.folder)
+            folder = location.path.rpartition("/")[0]
+            self._write("times", folder, "", State.of(os.lstat(folder)))
+
+    def _add(
+        self,
+        kind: str,
+        path: str,
+        to: str = "",
+        state: State | None = None,
+        attributes: dict[str, str] | None = None,
+    ) -> None:
+        self._count += 1
+        self.touched[path] = self._count
+        if kind in ("moved", "swap"):
+            self.touched[to] = self._count
+        self._write(kind, path, to, state, attributes)
+
+    def _write(
+        self,
+        kind: str,
+        path: str,
+        to: str,
+        state: State | None,
+        attributes: dict[str, str] | None = None,
+    ) -> None:
+        self.write_line(ChangeRecord(kind, time.time_ns(), path, to, state, attributes).line())
+
+    def _next_kept(self) -> str:
+        # A second keeper of the same command may go on in this folder.
+        return f"{self._folder}/{os.getpid():x}-{self._count + 1:x}"

@@ -1,0 +1,143 @@
+"""The records of what a command was about to change: one JSON line each, in order.
+
+    made     nothing was there                       undo: take it away
+    came     something from outside the workspace    undo: move it aside, never delete it
+    gone     a name goes; its file is kept           undo: give the same file its name again
+    write    content goes; a copy is kept            undo: write it into the same file
+    meta     mode, owner, times, attributes change   undo: set them
+    moved    a name becomes another                  undo: rename it back
+    swap     two names change places                 undo: the same again
+    folder   a folder goes                           undo: make it
+    times    an entry of a folder changes            undo: set the folder's times, at the end
+    lost     a file could not be kept: `to` says why
+
+A record tells what a call *would* do: it may have failed, and then its undo must do nothing.
+The first line of a log has a `Header`, and the last one, if the command's keeper could write it, an
+`End`. Imports little: see `system/launcher`.
+"""
+
+import contextlib
+import json
+import os
+import stat
+import struct
+import zlib
+from typing import Any, NamedTuple
+
+LOG = "log.jsonl"
+EDITION = 1
+
+
+class State(NamedTuple):
+    """A file as it was."""
+
+    mode: int
+    owner: int
+    group: int
+    size: int
+    read_ns: int
+    changed_ns: int
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> "State":
+        """Return the state of a file that `os.lstat` found."""
+        return cls(
+            found.st_mode,
+            found.st_uid,
+            found.st_gid,
+            found.st_size,
+            found.st_atime_ns,
+            found.st_mtime_ns,
+            found.st_dev,
+            found.st_ino,
+        )
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return stat.S_ISREG(self.mode)
+
+
+class ChangeRecord(NamedTuple):
+    """What a call was about to change; see above.
+
+    Attributes:
+        at_ns: When, in nanoseconds of the clock on the wall.
+        to: The other name of a move; the name of the kept file; why a file is lost.
+        attributes: Extended attributes, in hexadecimal.
+    """
+
+    kind: str
+    at_ns: int
+    path: str
+    to: str = ""
+    state: State | None = None
+    attributes: dict[str, str] | None = None
+
+    def line(self) -> bytes:
+        """Return the line of the log."""
+        return json.dumps(self, separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, found: list[Any]) -> "ChangeRecord":
+        """Return the record that a line holds."""
+        kind, at_ns, path, to, state, attributes = found
+        return cls(kind, at_ns, path, to, State(*state) if state else None, attributes)
+
+
+def signature_at(path: str) -> list[int] | None:
+    """Return what tells whether somebody changed the file at *path*; None for no file.
+
+    Not the inode: a restored file may have another one. Of a folder only that it is one. Of git's
+    index not the times: `git status` alone sets them.
+    """
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        return [found.st_mode]
+    if path.endswith("/index") and "/.git/" in path:
+        with contextlib.suppress(OSError, ValueError, struct.error), open(path, "rb") as index:
+            return [found.st_mode, _entries(index.read())]
+    return [found.st_mode, found.st_size, found.st_mtime_ns]
+
+
+def is_git_object(path: str) -> bool:
+    """Return whether *path* is in a store of git's objects, which others may refer to by now."""
+    _, _, inside = path.partition("/.git/")
+    return "/objects/" in f"/{inside}"
+
+
+_TIMES_AND_PLACE, _FIXED_BYTES, _EXTENDED = 40, 62, 0x4000
+
+
+def _entries(index: bytes) -> int:
+    """Return a checksum of the entries of git's index, without what it caches about the files.
+
+    Source: gitformat-index(5).
+
+    Raises:
+        ValueError: It is none that we know.
+    """
+    magic, version, count = struct.unpack_from(">4sII", index)
+    if magic != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError(version)
+    sum, at = zlib.crc32(b""), 12
+    for _ in range(count):
+        end = at + _FIXED_BYTES
+        flags: int = struct.unpack_from(">H", index, end - 2)[0]
+        end += 2 if flags & _EXTENDED else 0
+        name_end = index.index(b"\0", end)
+        sum = zlib.crc32(index[at + 24 : at + 28], sum)  # the mode
+        sum = zlib.crc32(index[at + _TIMES_AND_PLACE : name_end], sum)
+        length = name_end - at
+        at = name_end + 1 if version == 4 else at + (length + 8) // 8 * 8
+    return sum

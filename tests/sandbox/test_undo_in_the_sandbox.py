@@ -1,0 +1,93 @@
+"""/undo of what commands did in each sandbox, and the filter beside the sandbox's own."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.events import PromptStarted, SessionOpened
+from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
+from agent_cli.core.conversation import Conversation
+from agent_cli.sandbox.report import State
+from agent_cli.system.launching import Watched
+from agent_cli.undo.listener import why_missing
+from agent_cli_tools import Workspace
+from agent_cli_tools.bash import bash_tool
+from agent_cli_tools.snapshots import Snapshots
+from tests.sandbox.world import World, world
+from tests.tools.undoing import fill, tree
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux" or why_missing() != "", reason="Linux")
+
+SECRET = "KEY=hunter2\n"
+
+
+@pytest.fixture(params=["bwrap", "landlock"])
+def place(request: pytest.FixtureRequest) -> Iterator[World]:
+    state: State = request.param
+    with world(state) as made:
+        yield made
+
+
+class Bash:
+    """The tool in a world, whose changes are recorded."""
+
+    def __init__(self, place: World, state: Path) -> None:
+        def watched(folder: Path, command: str) -> Watched:
+            return Watched(
+                module="agent_cli.undo.watch",
+                folder=str(folder),
+                roots=[str(place.root)],
+                copy_bytes_max=1_000_000,
+                header={"command": command},
+            )
+
+        self.state = state
+        self.snapshots = Snapshots(state, only_reads=lambda _command: False, watched=watched)
+        self.snapshots(SessionOpened("s-1", "path"))
+        self.snapshots(PromptStarted(Conversation().begin()))
+        self.tool = bash_tool(Workspace(place.root, keeper=self.snapshots), place.sandbox)
+
+    async def __call__(self, command: str) -> str:
+        params = check_input(self.tool, {"command": command})
+        result = await self.tool.execute("1", params, CancelToken(), ToolContext())
+        assert isinstance(result, ToolResult)
+        return result.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf src data && mkdir src && echo hi > src/a0.py",
+        "sed -i s/x/y/ src/*.py; chmod 600 src/a1.py; mv data elsewhere; rm elsewhere/p1.bin",
+        "cd src && (setsid rm -r deep &) ; cat a1.py > /tmp/x; mv a1.py a2.py; sleep 0.2",
+    ],
+)
+async def test_undo_of_a_confined_command(place: World, tmp_path: Path, command: str) -> None:
+    fill(place.root)
+    bash = Bash(place, tmp_path / "state")
+    before = tree(place.root)
+
+    said = await bash(command)
+
+    assert tree(place.root) != before
+    taken = bash.snapshots.take_back()
+    assert tree(place.root) == before, said
+    assert (taken.undone, taken.faults) == ([command], [])
+
+
+@pytest.mark.parametrize("place", ["bwrap"], indirect=True)
+async def test_masked_secrets_are_not_kept(place: World, tmp_path: Path) -> None:
+    """bubblewrap covers them; a command that tries to change one names a path of the workspace."""
+    fill(place.root)
+    (place.root / ".env").write_text(SECRET)
+    bash = Bash(place, tmp_path / "state")
+
+    await bash("echo mine > .env; rm -f .env; chmod 600 .env; cp .env x; rm -rf data")
+
+    assert (place.root / ".env").read_text() == SECRET
+    kept = [path for path in bash.state.rglob("*") if path.is_file()]
+    assert len(kept) > 5, "the rest is kept"
+    assert not [path for path in kept if b"hunter2" in path.read_bytes()]

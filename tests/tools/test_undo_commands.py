@@ -1,0 +1,268 @@
+"""/undo of what commands did: the real tool, in each sandbox and without one."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import PromptStarted, SessionOpened
+from agent_cli.contracts.file_changes import Difference, TakenBack
+from agent_cli.core.conversation import Conversation
+from agent_cli.system.launching import Watched
+from agent_cli.undo.listener import why_missing
+from agent_cli_tools import Workspace
+from agent_cli_tools.snapshots import Snapshots
+from tests.tools.calling import Tools
+from tests.tools.undoing import fill, tree
+
+pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+
+
+class Session:
+    """A session in a small repository; `run` begins a run, `again` is a restart."""
+
+    def __init__(self, root: Path, state: Path) -> None:
+        self.root, self.state = root, state
+        self._opened: list[Workspace] = []
+        self.again()
+
+    def again(self) -> None:
+        def watched(folder: Path, command: str) -> Watched:
+            return Watched(
+                module="agent_cli.undo.watch",
+                folder=str(folder),
+                roots=[str(self.root)],
+                copy_bytes_max=1_000_000,
+                header={"command": command},
+            )
+
+        def only_reads(command: str) -> bool:
+            return command.startswith("cat")
+
+        self.snapshots = Snapshots(self.state, only_reads=only_reads, watched=watched)
+        self.snapshots(SessionOpened("s-1", "path"))
+        self.workspace = Workspace(self.root, keeper=self.snapshots)
+        self._opened.append(self.workspace)
+        self.tools = Tools(self.workspace)
+
+    def run(self) -> str:
+        prompt = Conversation().begin()
+        self.snapshots(PromptStarted(prompt))
+        return prompt.id
+
+    async def bash(self, command: str) -> str:
+        return await self.tools.text("bash", command=command)
+
+    async def write(self, path: str, text: str) -> None:
+        if (self.root / path).exists():
+            await self.tools.text("read", path=path)
+        await self.tools.text("write", path=path, content=text)
+
+    def undo(self) -> TakenBack:
+        return self.snapshots.take_back()
+
+    def diff(self) -> dict[str, Difference]:
+        found = self.snapshots.differences()
+        return {str(each.path.relative_to(self.root)): each for each in found}
+
+    def close(self) -> None:
+        for workspace in self._opened:
+            workspace.close()
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    root = tmp_path / "work"
+    fill(root)
+    made = Session(root, tmp_path / "state")
+    yield made
+    made.close()
+
+
+def git(root: Path, *words: str) -> str:
+    """Run git as a person would, and return its output."""
+    return subprocess.check_output(["git", *words], cwd=root, text=True).strip()
+
+
+COMMANDS = [
+    "rm -rf data",
+    "git clean -fdxq",
+    "git checkout -q -- .",
+    "mkdir t && mv data t/ && rm -rf t",
+    "for f in src/*.py; do : > $f; done",
+    "sed -i s/x/y/ src/*.py",
+    "chmod -R 000 src; chmod -R 755 src",
+    "truncate -s 0 data/*",
+    "rm link && ln -s data link; rm -f sparse; mkfifo fifo",
+    "mv src/a1.py src/a2.py; echo a >> hard; cp /etc/passwd src/a5.py",
+    "git stash -q -u",
+    "git reset -q --hard; git branch -qD other; git checkout -qb new; rm hard; git commit -qam y",
+    "echo z > link; echo y > /proc/self/cwd/src/a6.py; exec 3<src/a7.py; echo w > /proc/self/fd/3",
+    "mv src src2; mv data src; mv src2 data; echo hi > data/a1.py; rm data/a2.py; chmod 700 src",
+    "tar cf - data | (mkdir n && cd n && tar xf -) && rm -rf data && mv n/data .",
+    "for i in 1 2 3; do (for j in 1 2 3; do echo $i > f$i$j; mv f$i$j src/p$j; done) & done; wait",
+    "touch -d 2001-01-01 src/a5.py src; ln src/a4.py more; cp -a src copy; rm -r src",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_undo_leaves_the_workspace_as_it_was_before_a_command(
+    session: Session, command: str
+) -> None:
+    before = tree(session.root)
+    session.run()
+    await session.bash(command)
+    assert tree(session.root) != before, "it changed nothing"
+
+    taken = session.undo()
+
+    assert tree(session.root) == before
+    assert (taken.undone, taken.commands, taken.faults) == ([command], [], [])
+
+
+async def test_commands_and_edits_of_a_run_are_undone_in_the_order_in_which_they_came(
+    session: Session,
+) -> None:
+    before = tree(session.root)
+    session.run()
+    await session.write("src/a0.py", "one\n")
+    await session.bash("sed -i s/one/two/ src/a0.py; mv src/a0.py b.py; rm -r data")
+    await session.write("b.py", "three\n")
+    await session.write("data/new/p1.bin", "text\n")
+    await session.bash("echo four >> b.py; echo five > data/new/p1.bin")
+
+    session.undo()
+
+    assert tree(session.root).keys() == before.keys()
+    changed = {path for path, about in tree(session.root).items() if about != before[path]}
+    assert changed <= {".", "src", "src/a0.py"}, "a tool writes a new file, with new times"
+    assert (session.root / "src/a0.py").read_text() == "x = 0\n" * 20
+
+
+async def test_undo_goes_back_run_by_run(session: Session) -> None:
+    """Restored files do not count as changed by somebody else."""
+    before = tree(session.root)
+    session.run()
+    await session.bash("sed -i s/x/y/ src/*.py; rm -r data")
+    between = tree(session.root)
+    session.run()
+    await session.bash("rm src/a1.py; echo new > src/a2.py")
+
+    session.undo()
+    assert tree(session.root) == between
+    session.again()
+    session.undo()
+    assert tree(session.root) == before
+    with pytest.raises(AgentCliError, match="undone already"):
+        session.undo()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "src/a1.py").write_text("mine"),
+        lambda root: (root / "src/a1.py").unlink(),
+        lambda root: (root / "src/a1.py").chmod(0o600),
+        lambda root: (root / "data").mkdir() or (root / "data/p1.bin").write_text("mine"),
+    ],
+    ids=["written", "deleted", "mode", "made again"],
+)
+async def test_undo_refuses_over_what_the_person_changed_since(
+    session: Session, change: Callable[[Path], object]
+) -> None:
+    """Nothing is done, and the file is named."""
+    session.run()
+    await session.bash("sed -i s/x/y/ src/*.py; rm -r data")
+    change(session.root)
+    since = tree(session.root)
+
+    with pytest.raises(AgentCliError, match=r"changed these files too: .*(a1\.py|p1\.bin)"):
+        session.undo()
+
+    assert tree(session.root) == since
+
+
+async def test_undo_refuses_over_what_the_person_changed_between_two_commands(
+    session: Session,
+) -> None:
+    session.run()
+    await session.bash("echo one > src/a1.py")
+    (session.root / "src/a1.py").write_text("mine")
+    await session.bash("echo two >> src/a1.py")
+
+    with pytest.raises(AgentCliError, match=r"a1\.py"):
+        session.undo()
+
+
+async def test_git_status_of_the_person_does_not_stand_against_the_undo(session: Session) -> None:
+    """It writes the index anew, with the times of the files."""
+    session.run()
+    await session.bash("git reset -q --hard; rm -r data")
+    git(session.root, "status")
+
+    session.undo()
+
+    assert (session.root / "src/a3.py").read_text().endswith("changed\n")
+
+
+async def test_commits_that_the_person_built_on_objects_of_a_command_stay_whole(
+    session: Session,
+) -> None:
+    session.run()
+    await session.bash("git commit -qam y && git tag -f kept")
+    made = git(session.root, "rev-parse", "kept")
+
+    session.undo()
+
+    assert git(session.root, "cat-file", "-t", made) == "commit"
+    git(session.root, "fsck", "--strict")
+
+
+async def test_diff_shows_what_commands_changed(session: Session) -> None:
+    session.run()
+    await session.bash("rm data/p1.bin; sed -i 1s/x/y/ src/a1.py; echo new > made; chmod 600 hard")
+
+    found = session.diff()
+
+    kinds = {path: (each.kind, each.added, each.removed) for path, each in found.items()}
+    assert kinds == {
+        "data/p1.bin": ("deleted", 0, 0),
+        "src/a1.py": ("changed", 1, 1),
+        "made": ("new", 1, 0),
+        "hard": ("changed", 0, 0),
+    }
+    assert found["hard"].note == "mode 644 → 600"
+    session.undo()
+    assert session.diff() == {}
+
+
+async def test_undo_names_what_could_not_be_kept(session: Session) -> None:
+    """A file above the limit is not copied; deleting it needs no copy."""
+    (session.root / "large").write_bytes(os.urandom(1_500_000))
+    (session.root / "other").write_bytes(os.urandom(1_500_000))
+    session.run()
+    await session.bash("echo 1 > large; rm other")
+
+    taken = session.undo()
+
+    assert taken.faults == [f"{session.root / 'large'}: it is larger than undo.max_mb"]
+    assert (session.root / "other").stat().st_size == 1_500_000
+
+
+async def test_what_came_from_outside_the_workspace_is_never_deleted(
+    session: Session, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "folder").mkdir(parents=True)
+    (outside / "folder/mine").write_text("mine")
+    before = tree(session.root)
+    session.run()
+    await session.bash(f"mv {outside}/folder . && mv data {outside}/data && rm -r {outside}/data")
+
+    session.undo()
+
+    assert tree(session.root) == before
+    assert [path.read_text() for path in session.state.rglob("mine")] == ["mine"]

@@ -1,0 +1,239 @@
+"""Undo what tools and commands of one run changed, in the order in which it happened."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from agent_cli.undo.logs import CommandLog, Signature
+from agent_cli.undo.records import ChangeRecord, State, is_git_object, signature_at
+from agent_cli.undo.reversal import CONTENT, Step
+from agent_cli_tools.snapshots.contents import NO_FILE_ANY_MORE, ContentStore, digest_of
+from agent_cli_tools.snapshots.spans import Change
+
+_LISTED_MAX: Final = 50
+_OF_FOLDERS: Final = ("moved", "swap", "folder", "came")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEdit:
+    """Changes of tools to one file, between which no command changed it."""
+
+    path: Path
+    before: str | None
+    after: str | None
+    mode: int | None
+    made: tuple[Path, ...]
+    began_ns: int
+    at_ns: int
+    unbroken: bool
+
+
+_Event: TypeAlias = tuple[int, int, int, Change | ChangeRecord]
+
+
+def edits_of(changes: Sequence[Change], logs: Sequence[CommandLog]) -> list[ToolEdit]:
+    """Return the edits of a run with commands, in the order of their last changes."""
+    edits: list[ToolEdit] = []
+    open_edits: dict[Path, ToolEdit] = {}
+    for _at, _log, _number, event in _events(changes, logs):
+        if isinstance(event, ChangeRecord):
+            for path in [each for each in open_edits if _touches(event, each)]:
+                edits.append(open_edits.pop(path))
+            continue
+        first = open_edits.get(event.path)
+        open_edits[event.path] = ToolEdit(
+            event.path,
+            first.before if first else event.before,
+            event.after,
+            first.mode if first else event.mode,
+            (*(first.made if first else ()), *event.made),
+            first.began_ns if first else event.at_ns,
+            event.at_ns,
+            first is None or (first.unbroken and first.after == event.before),
+        )
+    return sorted([*edits, *open_edits.values()], key=lambda edit: edit.at_ns)
+
+
+def steps_of(
+    edits: Sequence[ToolEdit], logs: Sequence[CommandLog], contents: ContentStore
+) -> list[Step]:
+    """Return the steps of the undo, the last change first."""
+    found: list[tuple[int, int, int, Step]] = []
+    for number, edit in enumerate(edits):
+        steps = [ChangeRecord("made", edit.at_ns, str(folder)) for folder in edit.made]
+        mode = None if edit.mode is None else {"mode": str(edit.mode)}
+        steps.append(
+            ChangeRecord(CONTENT, edit.at_ns, str(edit.path), edit.before or "", None, mode)
+        )
+        kept = str(contents.folder)
+        found += ((edit.at_ns, -1, number, Step(kept, record)) for record in steps)
+    for at_ns, log, number, record in _records(logs):
+        found.append((at_ns, log, number, Step(str(logs[log].folder), record)))
+    return [step for *_when, step in sorted(found, key=lambda each: each[:3])][::-1]
+
+
+def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str]:
+    """Return the files that others changed between the changes of the run, or since."""
+    broken = {str(edit.path) for edit in edits if not edit.unbroken}
+    expected: dict[str, tuple[int, str | Signature]] = {}
+    for edit in edits:
+        expected[str(edit.path)] = (edit.at_ns, edit.after)
+    for log in sorted(logs, key=_end):
+        seen: set[str] = set()
+        for record in log.records:
+            if record.path in seen or record.kind not in ("gone", "write", "meta"):
+                continue
+            seen.add(record.path)
+            at_ns, left = expected.get(record.path, (0, ""))
+            if at_ns and at_ns < log.began_ns and not _is_left(record, left, log):
+                broken.add(record.path)
+        for path, left in log.after.items():
+            if log.ended_ns > expected.get(path, (0,))[0]:
+                expected[path] = (log.ended_ns, left)
+    for path, (_at, left) in expected.items():
+        if not is_git_object(path) and not _is_now(path, left):
+            broken.add(path)
+    return sorted(broken)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalFile:
+    """A file as it was before a run.
+
+    Attributes:
+        before: The digest, for a file that a tool changed first; the path of the kept file, for one
+            that a command changed first; None if there was no file, or its content is not kept.
+        state: Its state, for a file that a command changed first.
+        note: What became of it otherwise.
+    """
+
+    was_there: bool
+    before: str | Path | None = None
+    state: State | None = None
+    note: str = ""
+
+
+def origins(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> dict[str, OriginalFile]:
+    """Return the files that differ since the run, as they were before, in order of first changes.
+
+    Without folders, and without the files of git's own that only it reads.
+    """
+    found: dict[str, OriginalFile] = {}
+    events: list[tuple[int, int, int, ToolEdit | ChangeRecord]] = [*_records(logs)]
+    events += [(edit.began_ns, -1, number, edit) for number, edit in enumerate(edits)]
+    for _at, log, _number, event in sorted(events, key=lambda each: each[:3]):
+        if isinstance(event, ToolEdit):
+            found.setdefault(str(event.path), OriginalFile(event.before is not None, event.before))
+        else:
+            _note(found, event, logs[log].folder)
+    now = {path: left for log in sorted(logs, key=_end) for path, left in log.after.items()}
+    return {path: each for path, each in found.items() if _differs(path, each, now)}
+
+
+def _note(found: dict[str, OriginalFile], record: ChangeRecord, folder: Path) -> None:
+    """Note what a record tells about the files as they were."""
+    path, state = record.path, record.state
+    match record.kind:
+        case "gone" | "write":
+            known = found.get(path)
+            if known is None:
+                found[path] = OriginalFile(True, folder / record.to, state)
+            elif known.was_there and known.before is None and not known.note:
+                found[path] = replace(known, before=folder / record.to)
+        case "moved":
+            found.setdefault(path, OriginalFile(True, None, state, f"moved to {record.to}"))
+            found.setdefault(record.to, OriginalFile(False, note=f"moved from {path}"))
+        case "made" | "came":
+            found.setdefault(path, OriginalFile(False))
+        case "meta":
+            found.setdefault(path, OriginalFile(True, None, state))
+        case "lost":
+            found.setdefault(path, OriginalFile(True, None, state, f"not kept: {record.to}"))
+        case _:
+            pass
+
+
+def fates(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> tuple[list[Path], list[Path]]:
+    """Return the files that the undo restores, and those that it takes away.
+
+    What git keeps for itself counts as one.
+    """
+    found = origins(edits, logs)
+    named = {_shown(path): each for path, each in reversed(found.items())}
+    restored = [path for path, each in named.items() if each.was_there or path.name == ".git"]
+    kept = {*restored}
+    deleted = [path for path in named if path not in kept]
+    return restored[::-1], deleted[::-1]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _LISTED_MAX
+    return ", ".join(names[:_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _events(changes: Sequence[Change], logs: Sequence[CommandLog]) -> list[_Event]:
+    """Return all changes in order."""
+    of_tools = ((change.at_ns, -1, number, change) for number, change in enumerate(changes))
+    return sorted([*of_tools, *_records(logs)], key=lambda each: each[:3])
+
+
+def _records(logs: Sequence[CommandLog]) -> Iterator[tuple[int, int, int, ChangeRecord]]:
+    for at, log in enumerate(logs):
+        latest_ns = 0
+        for number, record in enumerate(log.records):
+            # The clock on the wall may be set back; the order of a log stands.
+            latest_ns = max(latest_ns, record.at_ns)
+            yield latest_ns, at, number, record
+
+
+def _touches(record: ChangeRecord, path: Path) -> bool:
+    """Return whether a record is about *path*, or about a folder around it."""
+    names = (record.path, record.to) if record.kind in ("moved", "swap") else (record.path,)
+    if str(path) in names:
+        return record.kind != "times"
+    return record.kind in _OF_FOLDERS and any(str(path).startswith(f"{name}/") for name in names)
+
+
+def _is_left(record: ChangeRecord, left: str | Signature, log: CommandLog) -> bool:
+    """Return whether a command found a file as the change before it had left it."""
+    state = record.state
+    if state is None or not state.is_file:
+        return True
+    if left is None:
+        return False
+    if isinstance(left, str):
+        return not record.to or digest_of(log.folder / record.to) == left
+    return len(left) != 3 or left == [state.mode, state.size, state.changed_ns]
+
+
+def _end(log: CommandLog) -> int:
+    return log.ended_ns
+
+
+def _differs(path: str, origin: OriginalFile, now: Mapping[str, Signature]) -> bool:
+    """Return whether the file *path* is to be named."""
+    if is_git_object(path) or (origin.state and origin.state.is_folder):
+        return False
+    if path not in now:
+        return True
+    left = now[path]
+    if left is None or not origin.was_there:
+        return left is not None and len(left) > 1 if not origin.was_there else True
+    state = origin.state
+    return state is None or left != [state.mode, state.size, state.changed_ns]
+
+
+def _shown(path: str) -> Path:
+    before, git, _inside = path.partition("/.git/")
+    return Path(f"{before}/.git") if git else Path(path)
+
+
+def _is_now(path: str, left: str | Signature) -> bool:
+    if isinstance(left, str):
+        return left != NO_FILE_ANY_MORE and digest_of(Path(path)) == left
+    now = signature_at(path)
+    if left is None and now is not None and len(now) == 1:
+        return True  # a tool, or the person, needed the folder again
+    return now == left or (now is None and left is not None and len(left) == 1)
