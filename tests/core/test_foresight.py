@@ -1,6 +1,8 @@
 """Nobody is asked about an edit or a write that can only fail."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +12,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
+from agent_cli.core import foresight
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.waits import InOrder
@@ -17,7 +20,7 @@ from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
 from agent_cli_tools import Workspace
-from tests.fakes import ScriptedModel, calls, says, scripted_agent, texts, tool_use
+from tests.fakes import LIMIT_S, ScriptedModel, calls, says, scripted_agent, texts, tool_use
 from tests.tools.calling import Tools
 
 _Authorize = Callable[[ToolCall, Tool, object], Verdict | Awaitable[Verdict]]
@@ -87,6 +90,23 @@ async def test_call_that_can_only_fail_gets_the_answer_of_its_tool_at_once(
     assert answer in told
     assert told == await tools.error(str(use["name"]), **given)
     assert len(model.requests) == 2
+
+
+async def test_call_that_takes_too_long_to_foresee_is_asked_about(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file on a share that hangs must not keep the question back."""
+
+    async def hang(*_given: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(foresight, "_LIMIT_S", 0.01)
+    agent, _ = _agent(tools, _edit("a.py", "absent", "x"))
+    agent.set_tools([replace(tools.named("edit"), foresee=hang)])
+
+    await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert _waiting(agent) == ["t1"]
 
 
 @pytest.mark.parametrize("approval", ["batch", "defer"])
