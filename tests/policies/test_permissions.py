@@ -912,6 +912,13 @@ def test_auto_edit_mode_covers_only_files_of_the_workspace() -> None:
         ("sed -i s/a/b/ a", BWRAP, {}, False),
         ("curl localhost", BWRAP, {}, False),
         ("rm -rf ..", BWRAP, {}, False),
+        ("make 2>/dev/null || true", BWRAP, {}, False),
+        ("npm --version 2>/dev/null; ls ..", BWRAP, {}, True),
+        ("ls .. 2>/dev/null | sort", BWRAP, {}, True),
+        ("timeout 5 cat ../x 2>/dev/null", BWRAP, {}, True),
+        ("timeout 5 ./x 2>/dev/null", BWRAP, {}, False),
+        ("f() { ./x; }; f 2>/dev/null", BWRAP, {}, False),
+        ("bash -c './x 2>/dev/null'", BWRAP, {}, False),
     ],
 )
 def test_command_of_unknown_effect_is_attempted_where_a_sandbox_prevents_any(

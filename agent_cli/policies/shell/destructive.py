@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
 
-from agent_cli.policies.shell.effects import listed_effect
+from agent_cli.policies.shell.effect_table import listed_effect
 from agent_cli.policies.shell.readings import Reading, base_name
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})

@@ -1,54 +1,158 @@
-"""What programs do, in verbs: one line for each effect."""
+"""What programs do, in verbs, and what that means: the one list, with a line for each effect."""
 
+import re
+from collections.abc import Sequence
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
-Entry: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], str]
-"""Subcommand, options, and the effect that a call with all of them has."""
+Kind: TypeAlias = Literal["reads", "starts", "shows", "unknown", "acts"]
+"""What an effect means.
+
+"reads" and "shows" change nothing, and the second is worth a word in a question; what "starts"
+does is in its arguments, which are read as well or count as unknown; "unknown" may change something
+or not; "acts" changes something, or needs what a read-only run lacks: other hosts, a screen.
+"""
+
+
+class Effect(NamedTuple):
+    """What a call does that has this subcommand and these options."""
+
+    subcommand: tuple[str, ...]
+    options: tuple[str, ...]
+    says: str
+    kind: Kind
+
+    @property
+    def is_said(self) -> bool:
+        """Whether it is worth a word in a question."""
+        return self.kind not in ("reads", "starts")
+
 
 # Program, perhaps with a subcommand or an option, and what it does then. The longest entry counts;
 # a line without a subcommand is for all others. Short options may be joined: `sed -ni`.
 _TABLE: Final = """
+[reads]
+cat, bat, nl, tac, head, tail: shows files
+ls, tree, exa, eza, dir: lists files
+grep, rg, egrep, fgrep, ag, ack: searches for text
+find: searches for files
+diff, cmp, comm: compares files
+jq, yq: picks values out of data
+sha256sum, sha1sum, md5sum, cksum: computes checksums
+wc: counts lines, words or characters
+file, stat: shows what a file is
+du, df: shows how much space is taken
+sort, cut, tr, column, rev, paste, fold, fmt, join, shuf: prints text, rearranged
+date: shows the time
+pwd: shows the current folder
+whoami, id, uname, hostname: shows who or what this machine is
+echo, printf: prints text
+true, false: does nothing
+test, [, [[: checks a condition
+cd, pushd, popd: goes to another folder
+declare, local, readonly, unset, read, shift: sets or removes variables
+exit, return, break, continue: ends what runs here
+wait, jobs: waits for commands in the background, or lists them
+which, type, whereis, hash, command -v: says where a program is
+pgrep: lists processes
+zcat, zgrep, bzcat, xzcat, zstdcat: shows packed files
+readlink, realpath, basename, dirname: prints names of files
+set, shopt, ulimit: changes settings of the shell
+let, ((: computes numbers
+getopts, mapfile, readarray: sets variables
+git status, git log, git diff, git show, git blame, git ls-files: shows the repository
+git rev-parse, git rev-list, git describe: shows the repository
+git shortlog, git grep, git cat-file: shows the repository
+git ls-tree, git show-ref: shows the repository
+git for-each-ref, git merge-base, git check-ignore: shows the repository
+od, hexdump, strings: shows the bytes of files
+[starts]
+source, .: runs a script in this shell
+eval: runs its words as a command
+exec: replaces the shell by a program
+xargs, parallel: runs a command with the names it reads
+time, timeout, nice, nohup, stdbuf, command, watch, setsid: runs a command, held in some way
+git: works with the repository
+uv, poetry, hatch, pdm, rye, conda: manages a Python project
+sed, awk, gawk, mawk, uniq: prints text, rearranged
+trap: changes settings of the shell
+xxd: shows the bytes of files
+fd: searches for files
+[shows]
+env, export, printenv: shows or changes the environment
+tar -t, tar --list, unzip -l: lists an archive
+ps: shows the arguments of other programs
+sleep: waits
+git stash list, git stash show: shows changes put aside
+pip list, pip show, pip freeze, pip3 list, pip3 show, pip3 freeze: shows Python packages
+apt list, apt search, apt show, apt-cache, brew list, brew search, brew info: shows programs
+man: opens a program for the screen
+info: shows a manual page
+npm ls, npm list: shows packages
+tar -x -O, tar -x --to-stdout: shows files of an archive
+unzip -p, gzip -d -c, gunzip -c, bunzip2 -c, xz -d -c: shows packed files
+gzip -l: lists an archive
+patch --dry-run: says which files a patch would change
+git bisect log: shows the steps of a search
+[unknown]
+man -P, man -H, man --html, man --pager: runs another program
+git branch: creates or moves branches
+git tag: makes a tag
+make, ninja, just, cmake, gradle, gradlew, mvn, ant, bazel, meson, task, rake: runs the build
+make test, make check, gradle test, mvn test, bazel test: runs the tests
+pytest, tox, nox, jest, vitest, mocha, phpunit, rspec, ctest, playwright: runs the tests
+ruff check, mypy, pyright, eslint, flake8, pylint, shellcheck, tsc, clippy: checks the code
+black --check, isort --check, prettier --check, ruff format --check: checks the code
+pre-commit: runs the project's checks
+python, python3, pypy, ipython: runs Python
+python -m, python3 -m: runs a Python module
+node, deno, bun, ts-node, tsx: runs JavaScript
+perl: runs Perl
+ruby, irb: runs Ruby
+php: runs PHP
+lua, Rscript, julia, elixir, java, dotnet run: runs a program
+pip, pip3: changes Python packages
+npm, yarn, pnpm: runs or changes packages
+npm test, npm t, yarn test, pnpm test, bun test: runs the tests
+npm run, npm start, yarn run, pnpm run, bun run: runs a script of the project
+npm run build, yarn build, pnpm build: runs the build
+cargo, go, dotnet, swift, stack, cabal, mix, sbt, zig: runs the build
+cargo test, go test, dotnet test, swift test, mix test: runs the tests
+cargo run, go run, zig run: runs the project
+cargo check, cargo clippy, go vet: checks the code
+psql, mysql, sqlite3, mongosh, mongo, redis-cli, duckdb: works on a database
+git config, git remote, git submodule: changes the repository
+[acts]
+tee: writes its input to files
 rm, rmdir, unlink, shred: deletes files
 rm -r, rm -R, rm --recursive: deletes folders
 truncate: cuts files off
-mv: moves files
-cp, install, ditto: copies files
 ln: makes links
 mkdir: creates folders
-touch, mktemp, mkfifo: creates files
 chmod, chown, chgrp, chattr, setfacl: changes rights of files
 find -delete: deletes files
 find -fprint, find -fprintf, find -fprint0, find -fls: writes a file
 sed -i, sed --in-place: edits files in place
 perl -i, ruby -i: edits files in place
-awk -i: edits files in place
-sort -o, tree -o: writes a file
+awk -i, yq -i: edits files in place
+sort -o, tree -o, shuf -o, info --output: writes a file
+git diff --output, git log --output, git show --output: writes a file
 patch: changes files as a patch says
 dd: copies blocks of files or disks
-split, csplit: writes many files
-tar, zip, gzip, bzip2, xz, zstd, 7z: packs files
 tar -x, tar --extract, unzip, gunzip, bunzip2, unxz, gzip -d, xz -d, 7z x: unpacks files
-tar -t, tar --list, unzip -l: lists an archive
 date -s, date --set: sets the clock
 crontab: changes what runs at fixed times
 crontab -l: shows what runs at fixed times
 mount, umount: mounts file systems
-env, export, printenv: shows or changes the environment
-ps: shows the arguments of other programs
-kill, pkill, killall: ends processes
 sudo, doas, su, pkexec, runuser: runs with other rights
 systemctl, service, launchctl: controls services
 systemctl status, service status: shows the state of services
 shutdown, reboot, halt, poweroff: stops the machine
-sleep: waits
-curl, wget, nc, ftp, telnet, aria2c, http: uses the network
 ssh, scp, sftp, rsync: works on another machine
 ping, dig, nslookup, host, traceroute: uses the network
 open, xdg-open, start: opens another program
 tmux, screen: starts a terminal session
 tmux ls, tmux capture-pane: looks into a terminal session
-vim, vi, nano, emacs, less, more, man: opens a program for the screen
 git add, git rm, git mv, git reset, git update-index: changes what is staged
 git reset --hard: discards changes that are not committed
 git restore: discards changes that are not committed
@@ -66,60 +170,32 @@ git clone: downloads a repository
 git checkout, git switch: changes files to another version
 git checkout -f, git switch -f, git checkout --force: discards changes that are not committed
 git switch --discard-changes, git read-tree --reset: discards changes that are not committed
-git branch: creates or moves branches
 git branch -D, git branch -d, git branch --delete: deletes a branch
-git tag: makes a tag
 git tag -d, git tag --delete: deletes a tag
 git merge, git cherry-pick, git revert, git am, git apply: changes files and may make commits
 git rebase, git filter-branch, git filter-repo: rewrites commits
 git stash: puts changes aside
 git stash drop, git stash clear: deletes changes put aside
 git stash pop, git stash apply: brings back changes put aside
-git stash list, git stash show: shows changes put aside
 git reflog expire, git reflog delete, git gc, git prune: deletes old commits
 git update-ref -d: deletes a branch or a tag
 git worktree add: makes another working tree
 git worktree remove: deletes a working tree
-git config, git remote, git init, git submodule, git lfs: changes the repository
 git bisect: changes files to another version
-make, ninja, just, cmake, gradle, gradlew, mvn, ant, bazel, meson, task, rake: runs the build
-make test, make check, gradle test, mvn test, bazel test: runs the tests
 make clean: runs the build's cleaning
 make install: installs what was built
-pytest, tox, nox, jest, vitest, mocha, phpunit, rspec, ctest, playwright: runs the tests
-ruff check, mypy, pyright, eslint, flake8, pylint, shellcheck, tsc, clippy: checks the code
 ruff --fix, eslint --fix, black, isort, prettier, gofmt -w, rustfmt: rewrites files
 ruff format, go fmt, cargo fmt, dart format: rewrites files
-black --check, isort --check, prettier --check, ruff format --check: checks the code
-pre-commit: runs the project's checks
-python, python3, pypy, ipython: runs Python
-python -m, python3 -m: runs a Python module
-node, deno, bun, ts-node, tsx: runs JavaScript
-perl: runs Perl
-ruby, irb: runs Ruby
-php: runs PHP
-lua, Rscript, julia, elixir, java, dotnet run: runs a program
-pip, pip3: changes Python packages
 pip install, pip3 install, pipx install: installs Python packages
 uv pip install, uv add, uv sync, uv tool install, poetry add, poetry install: installs packages
 pip uninstall, pip3 uninstall, uv remove, poetry remove: removes Python packages
-pip list, pip show, pip freeze, pip3 list, pip3 show, pip3 freeze: shows Python packages
 pip download, pip3 download: downloads Python packages
-npm, yarn, pnpm: runs or changes packages
 npm install, npm i, npm ci, npm add: installs packages
 yarn add, yarn install, pnpm install, pnpm add: installs packages
 bun install, bun add: installs packages
 npm uninstall, npm remove, yarn remove, pnpm remove: removes packages
 npm update, npm upgrade, yarn upgrade, pnpm update: updates packages
-npm test, npm t, yarn test, pnpm test, bun test: runs the tests
-npm run, npm start, yarn run, pnpm run, bun run: runs a script of the project
-npm run build, yarn build, pnpm build: runs the build
-npm ls, npm list, npm outdated, npm view: shows packages
 npx, bunx, uvx, pipx run: downloads and runs a program
-cargo, go, dotnet, swift, stack, cabal, mix, sbt, zig: runs the build
-cargo test, go test, dotnet test, swift test, mix test: runs the tests
-cargo run, go run, zig run: runs the project
-cargo check, cargo clippy, go vet: checks the code
 cargo add, cargo install, go get, go install, gem install, composer install: installs packages
 cargo clean: deletes what was built
 bundle install, composer require, mix deps.get: installs packages
@@ -131,7 +207,6 @@ cargo publish, gem push, nuget push, twine upload, mvn deploy: publishes a packa
 apt, apt-get, dnf, yum, pacman, apk, brew, port, snap, zypper, choco, winget: changes programs
 apt install, apt-get install, dnf install, yum install, brew install, apk add: installs programs
 apt remove, apt-get remove, apt purge, brew uninstall: removes programs
-apt list, apt search, apt show, apt-cache, brew list, brew search, brew info: shows programs
 docker, podman, docker-compose: controls containers
 docker run, docker start, docker create: starts containers
 podman run, docker compose up, podman start: starts containers
@@ -168,23 +243,94 @@ gh release create: publishes a release
 gh release delete, gh repo delete: deletes from GitHub
 gh api: asks GitHub's interface
 glab: works with GitLab
-psql, mysql, sqlite3, mongosh, mongo, redis-cli, duckdb: works on a database
 dropdb: deletes a database
 createdb: creates a database
 wipefs, fdisk, parted, sfdisk, blkdiscard, mkfs: overwrites disks
 alembic, flyway, prisma: changes a database
+cp, install, ditto: copies files
+mv, rename: moves files
+touch, mktemp, mkfifo, mknod: creates files
+split, csplit: writes many files
+tar, zip, gzip, bzip2, xz, zstd, 7z: packs files
+kill, pkill, killall: ends processes
+curl, wget, nc, ncat, ftp, telnet, aria2c, http: uses the network
+vim, vi, nano, emacs, less, more, top, htop, code: opens a program for the screen
+ss, netstat, lsof: shows what runs on this machine
+journalctl: shows what services logged
+at: starts a command later
+npm outdated, npm view, npm audit: asks for packages in the network
+npm init, npm create, npm link: changes the project
+uv lock, uv venv, uv init, uv build, poetry lock, poetry init, poetry build: changes the project
+cargo new, cargo init, cargo fix, cargo update, go mod, go generate, go work: changes the project
+poetry update, bundle update: changes packages
+bundle add, gem update, gem uninstall, cargo remove: changes packages
+git init, git lfs, git maintenance, git repack: changes the repository
 """
+
+_VERSION: Final = re.compile(r"[\d.]+$")
 
 
 @cache
-def effect_table() -> dict[str, list[Entry]]:
+def effect_table() -> dict[str, list[Effect]]:
     """Return the entries of each program, in the order above."""
-    table: dict[str, list[Entry]] = {}
+    table: dict[str, list[Effect]] = {":": [Effect((), (), "does nothing", "reads")]}
+    kind: Kind = "unknown"
     for line in _TABLE.strip().splitlines():
-        written, said = line.split(": ", 1)
+        if heading := re.fullmatch(r"\[(\w+)\]", line):
+            kind = cast("Kind", heading[1])
+            continue
+        written, says = line.split(": ", 1)
         for each in written.split(", "):
             name, *others = each.split()
             subcommand = tuple(word for word in others if not word.startswith("-"))
             options = tuple(word for word in others if word.startswith("-"))
-            table.setdefault(name, []).append((subcommand, options, said))
+            table.setdefault(name, []).append(Effect(subcommand, options, says, kind))
     return table
+
+
+def known_effect(name: str, arguments: Sequence[str]) -> Effect | None:
+    """Return what the table says about a program with *arguments*, if anything."""
+    table = effect_table()
+    entries = table.get(name) or table.get(_VERSION.sub("", name)) or []
+    if name == "tar" and arguments:  # `tar xf` is `tar -xf`
+        arguments = [f"-{arguments[0].removeprefix('-')}", *arguments[1:]]
+    operands = [word for word in arguments if not word.startswith("-")]
+    fitting = [
+        (begin, each)
+        for each in entries
+        if (begin := _begin(operands, each.subcommand)) is not None
+        and all(_has_option(arguments, option) for option in each.options)
+    ]
+    # The first word that is a subcommand counts: `git commit -m push` pushes nothing.
+    named = [found for found in fitting if found[1].subcommand or found[1].options]
+    first = min((begin for begin, _ in named), default=0)
+    best = max((each for begin, each in named if begin == first), key=_length, default=None)
+    return best or next((each for _, each in fitting), None)
+
+
+def listed_effect(name: str, arguments: Sequence[str]) -> str:
+    """Return what a program with *arguments* does besides reading, "" if nothing or unknown."""
+    found = known_effect(name, arguments)
+    return found.says if found and found.is_said else ""
+
+
+def _length(effect: Effect) -> int:
+    return len(effect.subcommand) + len(effect.options)
+
+
+def _begin(operands: Sequence[str], subcommand: Sequence[str]) -> int | None:
+    """Return where *subcommand* begins among *operands*: 0 if it is empty, None if nowhere."""
+    if not subcommand:
+        return 0
+    if subcommand[0] not in operands:
+        return None
+    begin = operands.index(subcommand[0])
+    behind = iter(operands[begin:])
+    return begin if all(word in behind for word in subcommand) else None
+
+
+def _has_option(arguments: Sequence[str], option: str) -> bool:
+    if option.startswith("--") or len(option) > 2:
+        return any(word.partition("=")[0] == option for word in arguments)
+    joined = re.compile(rf"-\w*{option[1]}.*", re.DOTALL)
+    return any(joined.fullmatch(word) for word in arguments)

@@ -1,16 +1,17 @@
-"""Say what commands do, in verbs, for the person who is asked about them.
+"""Read what a script does: in verbs for the person who is asked, and by kind for the read-only run.
 
-Only words: nothing here decides whether a command may run. A command that is not in the table gets
+Nothing here decides whether a command may run. A command that is not in the table gets
 the objection of the part that rejected it.
 """
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from agent_cli.policies.shell.effect_table import effect_table
+from agent_cli.policies.shell.effect_table import Kind, effect_table, known_effect
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
+from agent_cli.policies.shell.hidden_errors import hides_errors
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.readings import (
@@ -39,15 +40,9 @@ _WRAPPERS: Final = frozenset(
 )
 _RUNS_THE_REST: Final = {"uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run"}
 _SHELLS: Final = SHELLS | {"eval", "source", "."}
-_KEYWORDS: Final = frozenset(
-    {
-        *("[", "[[", "((", "test", "tee", "git", "read", "local", "declare", "readonly", "unset"),
-        *("shift", "return", "break", "continue", "wait", "trap", "jobs", "shopt", "ulimit"),
-        *("pushd", "popd", "type", "let", "getopts", "hash", "mapfile", "readarray", "poetry"),
-    }
-)
 _SAID_BY_THE_REST: Final = frozenset({"runs a Python module", "shows or changes the environment"})
 _FUNCTION: Final = "function_definition"
+_VERSIONS: Final = (["--version"], ["-V"], ["--help"], ["version"])
 _STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _NOT_THE_COMMAND: Final = re.compile(r"-.*|[\d.]+[smhd]?|\w+=.*", re.DOTALL)
 _NO_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
@@ -56,26 +51,44 @@ _NAME_CHARS_MAX: Final = 60
 _UNNAMED: Final = "runs a program whose name is known only when it runs"
 
 
-def effects(script: str, place: Place, depth: int = 0) -> list[str]:
+class Act(NamedTuple):
+    """What a part of a script does.
+
+    Attributes:
+        says: A clause that begins with a verb; "" where there is none.
+        kind: As in the table; "hides" if the errors of a script inside are not in the output.
+    """
+
+    says: str
+    kind: Kind | Literal["hides"]
+
+
+def effects(script: str, place: Place) -> list[str]:
     """Return what *script* does besides reading, each once, in order; nothing for what is unknown.
 
     Files that it writes are named as in the text, and said to be outside the workspace if they are.
     """
-    tree = syntax_tree(script)
-    named = set(_functions(tree))
-    found: list[str] = []
-    for words in all_commands(script):
-        name = words[0] if words else None
-        found += _effects_of(words, place, depth)
-        if name and not _is_known(name) and name not in named:
-            found.append(runs_unknown(name))
-    found += [f"writes {target}" for target in _targets(tree, place)]
-    return list(dict.fromkeys(found))
+    return _said(acts(script, place))
 
 
 def effect_of(words: Sequence[str], place: Place) -> str:
     """Return what one command does besides reading, "" if that is unknown."""
-    return "; ".join(dict.fromkeys(_effects_of(tuple(words), place, 0)))
+    return "; ".join(_said(_acts_of(tuple(words), place, 0)))
+
+
+def acts(script: str, place: Place, depth: int = 0) -> Iterator[Act]:
+    """Yield what each command and redirect of *script* does, also inside of others."""
+    tree = syntax_tree(script)
+    named = set(_functions(tree))
+    for words in all_commands(script):
+        name = words[0] if words else None
+        if name in named:
+            continue
+        yield from _acts_of(words, place, depth)
+        if name and not _is_known(name):
+            yield Act(runs_unknown(name), "unknown")
+    for target in _targets(tree, place):
+        yield Act(f"writes {target}", "acts")
 
 
 def runs_unknown(name: str) -> str:
@@ -91,41 +104,60 @@ def outside_note(path: str, place: Place) -> str:
     return "" if is_inside else ", outside the workspace"
 
 
-def _effects_of(words: Reading, place: Place, depth: int) -> Iterator[str]:
+def _said(found: Iterable[Act]) -> list[str]:
+    said = (each.says for each in found if each.kind not in ("reads", "starts"))
+    return list(dict.fromkeys(filter(None, said)))
+
+
+def _acts_of(words: Reading, place: Place, depth: int) -> Iterator[Act]:
     head, *rest = words or (None,)
     if head is None:
-        yield _UNNAMED
+        yield Act(_UNNAMED, "unknown")
         return
     name, known = base_name(head), [word for word in rest if word is not None]
     if name == "tee":
-        yield from (
-            f"writes {_clipped(each)}{outside_note(each, place)}" for each in _operands(known)
-        )
-        return
-    if name in _SHELLS and depth < _DEPTH_MAX:
+        for each in _operands(known):
+            yield Act(f"writes {_clipped(each)}{outside_note(each, place)}", "acts")
+    elif name in _SHELLS and depth < _DEPTH_MAX:
         yield from _of_shell(name, known, place, depth + 1)
-        return
-    inner: list[str] = []
-    if depth < _DEPTH_MAX:
-        inner = [
-            each for part in _inner(name, rest) for each in _effects_of(part, place, depth + 1)
-        ]
-    said = listed_effect(name, known)
-    if said and not (inner and said in _SAID_BY_THE_REST):
-        yield said
-    yield from inner
-
-
-def _of_shell(name: str, arguments: Sequence[str], place: Place, depth: int) -> Iterator[str]:
-    """Yield what a shell, `eval` or `source` does with these *arguments*."""
-    if name == "eval":
-        yield from effects(" ".join(arguments), place, depth) or [_UNNAMED]
-    elif len(arguments) > 1 and re.fullmatch(r"-\w*c", arguments[0]):
-        yield from effects(arguments[1], place, depth) or [f"runs {name}"]
-    elif operands := _operands(arguments):
-        yield f"runs the script {_clipped(operands[0])}"
     else:
-        yield "runs its input as a shell script"
+        inner: list[Act] = []
+        if depth < _DEPTH_MAX:
+            parts = _inner(name, rest)
+            inner = [each for part in parts for each in _acts_of(part, place, depth + 1)]
+        yield from _of_table(name, known, inner)
+        yield from inner
+
+
+def _of_table(name: str, arguments: Sequence[str], inner: Sequence[Act]) -> Iterator[Act]:
+    """Yield what the table says about a program that starts what does *inner*."""
+    if (found := known_effect(name, arguments)) is None:
+        is_reader = name in PROGRAMS and not PROGRAMS[name].can_write
+        yield Act("", "reads" if is_reader or name in BUILTINS else "unknown")
+    elif found.kind == "starts":
+        yield Act("", "starts" if inner else "unknown")
+    elif not (_said(inner) and found.says in _SAID_BY_THE_REST):
+        only_version = found.kind in ("unknown", "acts") and [*arguments] in _VERSIONS
+        yield Act(found.says, "shows" if only_version else found.kind)
+
+
+def _of_shell(name: str, arguments: Sequence[str], place: Place, depth: int) -> Iterator[Act]:
+    """Yield what a shell, `eval` or `source` does with these *arguments*."""
+    text = ""
+    if name == "eval":
+        text, otherwise = " ".join(arguments), _UNNAMED
+    elif len(arguments) > 1 and re.fullmatch(r"-\w*c", arguments[0]):
+        text, otherwise = arguments[1], f"runs {name}"
+    elif operands := _operands(arguments):
+        otherwise = f"runs the script {_clipped(operands[0])}"
+    else:
+        otherwise = "runs its input as a shell script"
+    found = [*acts(text, place, depth)] if text else []
+    yield from found
+    if hides_errors(text):
+        yield Act("", "hides")
+    if not _said(found):
+        yield Act(otherwise, "unknown")
 
 
 def _inner(name: str, rest: Sequence[str | None]) -> Iterator[Reading]:
@@ -145,44 +177,6 @@ def _inner(name: str, rest: Sequence[str | None]) -> Iterator[Reading]:
             return
 
 
-def listed_effect(name: str, arguments: Sequence[str]) -> str:
-    """Return what the table says about a program with *arguments*; "" if nothing."""
-    table = effect_table()
-    entries = table.get(name) or table.get(re.sub(r"[\d.]+$", "", name)) or []
-    if name == "tar" and arguments:  # `tar xf` is `tar -xf`
-        arguments = [f"-{arguments[0].removeprefix('-')}", *arguments[1:]]
-    operands = _operands(arguments)
-    fitting = [
-        (_begin(operands, subcommand), len(subcommand) + len(options), said)
-        for subcommand, options, said in entries
-        if _begin(operands, subcommand) is not None
-        and all(_has_option(arguments, option) for option in options)
-    ]
-    # The first word that is a subcommand counts: `git commit -m push` pushes nothing.
-    named = [each for each in fitting if each[0] is not None and each[1]]
-    first = min((each[0] or 0 for each in named), default=0)
-    best = max((each for each in named if each[0] == first), key=lambda each: each[1], default=None)
-    return (best or next(iter(fitting), (0, 0, "")))[2]
-
-
-def _begin(operands: Sequence[str], subcommand: Sequence[str]) -> int | None:
-    """Return where *subcommand* begins among *operands*: 0 if it is empty, None if nowhere."""
-    if not subcommand:
-        return 0
-    if subcommand[0] not in operands:
-        return None
-    begin = operands.index(subcommand[0])
-    behind = iter(operands[begin:])
-    return begin if all(word in behind for word in subcommand) else None
-
-
-def _has_option(arguments: Sequence[str], option: str) -> bool:
-    if option.startswith("--") or len(option) > 2:
-        return any(word.partition("=")[0] == option for word in arguments)
-    joined = re.compile(rf"-\w*{option[1]}.*", re.DOTALL)
-    return any(joined.fullmatch(word) for word in arguments)
-
-
 def _functions(tree: "Node") -> Iterator[str]:
     for node in descendants(tree):
         if node.type == _FUNCTION and (name := node.child_by_field_name("name")):
@@ -196,7 +190,7 @@ def _clipped(name: str) -> str:
 def _is_known(name: str) -> bool:
     """Return whether a program is in a table, so that it is silent only if it reads."""
     short = base_name(name)
-    tables = (effect_table(), PROGRAMS, EXPRESSIONS, BUILTINS, _SHELLS, _WRAPPERS, _KEYWORDS)
+    tables = (effect_table(), PROGRAMS, EXPRESSIONS, BUILTINS, _SHELLS, _WRAPPERS)
     return any(short in table or re.sub(r"[\d.]+$", "", short) in table for table in tables)
 
 

@@ -1,51 +1,12 @@
 """What one command does, in verbs, for its explanation: those that only read too."""
 
-import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Final
 
-from agent_cli.policies.shell.effects import listed_effect
+from agent_cli.policies.shell.effect_table import known_effect
 from agent_cli.policies.shell.readings import SHELLS, Reading, base_name
 
 _NAMED_MAX: Final = 3
-_VERSION: Final = re.compile(r"[\d.]+$")
-# What programs do that change nothing; all others are in the table of effects.
-_READING: Final = """
-cat, bat, nl, tac, head, tail: shows files
-ls, tree, exa, eza, dir: lists files
-grep, rg, egrep, fgrep, ag, ack: searches for text
-find, fd: searches for files
-diff, cmp, comm: compares files
-sort, uniq, cut, tr, column, rev, paste, sed, awk, gawk: prints text, rearranged
-jq, yq: picks values out of data
-pgrep, top: lists processes
-which, type, whereis, hash: says where a program is
-sha256sum, sha1sum, md5sum, cksum: computes checksums
-wc: counts lines, words or characters
-file, stat: shows what a file is
-du, df: shows how much space is taken
-date: shows the time
-pwd: shows the current folder
-whoami, id, uname, hostname: shows who or what this machine is
-echo, printf: prints text
-true, false: does nothing
-test, [, [[: checks a condition
-cd, pushd, popd: goes to another folder
-declare, local, readonly, unset, read, shift: sets or removes variables
-set, shopt, ulimit, trap: changes settings of the shell
-exit, return, break, continue: ends what runs here
-wait, jobs: waits for commands in the background, or lists them
-source, .: runs a script in this shell
-eval: runs its words as a command
-exec: replaces the shell by a program
-tee: writes its input to files
-xargs, parallel: runs a command with the names it reads
-time, timeout, nice, nohup, stdbuf, command, watch, setsid: runs a command, held in some way
-git status, git log, git diff, git show, git blame, git ls-files: shows the repository
-git: works with the repository
-uv, poetry, hatch, pdm, rye, conda: manages a Python project
-"""
 # The names of files say more than the effect alone.
 _WITH_NAMES: Final = frozenset(
     {
@@ -68,24 +29,10 @@ def what_it_does(words: Reading) -> str:
     known = [word for word in words[1:] if word is not None]
     if name in SHELLS:
         return "runs a shell script"
-    does = listed_effect(name, known) or _read_only(name, known)
+    found = known_effect(name, known)
+    does = found.says if found else ""
     names = [word for word in known if not word.startswith("-")] if name in _WITH_NAMES else []
     return f"{does}: {_few(names)}" if does and names else does
-
-
-def _read_only(name: str, arguments: Sequence[str]) -> str:
-    table = _reading()
-    operands = [word for word in arguments if not word.startswith("-")]
-    keys = [f"{name} {word}" for word in operands[:2]] + [name, _VERSION.sub("", name)]
-    return next((table[key] for key in keys if key in table), "")
-
-
-@cache
-def _reading() -> dict[str, str]:
-    lines = (line.split(": ", 1) for line in _READING.strip().splitlines())
-    return {":": "does nothing"} | {
-        name: does for written, does in lines for name in written.split(", ")
-    }
 
 
 def _few(names: Sequence[str]) -> str:

@@ -66,6 +66,6 @@ def test_reason_of_a_question_says_in_verbs_what_the_command_does(
 def test_every_effect_of_the_table_begins_with_a_verb_and_no_call_stands_twice() -> None:
     """A second line for the same call would never be said."""
     for name, entries in effect_table().items():
-        calls = [(subcommand, options) for subcommand, options, _ in entries]
+        calls = [(each.subcommand, each.options) for each in entries]
         assert len(calls) == len(set(calls)), name
-        assert all(said.split()[0].endswith("s") for _, _, said in entries), name
+        assert all(each.says.split()[0].endswith("s") for each in entries), name
