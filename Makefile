@@ -104,6 +104,8 @@ soak: .venv/installed-test
 	@echo '==> pytest -m slow (SEED=$(SEED))'
 	@$(BIN)/python -m pytest -m 'slow or hypothesis' --hypothesis-profile=thorough \
 	    --hypothesis-seed=$(SEED) -ra --durations=10
+	@echo '==> 50,000 composed commands against the kernel'
+	@$(BIN)/python -m tests.policies.shell.campaign 50000 27000000
 
 mutants: .venv/installed-test
 	@echo '==> tests.mutants (SEED=$(SEED))'

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
 
-from agent_cli.policies.shell.effect_table import listed_effect
 from agent_cli.policies.shell.readings import Reading, base_name
+from agent_cli.policies.shell.verbs import listed_effect
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from agent_cli.policies.shell.effect_table import Kind, effect_table, known_effect
+from agent_cli.policies.shell.effect_table import Kind, effect_table
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.hidden_errors import hides_errors
 from agent_cli.policies.shell.place import Place
@@ -27,6 +27,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
+from agent_cli.policies.shell.verbs import known_effect
 from agent_cli.policies.shell.words import likely_word
 
 if TYPE_CHECKING:

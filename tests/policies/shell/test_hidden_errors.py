@@ -27,7 +27,7 @@ from agent_cli.policies.shell.hidden_errors import hides_errors
     ],
 )
 def test_errors_that_go_elsewhere_are_hidden(script: str) -> None:
-    """Away, to a file, or to a program that may drop them."""
+    """Threat 25: away, to a file, or to a program that may drop them."""
     assert hides_errors(script)
 
 

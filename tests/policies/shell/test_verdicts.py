@@ -14,7 +14,9 @@ from agent_cli.policies.shell import CommandRules, Place, judge, session_prefixe
 from tests.policies.shell.workspaces import Workspace, is_secret, make_workspace
 
 FILE = Path(__file__).with_name("verdicts.txt")
-_NEWLINE = "⏎"
+# A zero byte makes tools take the file for binary, and was lost by one of them.
+_AS_SIGNS = str.maketrans("\n\0", "⏎␀")
+_FROM_SIGNS = str.maketrans("⏎␀", "\n\0")
 
 
 def pinned() -> Iterator[tuple[str, str]]:
@@ -22,7 +24,7 @@ def pinned() -> Iterator[tuple[str, str]]:
     said = ""
     for line in FILE.read_text(encoding="utf-8").removesuffix("\n").split("\n"):
         if line.startswith("    "):
-            yield line[4:].replace(_NEWLINE, "\n"), said
+            yield line[4:].translate(_FROM_SIGNS), said
         else:
             said = line
 
@@ -45,7 +47,7 @@ def verdict_on(script: str, workspace: Workspace) -> str:
         f"seen: {' ; '.join(judged.commands)}" if judged.commands != (script,) else "",
     ]
     said = " · ".join(part for part in parts if part)
-    return said.replace(str(workspace.root.parent), "…").replace("\n", _NEWLINE)
+    return said.replace(str(workspace.root.parent), "…").translate(_AS_SIGNS)
 
 
 def write(scripts: Sequence[str], workspace: Workspace) -> None:
@@ -56,7 +58,7 @@ def write(scripts: Sequence[str], workspace: Workspace) -> None:
     lines = [
         line
         for said, those in sorted(by_verdict.items())
-        for line in (said, *(f"    {script}".replace("\n", _NEWLINE) for script in sorted(those)))
+        for line in (said, *(f"    {script}".translate(_AS_SIGNS) for script in sorted(those)))
     ]
     FILE.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
