@@ -469,6 +469,15 @@ async def test_single_run_without_a_required_tool_ends_before_any_cost(
     )
 
 
+async def test_required_tool_that_a_rule_denies_is_not_there() -> None:
+    options = ("--deny=mcp__good__reply", "--require-tools=mcp__good")
+    async with program(says("done"), servers={"good": raw()}, options=options) as run:
+        result = await run.agent.prompt("go")
+
+    assert "the rule deny mcp__good__reply" in (result.error or "")
+    assert run.model.requests == []
+
+
 async def test_single_run_takes_in_late_servers_from_the_next_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

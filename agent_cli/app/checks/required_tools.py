@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.mcp_client.names import is_of_server, server_name
+from agent_cli.policies.permission_rules import RuleSet
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
@@ -11,6 +12,16 @@ from agent_cli.terminal.sanitize import reveal
 def belongs(required: str, server: str) -> bool:
     """Return whether *required* is the name of a tool of *server*, or means all of them."""
     return is_of_server(required, server) or required == server_name(server)
+
+
+def denied(rules: RuleSet, tools: Iterable[str]) -> dict[str, str]:
+    """Return tool → a sentence, for each of *tools* whose every call a rule denies."""
+    return {
+        tool: f"the rule deny {rule} ({rule.origin or 'permissions'}) forbids it"
+        for tool in tools
+        for rule in rules.deny
+        if rule.text is None and rule.names(tool)
+    }
 
 
 def require(
@@ -25,7 +36,7 @@ def require(
     Args:
         required: The names.
         offered: The names of the tools that the model can use.
-        absent: The tools that servers have and that are left out or withheld, each with a sentence.
+        absent: The tools that are left out, withheld or denied, each with a sentence.
         servers: The configured servers.
 
     Raises:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from agent_cli.app.checks.dead_rules import dead_server_rules
-from agent_cli.app.checks.required_tools import belongs, require
+from agent_cli.app.checks.required_tools import belongs, denied, require
 from agent_cli.app.mcp.config import configured_servers, inherited_environment
 from agent_cli.app.mcp.host import ServerHost
+from agent_cli.app.parts import permission_rules
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
@@ -245,7 +246,10 @@ class Servers:
         if required:
             own = [*self._own_tools(), *(tool.name for tool in self._tools)]
             servers = [state.name for state in self.all.states()]
-            require(required, own, absent=self.all.absent_tools(), servers=servers)
+            forbidden = denied(permission_rules(self._startup), own)
+            offered = [name for name in own if name not in forbidden]
+            absent = {**self.all.absent_tools(), **forbidden}
+            require(required, offered, absent=absent, servers=servers)
 
     def why_missing(self, tool: str) -> str:
         """Return why *tool* is not offered, for the model; "" if that is not known."""
