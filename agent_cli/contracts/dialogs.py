@@ -33,7 +33,7 @@ class Form:
 class Filled:
     """The user's answer to a form; after "accept", `values` holds the given values by name.
 
-    A field that is left out has its default.
+    A field that is left out has its default; one that is None is sent empty.
     """
 
     action: Action

@@ -48,7 +48,8 @@ class Callbacks:
         answer = await self._ask(Elicitation(server=self._server, message=message, schema=schema))
         if answer.action != "accept":
             return mcp_types.ElicitResult(action=answer.action)
-        content = with_defaults(schema, answer.content)
+        filled = with_defaults(schema, answer.content)
+        content = {name: value for name, value in filled.items() if value is not None}
         if fault := form_fault(schema, content):
             log.warning("mcp answer does not fit", server=self._server, fault=fault)
             return mcp_types.ElicitResult(action="decline")

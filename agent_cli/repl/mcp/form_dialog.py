@@ -14,6 +14,7 @@ from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 _LABEL_CHARS_MAX: Final = 40
+_EMPTY: Final = "-"
 
 
 class FormDialog:
@@ -68,13 +69,21 @@ class FormDialog:
         return Filled("accept", values)
 
     async def _fill(self, number: int, field: FormField, values: dict[str, Json]) -> None:
-        """Ask for a valid value for *field*; Enter keeps the one it has, or its default."""
+        """Ask for a valid value for *field*; Enter keeps the one it has, or its default.
+
+        An optional field that has either can be emptied: it is None then, and not sent.
+        """
         now = one_line(_given(field, values), _LABEL_CHARS_MAX)
         place = f"{number} " if len(self._form.fields) > 1 else ""
-        message = f"{self._server}: {place}{label(field)}{f' [{now}]' if now else ''}> "
+        can_empty = bool(now) and not field.required
+        held = f" [{now}{f' · {_EMPTY} = empty' if can_empty else ''}]" if now else ""
+        message = f"{self._server}: {place}{label(field)}{held}> "
         while True:
             typed = await self._prompt.choose_next(message, ENTER)
             if field.name in values and not typed.strip():
+                return
+            if can_empty and typed.strip() == _EMPTY:
+                values[field.name] = None
                 return
             try:
                 value = value_of(field, typed)

@@ -97,9 +97,9 @@ async def test_form_is_shown_whole_filled_in_and_reviewed_before_sending() -> No
         "docs: 1 Name> Anna-Maria",
         "  not taken: name: 'Anna-Maria' is too long",
         "docs: 1 Name> Anna",
-        "docs: 2 age [30]> 17",
+        "docs: 2 age [30 · - = empty]> 17",
         "  not taken: age: 17 is less than the minimum of 18",
-        "docs: 2 age [30]> ",
+        "docs: 2 age [30 · - = empty]> ",
         "",
         "this goes to MCP server docs:",
         "  1 Name: Anna",
@@ -122,7 +122,10 @@ async def test_form_can_be_declined_cancelled_or_corrected() -> None:
     again, person = asked("y", "Anna", "", "?", "3", "²", "1", "", "1", "Bert", "2", "40", "y")
     assert await again.fill_form(two) == Filled("accept", {"name": "Bert", "age": 40})
     assert person.seen.count("docs: 1 Name [Anna]> ") == 1  # Enter keeps it
-    assert person.seen.count("docs: 2 age [30]> 40") == 1
+    assert person.seen.count("docs: 2 age [30 · - = empty]> 40") == 1
+    emptied, person = asked("y", "Anna", "40", "2", "-", "1", "-", "y")
+    assert await emptied.fill_form(two) == Filled("accept", {"name": "-", "age": None})
+    assert "  2 age: -" in person.seen
 
 
 async def test_form_with_one_field_needs_no_review_and_one_without_fields_only_a_yes() -> None:
