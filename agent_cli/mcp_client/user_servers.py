@@ -1,8 +1,15 @@
-"""The user's own servers: one file in the format of `.mcp.json`, edited server by server."""
+"""Files of servers that commands edit, in the format of `.mcp.json`, server by server.
+
+The user's own stand in two private files: one for every directory, one for the workspace. The
+project's `.mcp.json` is an ordinary file that others read too.
+"""
 
 import json
+import os
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
@@ -10,12 +17,28 @@ from agent_cli.mcp_client.private_file import locked, read_private, write_privat
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_object
 
+Scope: TypeAlias = Literal["local", "project", "user"]
 _SERVERS = "mcpServers"
+_MODE = 0o644
 
 
 def user_file() -> Path:
     """Return the path of the user's server file."""
     return paths.config_dir() / "mcp.json"
+
+
+def local_file(workspace: Path) -> Path:
+    """Return the path of the user's server file for one workspace."""
+    return paths.config_dir() / "mcp-local" / f"{_digest(workspace)}.json"
+
+
+def project_file(workspace: Path) -> Path:
+    """Return the path of the project's server file."""
+    return workspace / ".mcp.json"
+
+
+def _digest(workspace: Path) -> str:
+    return sha256(os.fsencode(paths.real_path(workspace))).hexdigest()[:16]
 
 
 class UserServers:
@@ -25,8 +48,19 @@ class UserServers:
         SettingsError: The file cannot be read or written, or has the wrong format.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_private: bool = True) -> None:
+        """Read nothing yet; a file that is not private keeps its mode, and its folder its own."""
         self.path = path
+        self._is_private = is_private
+        locks = paths.state_dir() / "mcp" / _digest(path)
+        self._lock = path if is_private else locks
+
+    @classmethod
+    def of_scope(cls, scope: Scope, workspace: Path) -> "UserServers":
+        """Return the servers of *scope*: "local" ones are the user's in this workspace."""
+        if scope == "project":
+            return cls(project_file(workspace), is_private=False)
+        return cls(local_file(workspace) if scope == "local" else user_file())
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the servers in the file's order."""
@@ -34,7 +68,7 @@ class UserServers:
 
     def add(self, entries: Mapping[str, Mapping[str, Json]]) -> tuple[str, ...]:
         """Add those of *entries* whose names are free; return the names of the others."""
-        with locked(self.path):
+        with locked(self._lock):
             content = self._read()
             servers = self._servers(content)
             known = tuple(name for name in entries if name in servers)
@@ -42,7 +76,6 @@ class UserServers:
                 name: dict(entry) for name, entry in entries.items() if name not in servers
             }
             if new:
-                # It may have tokens in `env` and `headers`, so only the user may read it.
                 self._write(content | {_SERVERS: servers | new})
         return known
 
@@ -52,7 +85,7 @@ class UserServers:
         Raises:
             UsageError: It is not in the file.
         """
-        with locked(self.path):
+        with locked(self._lock):
             content = self._read()
             servers = self._servers(content)
             if name not in servers:
@@ -77,5 +110,34 @@ class UserServers:
         return servers
 
     def _write(self, content: Mapping[str, Json]) -> None:
-        text = json.dumps(content, indent=2, ensure_ascii=False)
-        write_private(self.path, f"{text}\n".encode())
+        data = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
+        if self._is_private:
+            # It may have tokens in `env` and `headers`, so only the user may read it.
+            write_private(self.path, data)
+            return
+        try:
+            _replace(self.path, data)
+        except OSError as error:
+            raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Replace the content of a project's file; it keeps its mode.
+
+    Raises:
+        OSError: It is not written, or it is a link: another file would be meant.
+    """
+    if path.is_symlink():
+        raise OSError(0, "it is a link; edit the file that it leads to")
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(draft, flags, _MODE), "wb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

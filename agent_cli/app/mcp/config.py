@@ -10,7 +10,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.switches import Switches
-from agent_cli.mcp_client.user_servers import user_file
+from agent_cli.mcp_client.user_servers import local_file, user_file
 from agent_cli.settings.environment import Environment
 from agent_cli.system import paths
 from agent_cli.system.authorship import author_of
@@ -121,7 +121,10 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         yield _with_helper(found, startup, Path(origin))
     # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
-    files = {**_files(startup), user_file(): True}
+    may_read = _files(startup)
+    given = {path: True for path in may_read if path in named}
+    local = local_file(startup.workspace)
+    files = {**given, local: True, **may_read, user_file(): True}
     for path, is_allowed in files.items():
         if not _is_there(path):
             continue

@@ -2,8 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from getpass import getpass
 from pathlib import Path
+from typing import Final, cast
 
 from agent_cli.app.mcp.config import switches
 from agent_cli.cli.mcp.context import CommandContext
@@ -22,11 +25,15 @@ from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 from agent_cli.mcp_client.trial import connected
-from agent_cli.mcp_client.user_servers import UserServers, user_file
+from agent_cli.mcp_client.user_servers import Scope, UserServers, project_file, user_file
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.shapes import is_object
+from agent_cli.trust.store import TrustStore, fingerprint
 
+_SCOPES: Final[tuple[Scope, ...]] = ("local", "project", "user")
+_SECRET: Final = "MCP_CLIENT_SECRET"
+_SCOPE_HELP: Final = "local: yours, here; project: .mcp.json; user: yours, everywhere (default)"
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
@@ -39,7 +46,7 @@ def separated(words: Sequence[str]) -> list[str]:
         if word == "--" or (named and "://" in word):
             break
         if word.startswith("-"):
-            if "=" not in word:
+            if "=" not in word and word != "--client-secret":
                 next(places, None)  # its value
         elif named:
             return [*words[:at], "--", *words[at:]]
@@ -49,7 +56,7 @@ def separated(words: Sequence[str]) -> list[str]:
 
 
 def add_server(given: argparse.Namespace, context: CommandContext) -> int:
-    """Add a server to the user's file."""
+    """Add a server to the file of its scope."""
     _check_name(given.name)
     target, *arguments = given.target
     entry: dict[str, Json]
@@ -61,17 +68,48 @@ def add_server(given: argparse.Namespace, context: CommandContext) -> int:
         entry = {"type": given.transport or "http", "url": target}
         if given.header:
             entry["headers"] = dict(_pair(each, ":", "--header") for each in given.header)
+        if oauth := _oauth(given, context):
+            entry["oauth"] = oauth
     else:
+        if given.client_id or given.client_secret or given.callback_port:
+            raise UsageError("--client-id, --client-secret and --callback-port are for an address")
         if given.header or given.transport not in (None, "stdio"):
             raise UsageError("--header and --transport are for an address; a program takes --env")
         entry = {"command": target, "args": list[Json](arguments)}
         if given.env:
             entry["env"] = dict(_pair(each, "=", "--env") for each in given.env)
-    return _add(given.name, entry, context)
+    return _add(given, entry, context)
+
+
+def _oauth(given: argparse.Namespace, context: CommandContext) -> dict[str, Json]:
+    """Return the sign-in as a client that the server's owner has registered.
+
+    Raises:
+        UsageError: There is a secret without an id, or it would be written for others to read.
+    """
+    entry: dict[str, Json] = {}
+    if given.client_id:
+        entry["clientId"] = given.client_id
+    if given.client_secret:
+        if not given.client_id:
+            raise UsageError("--client-secret belongs to a --client-id")
+        if given.scope == "project":
+            raise UsageError(
+                "a project's .mcp.json is no place for a secret: use --scope local, or write"
+                ' "clientSecret": "${NAME}" into it'
+            )
+        # Not as an argument: those stand in the shell's history and the list of processes.
+        secret = context.environment.get(_SECRET) or getpass("client secret: ")
+        if not secret.strip():
+            raise UsageError(f"the client secret is empty: type it, or set {_SECRET}")
+        entry["clientSecret"] = secret.strip()
+    if given.callback_port:
+        entry["callbackPort"] = given.callback_port
+    return entry
 
 
 def add_json(given: argparse.Namespace, context: CommandContext) -> int:
-    """Add a server to the user's file, from an entry as it stands in `.mcp.json`."""
+    """Add a server to the file of its scope, from an entry as it stands in `.mcp.json`."""
     _check_name(given.name)
     try:
         entry: object = json.loads(given.json)
@@ -85,7 +123,7 @@ def add_json(given: argparse.Namespace, context: CommandContext) -> int:
     usable = server_config(given.name, entry, context.environment)
     if isinstance(usable, ServerProblem):
         raise UsageError(usable.reason)
-    return _add(given.name, entry, context)
+    return _add(given, entry, context)
 
 
 def _check_name(name: str) -> None:
@@ -93,20 +131,55 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{name!r} is not a valid server name: use letters, digits, _ and -")
 
 
-def _add(name: str, entry: Mapping[str, Json], context: CommandContext) -> int:
-    servers = UserServers(user_file())
-    if servers.add({name: entry}):
-        raise UsageError(f"{servers.path} has a server {name!r} already; remove it first")
+def _add(given: argparse.Namespace, entry: Mapping[str, Json], context: CommandContext) -> int:
+    name, scope = given.name, cast("Scope", given.scope or "user")  # argparse checked
+    servers = UserServers.of_scope(scope, context.workspace)
+    with _keeping_trust(servers, context) as told:
+        if servers.add({name: entry}):
+            raise UsageError(f"{servers.path} has a server {name!r} already; remove it first")
     context.say(f"{name} is added to {servers.path}; try it: agent-cli mcp test {name}")
+    for line in told:
+        context.say(line)
     return 0
 
 
 def remove_server(given: argparse.Namespace, context: CommandContext) -> int:
-    """Delete a server from the user's file."""
-    servers = UserServers(user_file())
-    servers.remove(given.name)
+    """Delete a server from the file of its scope, or from the only one that has it."""
+    scopes = (cast("Scope", given.scope),) if given.scope else _SCOPES
+    files = [UserServers.of_scope(scope, context.workspace) for scope in scopes]
+    having = [each for each in files if given.name in each.names()]
+    if len(having) > 1:
+        places = ", ".join(str(each.path) for each in having)
+        raise UsageError(f"{given.name} stands in several files, say which with --scope: {places}")
+    servers = having[0] if having else files[-1]
+    with _keeping_trust(servers, context) as told:
+        servers.remove(given.name)
     context.say(f"{given.name} is removed from {servers.path}")
+    for line in told:
+        context.say(line)
     return 0
+
+
+@contextmanager
+def _keeping_trust(servers: UserServers, context: CommandContext) -> Generator[list[str]]:
+    """Let the user's own change of a project's file be no reason to ask for trust again.
+
+    Only in a folder that was trusted as it stood, and only if nothing else changed meanwhile. The
+    list that is yielded has sentences for the user afterwards.
+    """
+    told: list[str] = []
+    if servers.path != project_file(context.workspace):
+        yield told
+        return
+    store, name = TrustStore.of_user(), servers.path.name
+    was_trusted, before = store.is_trusted(context.workspace), fingerprint(context.workspace)
+    yield told
+    after = fingerprint(context.workspace)
+    others = [[part for part in each if part.file != name] for each in (before, after)]
+    if was_trusted and others[0] == others[1]:
+        store.trust(context.workspace, after)
+    else:
+        told.append(f"{name} counts once you trust this folder: agent-cli trust")
 
 
 def list_servers(given: argparse.Namespace, context: CommandContext) -> int:
@@ -197,20 +270,6 @@ def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
     return 1 if given.file and failed else 0
 
 
-def _scope(text: str) -> str:
-    """Accept the one scope that there is, and name the way to the others.
-
-    Raises:
-        UsageError: It is another one.
-    """
-    if text != "user":
-        raise UsageError(
-            f"--scope {text}: servers are added to your own (--scope user); for one project, write"
-            " the entry into its .mcp.json"
-        )
-    return text
-
-
 def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
     name, found, value = text.partition(separator)
     if not found or not name.strip():
@@ -243,20 +302,24 @@ async def _states(configs: list[ServerConfig], context: CommandContext) -> tuple
 
 def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the arguments of these commands; *add_parser* adds a command by its name."""
-    add = add_parser("add", help="add a server to your own")
+    add = add_parser("add", help="add a server")
     add.add_argument("name")
     add.add_argument("target", nargs="+", metavar="COMMAND [ARG ...] | URL")
     kinds = ("http", "sse", "stdio")
     add.add_argument("-t", "--transport", choices=kinds, help="for a URL; http by default")
     add.add_argument("-e", "--env", action="append", default=[], metavar="NAME=VALUE")
     add.add_argument("-H", "--header", action="append", default=[], metavar="NAME:VALUE")
+    add.add_argument("--client-id", default="", help="of a client registered at the server")
+    secret = f"ask for its secret, or take it from {_SECRET}"
+    add.add_argument("--client-secret", action="store_true", help=secret)
+    add.add_argument("--callback-port", type=int, default=0, metavar="PORT")
     add.set_defaults(do=add_server)
     entry = add_parser("add-json", help="add a server, as its entry in .mcp.json")
     entry.add_argument("name")
     entry.add_argument("json", metavar="JSON")
     entry.set_defaults(do=add_json)
     for each in (add, entry):
-        each.add_argument("-s", "--scope", type=_scope, help="user: in every directory")
+        each.add_argument("-s", "--scope", choices=_SCOPES, help=_SCOPE_HELP)
     get = add_parser("get", help="one server, and where it was found")
     get.add_argument("name")
     get.add_argument("--json", action="store_true", help="for scripts")
@@ -268,9 +331,9 @@ def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     listing = add_parser("list", help="all servers, and where each was found")
     listing.add_argument("--json", action="store_true", help="for scripts")
     listing.set_defaults(do=list_servers)
-    remove = add_parser("remove", help="remove a server from your own")
+    remove = add_parser("remove", help="remove a server")
     remove.add_argument("name")
-    remove.add_argument("-s", "--scope", type=_scope, help="user: your own")
+    remove.add_argument("-s", "--scope", choices=_SCOPES, help=_SCOPE_HELP)
     remove.set_defaults(do=remove_server)
     test = add_parser("test", help="connect to one server, or to all")
     test.add_argument("name", nargs="?")

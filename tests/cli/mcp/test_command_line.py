@@ -16,7 +16,8 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import read_config_file
-from agent_cli.mcp_client.user_servers import user_file
+from agent_cli.mcp_client.user_servers import local_file, user_file
+from agent_cli.trust.store import TrustStore
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.forked import arguments_of
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
@@ -213,7 +214,13 @@ def test_program_in_the_workspace_is_not_run_as_a_server() -> None:
         (["add", "a", "https://x", "--env", "B=c"], "an address takes no arguments and no --env"),
         (["add", "a", "https://x", "y"], "an address takes no arguments and no --env"),
         (["add", "a", "--header", "B:c", "x"], "--header and --transport are for an address"),
-        (["add", "-s", "project", "a", "x"], "--scope project: servers are added to your own"),
+        (["add", "-s", "here", "a", "x"], "invalid choice: 'here'"),
+        (["add", "a", "--client-id", "i", "x"], "--callback-port are for an address"),
+        (["add", "a", "--client-secret", "https://x"], "--client-secret belongs to a --client-id"),
+        (
+            ["add", "-s", "project", "a", "--client-id", "i", "--client-secret", "https://x"],
+            "a project's .mcp.json is no place for a secret",
+        ),
         (["add", "a", "-t", "stdio", "https://x"], "and is not stdio"),
         (["add-json", "a", "{"], "the entry of a is not JSON"),
         (["add-json", "a", '{"mcpServers": {"b": {}}}'], "must be an object"),
@@ -506,3 +513,54 @@ def test_exercise_accepts_a_url(http_server: "HttpServer") -> None:
     assert "ok: 5" in said
     assert "error: " in said
     assert "MCP server '127.0.0.1', list of its tools: " in last_words
+
+
+def test_local_server_is_yours_in_this_folder_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes before the project's and your own of the same name; `remove` finds it."""
+    mcp("add", "docs", "everywhere")
+    added = mcp("add", "-s", "local", "docs", "here")
+    here = agent_cli("mcp", "get", "docs").stdout
+    with pytest.raises(UsageError, match="several files, say which with --scope"):
+        mcp("remove", "docs")
+    path = local_file(Path.cwd())
+    Path("other").mkdir()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.chdir("other")
+        there = agent_cli("mcp", "get", "docs").stdout
+    removed = mcp("remove", "-s", "local", "docs")
+
+    assert added[1].startswith(f"docs is added to {path}")
+    assert ("command: here" in here, "command: everywhere" in there) == (True, True)
+    assert removed == (0, f"docs is removed from {path}")
+    assert "command: everywhere" in mcp("get", "docs")[1]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_project_server_keeps_the_trust_of_a_folder_and_gives_none() -> None:
+    """Your own change is no reason to ask again; another one beside it is."""
+    file, store = Path(".mcp.json"), TrustStore.of_user()
+    untrusted = mcp("add", "-s", "project", "one", "first")
+    file.chmod(0o664)
+    store.trust(Path.cwd())
+    trusted = mcp("add", "-s", "project", "two", "second")
+    kept = store.is_trusted(Path.cwd())
+    file.write_text(file.read_text().replace("second", "evil"))
+    changed = mcp("remove", "two")
+
+    told = ".mcp.json counts once you trust this folder: agent-cli trust"
+    assert [told in said for _, said in (untrusted, trusted, changed)] == [True, False, True]
+    assert (kept, store.is_trusted(Path.cwd())) == (True, False)
+    assert json.loads(file.read_text()) == {"mcpServers": {"one": {"command": "first", "args": []}}}
+    assert file.stat().st_mode & 0o777 == 0o664
+
+
+def test_client_of_a_server_is_given_without_its_secret_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MCP_CLIENT_SECRET", "s3cret")
+    client = ("--client-id", "mine", "--client-secret", "--callback-port", "8123")
+    mcp("add", "web", *client, "https://example.org/mcp")
+
+    entry = json.loads(user_file().read_text())["mcpServers"]["web"]
+    assert entry["oauth"] == {"clientId": "mine", "clientSecret": "s3cret", "callbackPort": 8123}
+    assert "s3cret" not in mcp("get", "web")[1]
