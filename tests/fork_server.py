@@ -122,6 +122,8 @@ def import_everything() -> None:
     # On a busy machine most servers of the tests take longer than that, and the forks would prepare
     # commands that never come: a third of their time.
     preparations._REPLY_IS_LATE_S = LATE_S  # type: ignore[misc]
+    # Most forks run no command, and the first one starts the launcher, too.
+    setattr(launching.Launcher, "start", lambda _self: None)  # noqa: B010 - for mypy, too
     gc.collect()
     gc.freeze()
 
