@@ -99,8 +99,10 @@ def _children() -> Iterator[int]:
     us = os.getpid()
     # No pathlib: its import would take a quarter of this program's start-up time.
     try:
-        with open(f"/proc/{us}/task/{us}/children") as listed:  # noqa: PTH123
-            yield from map(int, listed.read().split())
+        # Each thread has a list of its own: a watched command is the child of another one.
+        for thread in os.listdir(f"/proc/{us}/task"):  # noqa: PTH208
+            with open(f"/proc/{us}/task/{thread}/children") as listed:  # noqa: PTH123
+                yield from map(int, listed.read().split())
     except OSError:  # Some kernels have no such list.
         yield from _children_of(us)
 

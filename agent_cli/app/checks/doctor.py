@@ -38,6 +38,7 @@ from agent_cli.system import paths
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import acting_files
+from agent_cli.undo.trial import why_unwatched
 
 _ENDPOINT_LIMIT_S = 20.0
 _TRIED_BYTES = 64 * 1024
@@ -69,6 +70,14 @@ async def examine(startup: StartupContext) -> int:
     report = CheckReport(checks)
     show(report, sys.stdout)
     return 1 if report.has_failures else 0
+
+
+def _undo(startup: StartupContext) -> Check:
+    """Return what of a command's changes `/undo` can take back."""
+    if startup.loaded.settings.undo.commands == "off":
+        return Check("undo", None, 'tools only: undo.commands is "off"')
+    reason = why_unwatched()
+    return Check("undo", None, f"tools only: {reason}" if reason else "tools and commands")
 
 
 async def diagnosis(
@@ -118,6 +127,7 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     report = sandbox.report or sandbox.probe()
     sandbox.close()
     yield Check("sandbox", None if report.state == "off" else report.holds, report.sentence)
+    yield _undo(startup)
     shell = find_program("bash", outside=startup.workspace)
     yield Check("shell", shell is not None, str(shell) if shell else "bash is missing: install it")
     yield _writable("sessions", paths.sessions_dir())

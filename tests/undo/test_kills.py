@@ -1,0 +1,191 @@
+"""Kills with SIGKILL: of the undo at each step, and of what runs and watches a command."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched
+from agent_cli.undo import reversal
+from agent_cli.undo.listener import why_missing
+from agent_cli.undo.logs import CommandLog, is_running, read_log
+from agent_cli.undo.reversal import Step, carry_out, drop_kept, has_plan, write_plan
+from tests.tools.undoing import fill, tree
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+
+COMMAND = (
+    "mkdir t; mv data t/; rm t/data/p1.bin; echo x > src/a1.py; mv src src2; mv t/data src;"
+    " echo new > src/p2.bin; rm hard; chmod 700 src2; mkdir src2/made; echo x > src2/made/file"
+)
+LIMIT_S = 60.0
+
+
+@pytest.fixture
+def launcher() -> Iterator[Launcher]:
+    made = Launcher()
+    yield made
+    made.close()
+
+
+def begin(launcher: Launcher, root: Path, log: Path, command: str) -> KeeperLink:
+    """Start *command* below a keeper that writes *log*."""
+    log.mkdir()
+    watched = Watched(
+        module="agent_cli.undo.watch",
+        folder=str(log),
+        roots=[str(root)],
+        copy_bytes_max=1_000_000,
+        header={"command": command},
+    )
+    environment = dict(os.environ)
+    order = Order(
+        arguments=["/bin/bash", "-c", command],
+        cwd=str(root),
+        environment=environment,
+        watched=watched,
+    )
+    link, output = launcher.launch(order)
+    os.close(output)
+    link.socket.settimeout(LIMIT_S)
+    return link
+
+
+def found(link: KeeperLink, key: str) -> None:
+    while link.found(key) is None and not link.is_closed:
+        link.take(link.socket.recv(4096))
+
+
+def logged(folder: Path) -> CommandLog:
+    log = read_log(folder)
+    assert log
+    return log
+
+
+def is_gone(path: Path) -> bool:
+    return not path.exists()
+
+
+def is_over(log: Path) -> bool:
+    return not is_running(log)
+
+
+def plan(folder: Path, log: CommandLog) -> None:
+    write_plan(folder, [Step(str(log.folder), each) for each in reversed(log.records)], {})
+
+
+def killed_at(folder: Path, number: int, *, after: bool) -> bool:
+    """Carry out the plan in a process that is killed at step *number*; return whether it was."""
+    if (child := os.fork()) == 0:
+        undo, count = reversal._undo, 0
+
+        def counted(step: Step) -> None:
+            nonlocal count
+            count += 1
+            if count == number and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            undo(step)
+            if count == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        reversal._undo = counted
+        try:
+            carry_out(folder)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_undo_killed_at_any_step_is_finished_by_the_next(
+    launcher: Launcher, tmp_path: Path, after: bool
+) -> None:
+    """Whoever finds the plan carries it out, and no step is begun again once another was."""
+    number, was_killed = 0, True
+    while was_killed:
+        number += 1
+        base = tmp_path / str(number)
+        root = base / "work"
+        fill(root)
+        before = tree(root)
+        link = begin(launcher, root, base / "log", COMMAND)
+        found(link, "over")
+        link.end(LIMIT_S)
+        log = logged(base / "log")
+        plan(base / "plan", log)
+
+        was_killed = killed_at(base / "plan", number, after=after)
+        outcome = carry_out(base / "plan")
+        drop_kept(log.folder)
+
+        assert outcome.faults == []
+        assert tree(root) == before, f"killed at step {number}"
+    assert number > 15
+
+
+def test_incomplete_plan_is_no_plan(tmp_path: Path) -> None:
+    """A kill while the plan is written leaves everything as it is."""
+    (tmp_path / "plan.jsonl.new").write_text("{}\n[")
+
+    assert not has_plan(tmp_path)
+
+
+@pytest.mark.parametrize("victim", ["session", "keeper"])
+def test_what_a_killed_command_did_until_then_is_undone(
+    launcher: Launcher, tmp_path: Path, victim: str
+) -> None:
+    """The log is always ahead of the change; without an end of the log nobody is accused."""
+    chance = random.Random(7)
+    for number in range(6):
+        base = tmp_path / str(number)
+        root = base / "work"
+        fill(root)
+        before = tree(root)
+        command = (
+            "while :; do for f in src/*.py; do echo x > $f; mv $f $f.new; rm $f.new; done; done"
+        )
+        link = begin(launcher, root, base / "log", f"rm data/p1.bin; {command}")
+        found(link, "pid")
+        deleted = root / "data/p1.bin"
+        wait_until(partial(is_gone, deleted))
+        time.sleep(chance.random() / 50)  # any moment will do
+        if victim == "keeper":
+            pid = int(link.found("pid")["pid"])
+            keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(keeper, signal.SIGKILL)
+        link.end(LIMIT_S)
+        wait_until(partial(is_over, base / "log"))
+
+        log = logged(base / "log")
+        plan(base / "plan", log)
+        outcome = carry_out(base / "plan")
+        drop_kept(log.folder)
+
+        assert (log.ended_ns > 0) == (victim == "session")
+        assert outcome.faults == []
+        assert tree(root) == before
+
+
+def test_command_below_another_supervisor_runs_unwatched_and_says_so(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """The kernel has one listener for a process and those above it (EBUSY)."""
+    outer = begin(
+        launcher,
+        tmp_path,
+        tmp_path / "outer",
+        "exec python3 -c 'import sys; sys.path[:0] = sys.argv[1:]\n"
+        "from agent_cli.undo import listener\n"
+        "try: listener.install()\n"
+        'except OSError as error: open("said", "w").write(str(error.errno))\' '
+        + str(Path(reversal.__file__).parents[2]),
+    )
+    found(outer, "over")
+
+    assert (tmp_path / "said").read_text() == "16"
