@@ -273,5 +273,12 @@ COMMANDS = {
             " approve login logout",
         ),
     ),
+    "plugins": CommandEntry(
+        "add SOURCE[@REF] [NAME]|list|show NAME|update [NAME]|remove NAME [--yes]",
+        1,
+        3,
+        switches=("yes",),
+        completes=("add list show update remove",),
+    ),
     "replay": CommandEntry("FILE", 1, 1, completes=(FILES,)),
 }

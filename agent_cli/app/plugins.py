@@ -60,7 +60,8 @@ def _shipped_plugins(
     startup: StartupContext, warn: Callable[[str], None], *, one_shot: bool
 ) -> Iterator[Plugin]:
     yield _instructions(startup, warn)
-    yield skills(_skill_folders(startup), warn=warn)
+    added = _plugin_folders(startup, "skills")
+    yield skills(_skill_folders(startup), plugins=added, warn=warn)
     yield todo()
     yield recall()
     if startup.loaded.settings.plugins.reminders and not one_shot:
@@ -78,7 +79,7 @@ def skill_texts(startup: StartupContext, names: Sequence[str]) -> Sequence[str]:
     """Return the full text of each skill, or a sentence that says why it cannot be read."""
     if not names:
         return ()
-    found, _ = find_skills(_skill_folders(startup))
+    found, _ = find_skills(_skill_folders(startup), _plugin_folders(startup, "skills"))
     return [_skill_text(found.get(name), name) for name in names]
 
 
@@ -95,6 +96,7 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
     own = [
         (folder / "output-styles", "yours") for folder in (paths.config_dir(), paths.claude_dir())
     ]
+    own += [(path, f"plugin {name}") for name, path in _plugin_folders(startup, "outputStyles")]
     project = [(startup.workspace / folder, "project") for folder in STYLE_FOLDERS]
 
     told: set[str] = set()
@@ -107,7 +109,7 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
                 warn(problem)
         if not startup.objection():  # asked after reading
             return styles
-        return {name: style for name, style in styles.items() if style.source == "yours"}
+        return {name: style for name, style in styles.items() if style.source != "project"}
 
     return OutputStyles(find, startup.loaded.settings.output_style, warn=warn)
 
@@ -127,6 +129,11 @@ def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugi
 def _skill_folders(startup: StartupContext) -> Sequence[Path]:
     folders = skill_folders(startup.workspace) if startup.trusted else ()
     return [*_own_skill_folders(), *folders]
+
+
+def _plugin_folders(startup: StartupContext, kind: str) -> Sequence[tuple[str, Path]]:
+    """Return the folders of one *kind* of part of the added plugins, each with its plugin."""
+    return [(each.name, folder) for each in startup.plugins for folder in each.folders[kind]]
 
 
 def _own_skill_folders() -> Sequence[Path]:
@@ -154,4 +161,11 @@ def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> 
         folders += [own._replace(path=path) for path in _own_skill_folders()]
         theirs = project._replace(source="project skills", holds_skills=True)
         folders += [theirs._replace(path=path) for path in skill_folders(startup.workspace)]
+    for added in startup.plugins:
+        of_plugin = CommandFolder(
+            added.root, f"plugin {added.name}", prefix=added.name, root=added.root
+        )
+        folders += [of_plugin._replace(path=path) for path in added.folders["commands"]]
+        holds_skills = of_plugin._replace(holds_skills=True)
+        folders += [holds_skills._replace(path=path) for path in added.folders["skills"]]
     return CommandFiles([each._replace(expanding=expanding) for each in folders])

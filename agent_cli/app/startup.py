@@ -32,6 +32,7 @@ from agent_cli.trust.store import (
 )
 
 if TYPE_CHECKING:  # imported late, for a quick first prompt
+    from agent_cli.added_plugins.plugin import AddedPlugin
     from agent_cli.agents.definition import AgentDefinition
     from agent_cli.contracts.tooling import Tool
     from agent_cli.hooks.definition import Hook
@@ -48,7 +49,7 @@ class StartupContext(NamedTuple):
     content. `guarded` is set if only the guards of the workspace are trusted, because another part
     of its files changed. `lost_guards` are the files of guards that were trusted and changed.
     `servers` are MCP servers that an editor or a Python program passed along; `tools`, `agents` and
-    `hooks` are a Python program's.
+    `hooks` are a Python program's. `plugins` are those that the user added.
     """
 
     arguments: Arguments
@@ -64,6 +65,7 @@ class StartupContext(NamedTuple):
     tools: "tuple[Tool, ...]" = ()
     agents: "tuple[AgentDefinition, ...]" = ()
     hooks: "tuple[Hook, ...]" = ()
+    plugins: "tuple[AddedPlugin, ...]" = ()
 
     @property
     def folders(self) -> SessionFolders:
@@ -145,7 +147,10 @@ def start(
             guarded=False,
         )
     plain = _plain_http(startup.environment)
-    return startup._replace(notices=(*notices, *startup.loaded.notices, *plain))
+    startup = startup._replace(notices=(*notices, *startup.loaded.notices, *plain))
+    from agent_cli.app.added_plugins import with_plugins  # noqa: PLC0415 - it imports this module
+
+    return with_plugins(startup)
 
 
 def _plain_http(environment: Environment) -> tuple[str, ...]:

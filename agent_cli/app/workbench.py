@@ -13,7 +13,7 @@ It knows no front end. A process may have several workbenches, one for each sess
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -94,7 +94,7 @@ class Workbench:
         self.servers = self._new_servers(one_shot=one_shot)
         self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
         self.output_styles = output_styles(startup, warn)
-        self.agents = AgentTree(self, startup, of_plugins=self._plugins.agent_folders)
+        self.agents = AgentTree(self, startup, of_plugins=self._agent_folders)
         self.hooks = self._new_hooks(one_shot=one_shot)
         around = self.hooks.around_compaction()
         compaction = parts.compaction(startup, self.calls.stream, around)
@@ -125,6 +125,15 @@ class Workbench:
     def _opened(self, folder: Path) -> None:
         self.servers.tell_roots(folder)
         self.hooks.directory_added(folder)
+
+    def _agent_folders(self) -> Mapping[str, Path]:
+        """Return the directories of agents of all plugins: packages, and those the user added."""
+        added = {
+            plugin.name: folder
+            for plugin in self._startup.plugins
+            for folder in plugin.folders["agents"][:1]
+        }
+        return {**added, **self._plugins.agent_folders()}
 
     def _leave_out(self, tool: str, reason: str) -> None:
         self.servers.leave_out(tool, reason)

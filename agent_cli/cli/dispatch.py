@@ -75,6 +75,12 @@ def _hooks(arguments: Arguments) -> int:
     return run(arguments.operands, start(arguments, may_ask=False))
 
 
+def _plugins(arguments: Arguments) -> int:
+    from agent_cli.cli.plugins import plugins  # noqa: PLC0415
+
+    return plugins(arguments)
+
+
 def _complete(arguments: Arguments) -> int:
     from agent_cli.cli.completion import complete  # noqa: PLC0415
 
@@ -116,4 +122,5 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "completion": _complete,
     "hooks": _hooks,
     "mcp": mcp,
+    "plugins": _plugins,
 }

@@ -58,6 +58,7 @@ class Hook:
         status: The text to show while it runs.
         origin: The file that defines it.
         is_project: Whether a file of the workspace defines it.
+        root: The folder of the plugin that brings it, or ""; such a hook runs in the sandbox.
         ignored: Its unknown keys.
         fault: Why it cannot be used, and how to fix it, or "".
     """
@@ -85,6 +86,7 @@ class Hook:
     outside: bool = False
     origin: str = ""
     is_project: bool = False
+    root: str = ""
     ignored: tuple[str, ...] = ()
     fault: str = ""
 
@@ -92,6 +94,11 @@ class Hook:
     def is_about_calls(self) -> bool:
         """Whether its matcher is compared with the name of a tool."""
         return self.event in ABOUT_CALLS
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether someone else wrote it: a project or a plugin, trusted by the user or not."""
+        return self.is_project or bool(self.root)
 
     @property
     def guards(self) -> bool:
@@ -145,6 +152,7 @@ class HookGroup:
     written: object
     origin: str
     is_project: bool = False
+    root: str = ""
 
 
 class _Written(BaseModel):
@@ -227,7 +235,9 @@ def require_usable(hook: Hook) -> None:
 
 
 def _hooks_of(group: HookGroup) -> Iterator[Hook]:
-    base = Hook(event=group.event, origin=group.origin, is_project=group.is_project)
+    base = Hook(
+        event=group.event, origin=group.origin, is_project=group.is_project, root=group.root
+    )
     if not is_mapping(group.written):
         yield replace(base, fault="it is not a table; write a matcher and hooks")
         return
@@ -292,7 +302,7 @@ def _hook(base: Hook, each: object) -> Hook:
         timeout_s=written.timeout,
         once=written.once,
         status=written.statusmessage,
-        outside=not (written.sandbox or base.is_project),
+        outside=not (written.sandbox or base.is_foreign),
         ignored=tuple(key for key in folded if key not in _KEYS),
     )
 

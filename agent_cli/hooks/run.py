@@ -34,6 +34,7 @@ from agent_cli.terminal.background import in_background
 
 _REASON_CHARS_MAX = 2_000
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"
+_PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 _EFFORT = "CLAUDE_EFFORT"
 _MAY_EXPORT = frozenset({"SessionStart", "FileChanged"})
 _CANNOT_START = frozenset({126, 127})
@@ -135,6 +136,8 @@ async def _start(
     hook: Hook, sent: bytes, around: HookEnvironment, about: Mapping[str, str]
 ) -> HookOutcome:
     named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
+    if hook.root:
+        about = {**about, _PLUGIN_ROOT: hook.root}
     added = {**named, **around.variables(), **about, _PROJECT_DIR: str(around.workspace)}
     environment = child_environment(around.environment, added)
     command = _command(hook, around)
@@ -249,7 +252,7 @@ async def _why_not_asked(hook: Hook) -> str:
         host.encode("idna")  # UnicodeError is a ValueError
     except (ValueError, httpx2.InvalidURL) as error:
         return f"{hook.url} is not a valid URL ({error}); correct it"
-    if not hook.is_project:
+    if not hook.is_foreign:
         return ""
     addresses = await resolve(host)
     if are_of_this_machine(addresses) or not are_inside(addresses):

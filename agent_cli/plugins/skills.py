@@ -38,21 +38,33 @@ class SkillInput(BaseModel):
     file: str = Field(FILE, description="Another file of the skill")
 
 
-def skills(folders: Sequence[Path], *, warn: Callable[[str], None]) -> Plugin:
+def skills(
+    folders: Sequence[Path],
+    *,
+    plugins: Sequence[tuple[str, Path]] = (),
+    warn: Callable[[str], None],
+) -> Plugin:
     """Return the plugin; without a skill in *folders* it contributes nothing.
 
     Args:
         folders: Directories of skills; those in earlier ones win.
+        plugins: Added plugins, each with a directory of skills.
         warn: Receives a sentence for each unusable skill.
     """
-    return Plugin(name="skills", prepare=_Shelf(folders, warn).prepare, state=ACTIVE)
+    return Plugin(name="skills", prepare=_Shelf(folders, plugins, warn).prepare, state=ACTIVE)
 
 
 class _Shelf:
     """The skills of one conversation: found when it begins, so that the prompt stays the same."""
 
-    def __init__(self, folders: Sequence[Path], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        plugins: Sequence[tuple[str, Path]],
+        warn: Callable[[str], None],
+    ) -> None:
         self._folders = folders
+        self._plugins = plugins
         self._warn = warn
         self._conversation_id = ""
         self._skills: dict[str, Skill] = {}
@@ -61,7 +73,7 @@ class _Shelf:
         """Add the names, the tool, and the active skills that the conversation no longer shows."""
         if ctx.conversation.id != self._conversation_id:
             self._conversation_id = ctx.conversation.id
-            found, problems = find_skills(self._folders)
+            found, problems = find_skills(self._folders, self._plugins)
             self._skills = {name: each for name, each in found.items() if not each.is_users}
             for problem in problems:
                 self._warn(problem)

@@ -46,6 +46,8 @@ class CommandFolder(NamedTuple):
         refusal: The reason not to read any of its files, or "".
         objection: Returns the reason not to use the files just read, or "".
         holds_skills: Its commands are its skills.
+        prefix: The plugin that the commands are called after, as `/plugin:command`; "" for none.
+        root: The folder of that plugin, for `${CLAUDE_PLUGIN_ROOT}` in a text.
         expanding: Raises `UsageError` if the text of a command must not be sent.
     """
 
@@ -55,6 +57,8 @@ class CommandFolder(NamedTuple):
     refusal: str = ""
     objection: Callable[[], str] = lambda: ""
     holds_skills: bool = False
+    prefix: str = ""
+    root: Path | None = None
     expanding: Expanding = unchecked
 
 
@@ -94,6 +98,8 @@ class CommandFile:
         else:
             fields, body = _read(self.folder, self.path)
             model = front_matter.model_name(fields.get("model", ""))
+        if self.folder.root:
+            body = body.replace("${CLAUDE_PLUGIN_ROOT}", str(self.folder.root))
         if objection := self.folder.objection():
             raise UsageError(f"{self.path} is not used: {objection}")
         return WrittenPrompt(body, model)
@@ -191,7 +197,8 @@ def _described(folder: CommandFolder, path: Path) -> CommandFile:
     """Return the command in a file, or a command with the problem."""
     if folder.holds_skills:
         return _described_skill(folder, path)
-    name = ":".join(path.relative_to(folder.path).with_suffix("").parts)
+    parts = path.relative_to(folder.path).with_suffix("").parts
+    name = ":".join((folder.prefix, *parts) if folder.prefix else parts)
     if not _NAME.fullmatch(name):
         why = f"{path} is not a command: its name may hold letters, digits, dots, - and _ only"
         return CommandFile(folder, path, "", problem=why)
@@ -215,7 +222,8 @@ def _described_skill(folder: CommandFolder, path: Path) -> CommandFile:
     except UsageError as error:
         name = path.parent.name if _NAME.fullmatch(path.parent.name) else ""
         return CommandFile(folder, path, name, problem=str(error))
-    return CommandFile(folder, path, skill.name, help=skill.description[:_HELP_CHARS_MAX])
+    name = f"{folder.prefix}:{skill.name}" if folder.prefix else skill.name
+    return CommandFile(folder, path, name, help=skill.description[:_HELP_CHARS_MAX])
 
 
 def _read_skill(folder: CommandFolder, path: Path) -> tuple[Skill, str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -68,14 +68,19 @@ class Skill:
         return sorted(str(p.relative_to(self.folder)) for p in islice(found, FILES_MAX))
 
 
-def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
+def find_skills(
+    folders: Iterable[Path], plugins: Iterable[tuple[str, Path]] = ()
+) -> tuple[dict[str, Skill], list[str]]:
     """Return the skills in *folders* by name, and a sentence about each unusable one.
 
-    The first skill of a name counts.
+    The first skill of a name counts. *plugins* are added plugins, each with a folder of skills: a
+    skill of theirs whose name is taken is called `plugin:name`.
     """
     skills: dict[str, Skill] = {}
     problems: list[str] = []
-    for path in (file for folder in folders for file in skill_paths(folder, entries_max=None)):
+    places = [*(("", folder) for folder in folders), *plugins]
+    found = ((p, file) for p, folder in places for file in skill_paths(folder, entries_max=None))
+    for plugin, path in found:
         if len(skills) == SKILLS_MAX:
             problems.append(
                 f"{path} and all after it are not used: the limit is {SKILLS_MAX} skills"
@@ -86,6 +91,8 @@ def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
         except (OSError, ValueError) as error:
             problems.append(f"skill {path} is not used: {error}")
             continue
+        if plugin and skill.name in skills:
+            skill = replace(skill, name=f"{plugin}:{skill.name}")
         skills.setdefault(skill.name, skill)
     return skills, problems
 

@@ -67,12 +67,16 @@ class WrittenRule(NamedTuple):
 
 
 class WrittenHooks(NamedTuple):
-    """A group of lifecycle hooks as written, not validated; `event` is Claude Code's name."""
+    """A group of lifecycle hooks as written, not validated; `event` is Claude Code's name.
+
+    `root` is the folder of the plugin that brings it, or "".
+    """
 
     event: str
     group: object
     origin: str
     from_project: bool = False
+    root: str = ""
 
 
 def read_file(path: Path) -> str:

@@ -52,7 +52,7 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
     """Return one sentence per effect; an invalid file yields a sentence about that."""
     try:
         if str(path.relative_to(workspace)) in CLAUDE_FILES:
-            return tuple(_hooks(claude_hooks(path, from_project=True)))
+            return tuple(hook_effects(claude_hooks(path, from_project=True)))
         if path in scripts_of(project_hooks(workspace), workspace):
             return (_SCRIPT,)
         if path.name == "SKILL.md":
@@ -109,14 +109,15 @@ def _settings(path: Path, variables: Mapping[str, str]) -> Iterator[str]:
     layers.take(file_entries(path, from_project=True))
     settings = layers.settings()
     for entries in (entries for key, entries in layers.added.items() if key[:6] == "hooks."):
-        yield from _hooks(WrittenHooks(e.path[-1], e.value, e.origin, True) for e in entries)
+        yield from hook_effects(WrittenHooks(e.path[-1], e.value, e.origin, True) for e in entries)
     for key in layers.origins:
         if not key.startswith("hooks.") and not key.startswith(_SERVER_PREFIX):
             yield _plain(f"sets {key} = {shown_value(_value(settings, key), Redactor())}")
     yield from (_server(server, variables) for server in settings.mcp.servers)
 
 
-def _hooks(written: Iterable[WrittenHooks]) -> Iterator[str]:
+def hook_effects(written: Iterable[WrittenHooks]) -> Iterator[str]:
+    """Yield a sentence for each hook of the groups *written*."""
     for group in written:
         matcher = group.group.get("matcher") if is_mapping(group.group) else None
         when = f"{group.event} {matcher}" if matcher else group.event
@@ -179,6 +180,11 @@ def _mcp_json(path: Path, variables: Mapping[str, str]) -> Iterator[str]:
             if not (written.command or written.url):
                 continue
         yield _server(written, variables)
+
+
+def server_effects(servers: Mapping[str, object]) -> Iterator[str]:
+    """Yield a sentence for each of *servers*, entries as written, by name."""
+    yield from (_server(_as_written(name, entry), {}) for name, entry in servers.items())
 
 
 def _agent(path: Path, variables: Mapping[str, str]) -> Iterator[str]:

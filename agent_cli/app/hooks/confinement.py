@@ -58,6 +58,8 @@ class HookPlaces:
         try:
             if self._shown:
                 confinement = confinement.showing(self._shown())
+            if hook.root:
+                confinement = confinement.showing(Path(hook.root))
             yield _placed(confinement, command)
         finally:
             await in_background(confinement.release)
@@ -67,6 +69,7 @@ class HookPlaces:
         return (
             self._outside[hook]
             or self._startup.trusted
+            or hook.root != ""
             or (self._startup.guarded and hook.is_project)
         )
 
@@ -85,7 +88,7 @@ def runs_outside(hook: Hook, startup: StartupContext) -> bool:
     from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - with the first hook
     from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415 - as above
 
-    if hook.is_project:
+    if hook.is_foreign:
         return False
     if hook.outside:
         return True

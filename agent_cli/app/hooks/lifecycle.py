@@ -290,7 +290,10 @@ def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
     from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - as above
 
     written = startup.loaded.hooks
-    groups = [HookGroup(each.event, each.group, each.origin, each.from_project) for each in written]
+    groups = [
+        HookGroup(each.event, each.group, each.origin, each.from_project, each.root)
+        for each in written
+    ]
     hooks, problems = parse_hooks(groups)
     allowed = [_allowed(hook, startup) for hook in hooks]
     return [*startup.hooks, *allowed, *map(_lost, startup.lost_guards)], problems

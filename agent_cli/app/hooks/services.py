@@ -110,7 +110,7 @@ class SessionHookServices:
     async def call_tool(self, hook: Hook, arguments: dict[str, Json]) -> str:
         """Return the text of a server's tool, if the permissions allow the call.
 
-        A question of the mode is answered by who wrote the hook: the person, but no project.
+        A question of the mode is answered by the author of the hook: the person, not a project.
         """
         await self._servers.all.wait_started(names=[hook.server])
         name = public_name(hook.server, hook.tool)
@@ -122,7 +122,7 @@ class SessionHookServices:
         verdict = await self._permissions(call, tool, params)
         if isinstance(verdict, Deny):
             raise AgentCliError(f"{name} is not allowed: {verdict.reason}")
-        if isinstance(verdict, Ask) and (hook.is_project or not verdict.by_mode):
+        if isinstance(verdict, Ask) and (hook.is_foreign or not verdict.by_mode):
             raise AgentCliError(f"{name} needs a rule of yours that allows it: {verdict.reason}")
         result = await tool.execute(call.id, params, CancelToken(), ToolContext(call.id, name))
         if isinstance(result, str):

@@ -119,6 +119,7 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         environment = _variables(startup, Path(origin))
         found = server_config(server.name, entry, environment, source="settings", **limits)
         yield _with_helper(found, startup, Path(origin))
+    yield from _of_plugins(startup, limits)
     # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
     may_read = _files(startup)
@@ -146,6 +147,19 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
             continue
         yield from (_with_helper(each, startup, path) for each in read.servers)
         yield from read.problems
+
+
+def _of_plugins(
+    startup: StartupContext, limits: Mapping[str, float]
+) -> Iterator["ServerConfig | ServerProblem"]:
+    for plugin in startup.plugins:
+        for name, entry in plugin.servers.items():
+            from agent_cli.mcp_client import server_config  # noqa: PLC0415 - as above
+
+            environment = startup.environment.without_project()
+            called = f"plugin_{plugin.name}_{name}"
+            source = f"plugin {plugin.name}"
+            yield server_config(called, entry, environment, source=source, **limits)
 
 
 def _is_there(path: Path) -> bool:

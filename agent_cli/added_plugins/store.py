@@ -1,0 +1,147 @@
+"""The plugins of the user, each pinned by the content that was shown when it was added.
+
+    plugins/plugins.json        name → source, commit and digest
+    plugins/NAME/DIGEST/        its content
+
+A plugin whose content has another digest than the one that was shown is left out, with a sentence.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from agent_cli.added_plugins.plugin import AddedPlugin, read_plugin
+from agent_cli.added_plugins.sources import Source
+from agent_cli.contracts.errors import UsageError
+from agent_cli.system import paths
+from agent_cli.system.paths import private_dir
+from agent_cli.system.private_files import write_private
+from agent_cli.system.trees import remove_tree, walk
+
+_FILE: Final = "plugins.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """An added plugin: where it came from, and what was shown."""
+
+    source: Source
+    commit: str
+    digest: str
+
+
+class PluginStore:
+    """The added plugins on disk, the user's alone."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Read nothing yet."""
+        self._folder = folder or paths.state_dir() / "plugins"
+
+    def pins(self) -> dict[str, Pin]:
+        """Return the added plugins by name.
+
+        Raises:
+            UsageError: The list cannot be read.
+        """
+        path = self._folder / _FILE
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            return {
+                name: Pin(Source(**each["source"]), each["commit"], each["digest"])
+                for name, each in found.items()
+            }
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UsageError(f"{path} cannot be read: add the plugins again ({error})") from error
+
+    def folder_of(self, name: str, pin: Pin) -> Path:
+        """Return the folder of a plugin's content."""
+        return self._folder / name / pin.digest
+
+    def load(self) -> tuple[tuple[AddedPlugin, ...], tuple[str, ...]]:
+        """Return the plugins whose content is what was shown, and a sentence about each other."""
+        if not (self._folder / _FILE).is_file():
+            return (), ()
+        found: list[AddedPlugin] = []
+        problems: list[str] = []
+        try:
+            pins = self.pins()
+        except UsageError as error:
+            return (), (str(error),)
+        for name, pin in pins.items():
+            root = self.folder_of(name, pin)
+            try:
+                plugin = read_plugin(root, name)
+                if digest_of(root) != pin.digest:
+                    raise UsageError("its files are not those that were shown")
+                found.append(plugin)
+            except (OSError, UsageError) as error:
+                problems.append(
+                    f"plugin {name} is not used: {error}; `agent-cli plugins update {name}`"
+                )
+        return tuple(found), tuple(problems)
+
+    def keep(self, name: str, content: Path, pin: Pin) -> None:
+        """Keep *content*, whose digest is that of *pin*, as the plugin *name*.
+
+        Raises:
+            UsageError: The content changed after it was shown, or cannot be written.
+        """
+        root = self.folder_of(name, pin)
+        try:
+            remove_tree(root)
+            private_dir(root.parent)
+            shutil.copytree(content, root, symlinks=True)
+            if digest_of(root) != pin.digest:
+                remove_tree(root)
+                raise UsageError("the plugin changed after it was shown: add it again")
+            before = self.pins().get(name)
+            self._write({**self.pins(), name: pin})
+        except OSError as error:
+            raise UsageError(f"{root} cannot be written: {error.strerror}") from error
+        if before and before.digest != pin.digest:
+            remove_tree(self.folder_of(name, before))
+
+    def remove(self, name: str) -> None:
+        """Remove the plugin *name* and its content.
+
+        Raises:
+            UsageError: There is none.
+        """
+        pins = self.pins()
+        if name not in pins:
+            raise UsageError(f"there is no plugin {name!r}; there are: {', '.join(pins) or 'none'}")
+        self._write({each: pin for each, pin in pins.items() if each != name})
+        remove_tree(self._folder / name)
+
+    def _write(self, pins: Mapping[str, Pin]) -> None:
+        text = json.dumps({name: asdict(pin) for name, pin in pins.items()}, indent=2)
+        write_private(self._folder / _FILE, text.encode())
+
+
+def digest_of(root: Path) -> str:
+    """Return a hash of all names, modes, links and contents below *root*; raises OSError."""
+    whole = hashlib.sha256()
+    for path, data in sorted(contents_of(root).items()):
+        whole.update(f"{len(path)} {path} {len(data)} ".encode(errors="surrogateescape") + data)
+    return whole.hexdigest()
+
+
+def contents_of(root: Path) -> dict[str, bytes]:
+    """Return the files below *root* by path; a mark for a program or a link; raises OSError."""
+    found: dict[str, bytes] = {}
+    for folder, _, names in walk(root):
+        for name in names:
+            path = Path(folder, name)
+            key = str(path.relative_to(root))
+            if path.is_symlink():
+                found[f"{key} (link)"] = str(path.readlink()).encode(errors="surrogateescape")
+            else:
+                mark = " (program)" if path.stat().st_mode & 0o100 else ""
+                found[f"{key}{mark}"] = path.read_bytes()
+    return found

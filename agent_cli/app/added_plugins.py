@@ -1,0 +1,27 @@
+"""The plugins that the user added, in a session: their hooks, and where their other parts lie."""
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.settings.sources import WrittenHooks
+from agent_cli.system import paths
+
+
+def with_plugins(startup: StartupContext) -> StartupContext:
+    """Return *startup* with the added plugins, and a notice for each that cannot be used."""
+    wanted = startup.loaded.settings.plugins
+    if not wanted.enabled or not (paths.state_dir() / "plugins" / "plugins.json").is_file():
+        return startup
+    from agent_cli.added_plugins.store import PluginStore  # noqa: PLC0415 - most have none
+
+    found, problems = PluginStore().load()
+    used = tuple(each for each in found if each.name not in wanted.disabled)
+    hooks = [
+        WrittenHooks(event, group, f"plugin {plugin.name}", root=str(plugin.root))
+        for plugin in used
+        for event, group, _file in plugin.hooks
+    ]
+    loaded = startup.loaded
+    return startup._replace(
+        plugins=used,
+        loaded=loaded._replace(hooks=(*loaded.hooks, *hooks)),
+        notices=(*startup.notices, *problems),
+    )
