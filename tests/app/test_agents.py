@@ -21,6 +21,7 @@ from agent_cli.contracts.dialogs import Approved, Decision, Rejected, ServerDial
 from agent_cli.contracts.events import (
     AgentEvent,
     Event,
+    Notice,
     ToolCall,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -338,6 +339,8 @@ async def test_agent_definition_cannot_extend_the_parents_tools_or_permissions()
     assert not Path("a").exists()
     assert "nobody can be asked" in json.dumps(script.bodies("write it")[1])
     assert run.answers(result) == ["Refused."]
+    told = [event.text for event in run.events if isinstance(event, Notice)]
+    assert "agent bold goes without Fly: there are no such tools for it here" in told
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ class AgentTree:
         )
         self._catalogue = catalogue(startup, bench.announce.warn)
         self._of_plugins = of_plugins
+        self._told: set[str] = set()
         self.list = AgentList(self._with_servers)
         self._own_tools = self._tools_of(
             _Rank(lambda: bench.agent, bench.calls.ledger, self._place_of_session)
@@ -241,12 +242,21 @@ class AgentTree:
         )
 
     def _check_tools(self, definition: AgentDefinition, tools: Sequence[Tool]) -> None:
-        """Warn if none of the tools that *definition* names is there; its servers' come later."""
-        named = definition.tools or ()
-        if named and not tools and not any(name.startswith("mcp__") for name in named):
-            self._bench.announce.warn(
-                f"agent {definition.name} has no tools: there are none named {', '.join(named)}"
-            )
+        """Warn once of the tools that *definition* names and that are not there.
+
+        Those of servers come later.
+        """
+        there = [tool.name for tool in tools]
+        named = [name for name in definition.tools or () if not name.startswith("mcp__")]
+        missing = [name for name in named if not any(fnmatchcase(each, name) for each in there)]
+        if not missing or definition.name in self._told:
+            return
+        self._told.add(definition.name)
+        names = ", ".join(missing)
+        goes = f"has no tools: there are none named {names}"
+        if there or len(named) < len(definition.tools or ()):
+            goes = f"goes without {names}: there are no such tools for it here"
+        self._bench.announce.warn(f"agent {definition.name} {goes}")
 
 
 def _allows(definition: AgentDefinition, name: str) -> bool:
