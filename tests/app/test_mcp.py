@@ -4,9 +4,11 @@ import asyncio
 import json
 import os
 import sys
+import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -467,6 +469,20 @@ async def test_single_run_without_a_required_tool_ends_before_any_cost(
     assert (result.stop_reason, len(later.model.requests)) == (
         ("error", 0) if reason else ("end_turn", 1)
     )
+
+
+async def test_time_to_load_the_sdk_is_not_time_of_the_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine it takes seconds, and servers that were fast enough came late."""
+    monkeypatch.setenv(HEADLESS_WAIT, "2")
+    loading = partial(threading.Event().wait, 2.2)
+    monkeypatch.setattr("agent_cli.mcp_client.pool.kill_abandoned", loading)
+    async with program(says("done"), servers={"good": raw()}) as run:
+        await run.results()
+
+    assert run.offered() == [["mcp__good__raw", "mcp__good__reply"]]
+    assert run.notices() == []
 
 
 async def test_required_tool_that_a_rule_denies_is_not_there() -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.servers import ServerState
 
 _REASON_CHARS_MAX: Final = 300
+_LOAD_LIMIT_S: Final = 30.0
 _SILENT_WAIT_S: Final = 3.0
 _INTRODUCTION = (
     "What connected MCP servers say about the use of their tools. Their authors wrote it, not the"
@@ -195,6 +196,10 @@ class Servers:
             return
         settings = self._startup.loaded.settings.mcp
         limit_s = settings.headless_wait_s if self._one_shot else settings.first_prompt_wait_s
+        if self._one_shot:
+            # The limit is for the servers: on a busy machine it takes seconds to load the SDK.
+            await self.all.wait_started(_LOAD_LIMIT_S, names=())
+            self._started_at = asyncio.get_running_loop().time()
         late = await self._late_after(min(limit_s, _SILENT_WAIT_S))
         if late and limit_s > _SILENT_WAIT_S:
             if self._one_shot:
