@@ -398,6 +398,21 @@ def test_side_outputs_are_below_their_call_whatever_the_order_of_ends() -> None:
     ]
 
 
+def test_running_call_shows_only_the_progress_of_its_latest_work() -> None:
+    """S4-23: the live rows do not grow; the end prints each work's last state."""
+    screen = Screen()
+    screen(start("1", "a.py"))
+    for label in ("files", "tests"):
+        data: Json = {"label": label, "done": 4, "total": 4}
+        screen(handed_over("1", "progress", data, label))
+    during = screen.tail[1:]
+    screen(end("1", ToolResult.of("x")))
+
+    row = "  ████████████████████ 100% · 4 of 4 · "
+    assert during == [f"{row}tests"]
+    assert screen.rows[1:] == [f"{row}files", f"{row}tests"]
+
+
 def test_progress_widget_is_one_live_row_and_keeps_its_last_state() -> None:
     """Each report of the same work replaces the previous one."""
     screen, during = Screen(), [""]
