@@ -16,6 +16,7 @@ from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
 
 _LIMITS = re.compile(r"-[nLP]\d{1,5}")
+_NEVER_EMPTY = frozenset({"-r", "--no-run-if-empty"})
 _ALONE = frozenset({"-0", "-r", "--null", "--no-run-if-empty"})
 _NAMES_ONLY = {
     "rg": frozenset(
@@ -82,7 +83,7 @@ def check_fed(words: Sequence[Word], sample: str, mark: str, place: Place, folde
     """Accept a command that gets names in place of *mark*, or appended if there is none.
 
     Args:
-        sample: A readable path that represents the names.
+        sample: A readable path that represents the names; "" if there may be none.
 
     Raises:
         Objection: It may do more than read the named files.
@@ -93,11 +94,11 @@ def check_fed(words: Sequence[Word], sample: str, mark: str, place: Place, folde
     place.check_program(name)
     if any(mark in word.text and word.text != mark for word in words):
         raise Objection(f"{name} with names that are part of other words")
-    if name == "sed":
+    if name == "sed" and sample:
         # No script begins with ./, but a file could be named s/a/b/e.
         sample = f"./{sample}"
     arguments = [Word(sample) if word.text == mark else word for word in words[1:]]
-    if mark not in [word.text for word in words]:
+    if sample and mark not in [word.text for word in words]:
         arguments.append(Word(sample))
     if name == "echo":
         return
@@ -134,6 +135,14 @@ def check_xargs(
     for top in found:
         place.check_found(top, folder, splitting)
     check_fed(words, found[0], mark, place, folder)
+    own = arguments[: len(arguments) - len(words)]
+    if (
+        words
+        and _NEVER_EMPTY.isdisjoint(word.text for word in own)
+        and mark not in [word.text for word in words]
+    ):
+        # Without any name xargs runs the command once: `grep -r x` then searches all below here.
+        check_fed(words, "", mark, place, folder)
 
 
 def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, Splitting]:

@@ -117,3 +117,24 @@ def test_file_name_that_is_a_sed_script_would_be_run(workspace: Workspace) -> No
     if b"unknown option to" in done.stderr:  # a sed without `e`, as on macOS
         pytest.skip("this sed runs no commands")
     assert (workspace.root / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "is_allowed"),
+    [
+        ("find data.txt | grep -v x | xargs grep -r x", False),
+        ("find data.txt | grep -v x | xargs rg x", False),
+        ("find data.txt | grep -v x | xargs -n1 grep -r x", False),
+        ("find data.txt | grep -v x | xargs -r grep -r x", True),
+        ("find data.txt | grep -v x | xargs -I{} grep -r x {}", True),
+        ("find data.txt | grep -v x | xargs grep x", True),
+        ("find data.txt | xargs sed -n 1p", True),
+    ],
+)
+def test_search_without_any_name_is_judged_as_one_of_everything(
+    command: str, *, is_allowed: bool, tmp_path: Path
+) -> None:
+    """Threat 4: without input xargs runs its command once, and `grep -r x` reads `.env`."""
+    place = make_workspace(tmp_path, plain_git=True).place(git_is_safe=True)
+
+    assert (judge(command, CommandRules(), place).verdict == "allow") is is_allowed
