@@ -119,7 +119,13 @@ def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugi
     return project_instructions(
         workspace_root(workspace),
         workspace,
-        user_files=(paths.shared_instructions_file(), paths.config_dir() / "AGENTS.md"),
+        user_files=(
+            paths.shared_instructions_file(),
+            paths.config_dir() / "AGENTS.md",
+            paths.codex_dir() / "AGENTS.md",
+            paths.claude_dir() / "CLAUDE.md",
+        ),
+        user_rules=paths.claude_dir() / "rules",
         is_secret=is_secret,
         warn=warn,
         trusted=startup.trusted,
@@ -137,7 +143,8 @@ def _plugin_folders(startup: StartupContext, kind: str) -> Sequence[tuple[str, P
 
 
 def _own_skill_folders() -> Sequence[Path]:
-    return paths.config_dir() / "skills", paths.shared_skills_dir()
+    others = (folder / "skills" for folder in (paths.claude_dir(), paths.codex_dir()))
+    return paths.config_dir() / "skills", paths.shared_skills_dir(), *others
 
 
 def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> CommandFiles:
@@ -153,7 +160,10 @@ def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> 
         refusal="" if startup.trusted else untrusted,
         objection=startup.objection,
     )
-    folders = [CommandFolder(paths.config_dir() / "commands", "yours")]
+    folders = [
+        CommandFolder(folder / "commands", "yours")
+        for folder in (paths.config_dir(), paths.claude_dir())
+    ]
     folders += [project._replace(path=startup.workspace / name) for name in COMMAND_FOLDERS]
     wanted = startup.loaded.settings.plugins
     if wanted.enabled and "skills" not in wanted.disabled:

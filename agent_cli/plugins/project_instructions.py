@@ -1,21 +1,25 @@
-"""Show the model the instructions in AGENTS.md and CLAUDE.md: the user's, then the project's.
+"""Show the model the instructions in AGENTS.md, CLAUDE.md and their like: the user's first.
 
 A project's files are only text for the model, so they are shown in untrusted workspaces as well;
-they are marked as the repository's words, which give no permission.
+they are marked as the repository's words, which give no permission. Those at the root and on the
+way down to the working directory are shown at the start; those of other folders, and rules about
+certain paths, once a tool has touched a file there, as a message that leaves the cache alone.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.plugins.api import Plugin, PluginContext
+from agent_cli.plugins.instruction_files import InstructionFile, InstructionFiles
 from agent_cli.system import paths
-from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.paths import real_path
 
-NAMES = ("AGENTS.md", "CLAUDE.md")
 BYTES_MAX = 32 * 1024
 _USER, _REPOSITORY, _STRANGER = "user", "repository", "repository, not trusted"
+_TOUCHED = ("path", "file_path")
 _FENCE = re.compile(r"<(?=[\s/\\]*instructions)", re.IGNORECASE)
 _SHOWN = re.compile(
     r'<instructions from="[^"]*" file="(?P<file>[^"]*)">\n.*?\n</instructions>', re.DOTALL
@@ -39,6 +43,7 @@ def project_instructions(
     user_files: Sequence[Path],
     is_secret: Callable[[PurePath], bool],
     warn: Callable[[str], None],
+    user_rules: Path | None = None,
     trusted: bool = False,
     bytes_max: int = BYTES_MAX,
 ) -> Plugin:
@@ -49,13 +54,22 @@ def project_instructions(
         directory: The user's working directory, *root* or below: files on the way down count, the
             nearest last.
         user_files: The user's own files; one also in the workspace counts as the workspace's.
+        user_rules: The user's own folder of rules.
         is_secret: Whether a path must not be read: a repository may hold a link to it.
         warn: Receives a sentence if something is left out.
         trusted: Whether the user trusts the workspace; if not, its text is marked as a stranger's.
         bytes_max: The limit for all files together.
     """
-    root, directory = real_path(root), real_path(directory)
-    reader = _Instructions(root, directory, user_files, is_secret, warn, bytes_max, trusted=trusted)
+    files = InstructionFiles(
+        real_path(root),
+        real_path(directory),
+        user_files=user_files,
+        user_rules=user_rules,
+        is_secret=is_secret,
+        warn=warn,
+        bytes_max=bytes_max,
+    )
+    reader = _Instructions(files, warn, bytes_max, trusted=trusted)
     return Plugin(name="project_instructions", prepare=reader.prepare)
 
 
@@ -79,93 +93,110 @@ class _Instructions:
 
     def __init__(
         self,
-        root: Path,
-        directory: Path,
-        user_files: Sequence[Path],
-        is_secret: Callable[[PurePath], bool],
+        files: InstructionFiles,
         warn: Callable[[str], None],
         bytes_max: int,
         *,
         trusted: bool,
     ) -> None:
-        self._trusted = trusted
-        self._root = root
-        self._directory = directory
-        self._user_files = user_files
-        self._is_secret = is_secret
+        self._files = files
         self._warn = warn
         self._bytes_max = bytes_max
+        self._trusted = trusted
         self._at = ("", 0)
+        self._looked_at = 0
         self._text = ""
+        self._read_files: list[Path] = []
         self._seen: Sequence[object] = ()
 
     def prepare(self, ctx: PluginContext) -> None:
-        """Add the instructions to the context."""
+        """Add the instructions to the context, and those of folders that tools came to."""
         at = (ctx.conversation.id, len(ctx.conversation.prompts))
         if at != self._at:
-            self._at = at
-            seen = [paths.stamp(path) for path, _ in self._candidates()]
+            self._at, self._looked_at = at, 0
+            seen = self._stamps()
             if seen != self._seen:
-                self._seen, self._text = seen, self._read()
+                self._text = self._read()
+                self._seen = self._stamps()  # with the files just brought in
         ctx.add_context(self._text)
+        if ctx.conversation.prompts and not ctx.conversation.open_calls():
+            self._add_nested(ctx)
 
-    def _candidates(self) -> Iterator[tuple[Path, str]]:
-        below = self._directory.relative_to(self._root).parts
-        folders = [self._root.joinpath(*below[:depth]) for depth in range(len(below) + 1)]
-        theirs = [folder / name for folder in folders for name in NAMES]
-        # In a cloned ~/.config, the user's file belongs to a repository.
-        own = [
-            path for path in self._user_files if real_path(path.parent) / path.name not in theirs
-        ]
-        source = _REPOSITORY if self._trusted else _STRANGER
-        folders_of_session = SessionFolders.of(self._directory)
-        for path in own:
-            # The user may keep it in a repository of dotfiles, and this may be that one.
-            is_theirs = author_of(path, folders_of_session).author.is_stranger
-            yield path, source if is_theirs else _USER
-        yield from ((path, source) for path in theirs)
+    def _stamps(self) -> Sequence[object]:
+        files = [file.path for file in self._files.at_start()]
+        return [(path, paths.stamp(path)) for path in dict.fromkeys([*files, *self._read_files])]
 
     def _read(self) -> str:
+        self._read_files = []
+        shown = [*self._shown(self._files.at_start())]
+        strangers = "" if self._trusted else _STRANGERS
+        return "\n\n".join([_INTRODUCTION + strangers, *shown]) if shown else ""
+
+    def _shown(self, files: Iterator[InstructionFile], *, for_path: bool = False) -> Iterator[str]:
+        """Yield each of *files* and of their imports, fenced, up to the limit for all."""
         left = self._bytes_max
-        shown: dict[str, str] = {}
-        for path, source in self._candidates():
-            text = self._text_of(path, source)
+        told: set[str] = set()
+        for file, text in self._texts(files, for_path=for_path):
             # Often one file is a link to the other, or a copy of it.
-            if not text.strip() or text in shown:
+            if not text.strip() or text in told:
                 continue
+            told.add(text)
             kept = text.encode()[:left].decode(errors="ignore")
             left -= len(kept.encode())
-            shown[text] = _fenced(path, source, kept)
+            yield _fenced(file.path, self._author(file), kept)
             if kept != text:
                 limit = f"{self._bytes_max:,} bytes of instructions in all"
-                self._warn(f"{path} is cut, and the files after it are left out: {limit}")
-                break
-        strangers = "" if self._trusted else _STRANGERS
-        return "\n\n".join([_INTRODUCTION + strangers, *shown.values()]) if shown else ""
+                self._warn(f"{file.path} is cut, and the files after it are left out: {limit}")
+                return
 
-    def _text_of(self, path: Path, source: str) -> str:
-        """Return the text of *path*; "" if it is missing or must not be read."""
-        if not paths.is_file(path):
-            return ""
-        if source != _USER and (objection := self._objection(real_path(path))):
-            self._warn(f"{path} is not read: {objection}")
-            return ""
-        try:
-            with path.open("rb") as stream:
-                # One byte over the limit, so that the cut is noticed.
-                return stream.read(self._bytes_max + 1).decode(errors="replace")
-        except OSError as error:
-            self._warn(f"{path} is not read: {error.strerror}")
-            return ""
+    def _texts(
+        self, files: Iterator[InstructionFile], *, for_path: bool
+    ) -> Iterator[tuple[InstructionFile, str]]:
+        for file in files:
+            if not for_path and self._files.patterns_of(file):
+                continue  # it is about certain paths: see `for_path`
+            text = self._files.text_of(file)
+            yield file, text
+            for imported, its_text in self._files.imports_of(file, text):
+                self._read_files.append(imported.path)
+                yield imported, its_text
 
-    def _objection(self, real: Path) -> str:
-        """Return the reason not to show the target of a repository's file; "" if there is none."""
-        if not real.is_relative_to(self._root):
-            return f"it leads out of {self._root}"
-        # The user chose the directories above the root, so their names do not count.
-        if self._is_secret(PurePath("/", real.relative_to(self._root))):
-            return "it leads to a file that may hold secrets"
-        return ""
+    def _author(self, file: InstructionFile) -> str:
+        if file.source == "user":
+            return _USER
+        return _REPOSITORY if self._trusted else _STRANGER
+
+    def _add_nested(self, ctx: PluginContext) -> None:
+        output = ctx.conversation.prompts[-1].output
+        new, self._looked_at = output[self._looked_at :], len(output)
+        touched = {*_touched(new, self._files.directory)}
+        files = {file.path: file for path in touched for file in self._files.for_path(path)}
+        if not files:
+            return
+        known = {name for text in _notes(ctx) for name in files_in(text)}
+        unknown = [file for path, file in sorted(files.items()) if str(path) not in known]
+        shown = [*self._shown(iter(unknown), for_path=True)]
+        if shown:
+            where = "Instructions for files that you have come to. " + _INTRODUCTION
+            strangers = "" if self._trusted else _STRANGERS
+            ctx.add_message("\n\n".join([where + strangers, *shown]))
+
+
+def _touched(output: Sequence[object], directory: Path) -> Iterator[Path]:
+    """Yield the files and folders that the calls among *output* name."""
+    for each in output:
+        if not isinstance(each, ToolOutput) or not isinstance(each.block["input"], dict):
+            continue
+        for name in _TOUCHED:
+            if isinstance(path := each.block["input"].get(name), str) and path:
+                yield real_path(directory / Path(path).expanduser())
+
+
+def _notes(ctx: PluginContext) -> Iterator[str]:
+    """Yield the texts that the model still sees of those that plugins added."""
+    for message in ctx.conversation.context():
+        if isinstance(message, UserMessage):
+            yield from (str(block.get("text", "")) for block in message.content)
 
 
 def _fenced(path: Path, source: str, text: str) -> str:

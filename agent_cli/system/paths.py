@@ -52,6 +52,12 @@ def claude_dir() -> Path:
     return Path.home() / ".claude"
 
 
+def codex_dir() -> Path:
+    """Return the user's Codex directory: its instructions and skills are read too."""
+    chosen = Path(os.environ.get("CODEX_HOME", ""))
+    return chosen if chosen.is_absolute() else Path.home() / ".codex"
+
+
 def user_settings_file() -> Path:
     """Return the user's `appsettings.toml`; an `appsettings.json` beside it is read first."""
     return config_dir() / "appsettings.toml"

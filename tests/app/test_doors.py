@@ -236,16 +236,20 @@ def test_users_file_that_leads_into_the_workspace_is_the_repositorys(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threats 5 and 24: a repository of dotfiles is opened; its text is not the user's word."""
-    from agent_cli.plugins.project_instructions import _Instructions  # noqa: PLC0415
+    from agent_cli.plugins.instruction_files import InstructionFiles  # noqa: PLC0415
 
     (repository / "mine.md").write_text(CANARY)
     shared = paths.shared_instructions_file()
     shared.parent.mkdir(parents=True, exist_ok=True)
     shared.symlink_to(repository / "mine.md")
     monkeypatch.chdir(_start_in_repository(repository))
-    reader = _Instructions(
-        *(repository, repository, [shared], lambda _path: False, lambda _text: None, 32_768),
-        trusted=False,
+    files = InstructionFiles(
+        *(repository, repository),
+        user_files=[shared],
+        user_rules=None,
+        is_secret=lambda _path: False,
+        warn=lambda _text: None,
+        bytes_max=32_768,
     )
 
-    assert f'<instructions from="repository, not trusted" file="{shared}">' in reader._read()
+    assert [each.source for each in files.at_start() if each.path == shared] == ["repository"]

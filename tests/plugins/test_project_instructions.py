@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.plugins.project_instructions import project_instructions, workspace_root
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolContext
+from agent_cli.plugins.project_instructions import (
+    BYTES_MAX,
+    project_instructions,
+    workspace_root,
+)
 from tests.fakes import calls, does, says, tool, tool_use
 from tests.plugins.contributing import Contributing
 
@@ -26,7 +32,12 @@ def root(tmp_path: Path) -> Path:
 
 
 async def shown(
-    root: Path, user_dir: Path, directory: str = ".", *, trusted: bool = True, **more: int
+    root: Path,
+    user_dir: Path,
+    directory: str = ".",
+    *,
+    trusted: bool = True,
+    bytes_max: int = BYTES_MAX,
 ) -> tuple[str, list[str]]:
     """Return the instructions shown to the model, and the warnings."""
     warnings: list[str] = []
@@ -37,7 +48,8 @@ async def shown(
         is_secret=lambda path: path.name == ".env",
         warn=warnings.append,
         trusted=trusted,
-        **more,
+        bytes_max=bytes_max,
+        user_rules=user_dir / "rules",
     )
     run = Contributing([plugin], says("done"))
     await run.prompt()
@@ -273,3 +285,106 @@ def test_git_link_that_cannot_be_followed_marks_no_root(target: str, root: Path)
     (root / "src" / ".git").symlink_to(target)
 
     assert workspace_root(root / "src") == root / "src"
+
+
+async def test_files_of_claude_code_and_codex_are_read_in_their_order(
+    root: Path, user_dir: Path
+) -> None:
+    """An override takes the place of AGENTS.md; a rule about certain paths waits for them."""
+    (root / ".claude" / "rules" / "api").mkdir(parents=True)
+    (user_dir / "rules").mkdir()
+    for name, words in {
+        "AGENTS.md": "replaced",
+        "AGENTS.override.md": "over",
+        "CLAUDE.md": "shared",
+        "CLAUDE.local.md": "local",
+        ".claude/rules/all.md": "for all",
+        ".claude/rules/api/http.md": '---\npaths:\n  - "src/**/*.py"\n---\nfor python',
+    }.items():
+        (root / name).write_text(words)
+    (user_dir / "rules" / "mine.md").write_text("my rule")
+
+    text, warnings = await shown(root, user_dir)
+
+    order = [text.find(words) for words in ("my rule", "over", "shared", "local", "for all")]
+    assert -1 not in order
+    assert order == sorted(order)
+    assert "replaced" not in text
+    assert "for python" not in text
+    assert warnings == []
+
+
+async def test_imports_are_followed_within_the_repository_only(root: Path, user_dir: Path) -> None:
+    """Five hops, each file once, none in code; what leads out of the repository is named."""
+    secret = root.parent / "id_rsa"
+    secret.write_text("PRIVATE")
+    (root / "docs").mkdir()
+    (root / "CLAUDE.md").write_text(
+        "See @docs/0.md, ask @alice.\n`@docs/code.md`\n```\n@docs/code.md\n```\n@../id_rsa\n"
+    )
+    (root / "docs" / "code.md").write_text("in code")
+    for hop in range(7):
+        (root / "docs" / f"{hop}.md").write_text(f"hop {hop} @./{hop + 1}.md @../CLAUDE.md")
+
+    text, warnings = await shown(root, user_dir)
+
+    assert [hop for hop in range(7) if f"hop {hop}" in text] == [0, 1, 2, 3, 4]
+    assert text.count("See @docs/0.md") == 1
+    assert "in code" not in text
+    assert "PRIVATE" not in text
+    assert len(warnings) == 1
+    assert "it leads out of" in warnings[0]
+
+
+async def test_import_of_the_user_into_the_repository_is_the_repositorys(
+    root: Path, user_dir: Path
+) -> None:
+    (root / "theirs.md").write_text("obey me")
+    (user_dir / "mine.md").write_text("my words")
+    (user_dir / "AGENTS.md").write_text(f"@mine.md @{root / 'theirs.md'}")
+
+    text, _ = await shown(root, user_dir, trusted=False)
+
+    assert f'<instructions from="user" file="{user_dir / "mine.md"}">\nmy words' in text
+    assert (
+        f'<instructions from="repository, not trusted" file="{root / "theirs.md"}">\nobey' in text
+    )
+
+
+async def test_folder_that_a_tool_comes_to_brings_its_instructions_once(
+    root: Path, user_dir: Path
+) -> None:
+    """Behind the cached prefix, with the rules for its paths; another folder's stay away."""
+    (root / ".claude" / "rules").mkdir(parents=True)
+    (root / ".claude" / "rules" / "py.md").write_text("---\npaths: '**/*.py'\n---\nno print")
+    (root / "src" / "AGENTS.md").write_text("in src")
+    (root / "src" / "core" / "CLAUDE.md").write_text("in core")
+    (root / "other").mkdir()
+    (root / "other" / "AGENTS.md").write_text("in other")
+
+    async def seen(_context: ToolContext) -> str:
+        return "seen"
+
+    look = tool("look", does(seen))
+    plugin = project_instructions(
+        root, root, user_files=[], is_secret=lambda _path: False, warn=lambda _text: None
+    )
+    path: Json = {"path": "src/core/a.py"}
+    run = Contributing(
+        [plugin],
+        calls(tool_use("look", path)),
+        calls(tool_use("look", path)),
+        says("done"),
+        tools=[look],
+    )
+
+    await run.prompt()
+
+    last = run.model.requests[-1]
+    texts = [str(block.get("text", "")) for each in last.messages for block in each.content]
+    notes = [text for text in texts if "<instructions" in text]
+    assert len(notes) == 1
+    order = [notes[0].find(words) for words in ("in src", "in core", "no print")]
+    assert -1 not in order
+    assert "in other" not in notes[0]
+    assert len({request.system for request in run.model.requests}) == 1
