@@ -57,7 +57,7 @@ def test_line_typed_before_the_program_has_loaded_is_answered_afterwards() -> No
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
         terminal.send("early\r")
-        terminal.until("when done: early")
+        terminal.until("once started: early")
         Path("built").touch()
         terminal.until("You said 'early' to model-1.")
         terminal.until_prompt()
@@ -68,9 +68,9 @@ def test_ctrl_c_while_the_program_loads_drops_the_line_and_returns_to_the_prompt
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
         terminal.send("early\r")
-        terminal.until("still starting")
+        terminal.until("once started")
         terminal.send(CTRL_C)
-        terminal.until(lambda: "still starting" not in terminal.text)
+        terminal.until(lambda: "once started" not in terminal.text)
         terminal.until_prompt()
         Path("built").touch()
         terminal.until("logs: agent.log")

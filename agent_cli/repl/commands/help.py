@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _FAULTS_MAX: Final = 5
 _CHOICES_MAX: Final = 50
 _KEYS: Final = (
-    ("Enter", "send; during a run: with its next request (Arrow-up: take back)"),
+    ("Enter", "send; during a run: with its next request (Arrow-up: edit it)"),
     ("Alt-Enter", "new line; during a run: send when it would end (--vi: Ctrl-F)"),
     ("Ctrl-J, \\Enter", "new line"),
     ("Ctrl-C, Esc", "stop the run (--vi: only Ctrl-C); Ctrl-C clears, twice leaves"),

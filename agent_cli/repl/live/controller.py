@@ -25,7 +25,7 @@ from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.input.completion import offer_completions
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
-from agent_cli.repl.live.listener import queue_row
+from agent_cli.repl.live.listener import Queued, move_line, release_line
 from agent_cli.repl.live.opening import open_bell, open_dialogs, open_display
 from agent_cli.repl.live.outbox import Outbox
 from agent_cli.repl.live.screen import LiveScreen
@@ -51,7 +51,7 @@ class LiveShell:
     def __init__(self, app: Application, screen: LiveScreen, look: Look) -> None:
         self._app = app
         self._screen = screen
-        self._lines: deque[str] = deque()
+        self._lines: deque[Queued] = deque()
         self._arrived = asyncio.Event()
         self._command: CancelToken | None = None
         self._tasks = asyncio.TaskGroup()
@@ -118,13 +118,15 @@ class LiveShell:
         return not self._idle.is_set()
 
     @property
-    def queued(self) -> Sequence[str]:
-        """The queued messages, one line each."""
-        return [*self._outbox.rows(), *map(queue_row, self._lines)]
+    def queued(self) -> Sequence[Queued]:
+        """The queued messages in order."""
+        return [*self._outbox.messages, *self._lines]
 
-    def queue(self, lines: Iterable[str]) -> None:
+    def queue(self, lines: Iterable[Queued]) -> None:
         """Queue *lines*, to run one after the other once idle."""
-        self._lines.extend(lines)
+        for line in lines:
+            line.when = "when done"
+            self._lines.append(line)
         if self._lines:
             self._idle.clear()
             self._arrived.set()
@@ -151,7 +153,7 @@ class LiveShell:
             self._outbox.put(text, follow_up=follow_up)
             self._do_beside(self._outbox.hand_over())
         elif text:
-            self.queue([text])
+            self.queue([Queued(text)])
         self._screen.refresh()
 
     def is_command(self, text: str) -> bool:
@@ -171,9 +173,36 @@ class LiveShell:
         if self._command:
             self._command.cancel()
 
-    def take_back(self) -> str | None:
-        """Remove the message queued last and return its text."""
-        return self._lines.pop() if self._lines else self._outbox.take_back()
+    def hold(self, message: Queued) -> bool:
+        """Keep *message* where it stands, undelivered; False if it is too late."""
+        if message in self._lines:
+            message.is_held = True
+            return True
+        return self._outbox.hold(message)
+
+    def release(self, message: Queued, text: str) -> bool:
+        """Put a held *message* back with another *text*; drop it if that is empty.
+
+        Returns:
+            False if *text*, now a command, cannot run: it stays in the input.
+        """
+        is_prompt = self._dispatcher.is_prompt(text)
+        if message in self._lines:
+            release_line(self._lines, message, text)
+        elif text and (not is_prompt or named_in(text, self._app.servers)):
+            self._outbox.release(message, "")
+            return self.submit(text, follow_up=True)
+        elif self._outbox.release(message, self._dispatcher.attachments.marked(text)):
+            self._do_beside(self._outbox.hand_over())
+        self._arrived.set()
+        return True
+
+    def move(self, message: Queued, by: int) -> None:
+        """Move a held *message* *by* places among those that are sent at the same time."""
+        if message in self._lines:
+            move_line(self._lines, message, by)
+        else:
+            self._outbox.move(message, by)
 
     def pause(self, *, paused: bool) -> None:
         """Pause the display, or resume it."""
@@ -199,7 +228,7 @@ class LiveShell:
             too_early()
         command, argument = find_command(text, self._app)
         if command.asks_the_model:
-            self.queue([text])
+            self.queue([Queued(text)])
             return
         if not command.during_a_run:
             too_early()
@@ -237,18 +266,27 @@ class LiveShell:
 
     def _has_work(self) -> bool:
         waiting = self._app.agent.conversation.waiting
-        more = not self._is_stuck and (waiting or self._outbox)
-        return not self._agent_runs and bool(self._lines or more)
+        more = not self._is_stuck and (waiting or self._outbox.can_deliver)
+        return not self._agent_runs and bool(self._next_line or more)
+
+    @property
+    def _next_line(self) -> Queued | None:
+        """The first line, unless it is being edited: the later ones wait for it."""
+        return self._lines[0] if self._lines and not self._lines[0].is_held else None
 
     async def _do_next(self) -> None:
-        self._is_stuck = not self._lines  # until it succeeds: a fault must not be repeated for ever
-        if not self._lines:
+        # Until it succeeds: a fault must not be repeated for ever.
+        self._is_stuck = self._next_line is None
+        if self._next_line is None:
             if not self._app.agent.conversation.waiting:
                 await self._outbox.hand_over()
+                if not self._app.agent.has_queued_messages():  # held meanwhile
+                    self._is_stuck = False
+                    return
             self._settle(await self._runs.go_on())
             self._is_stuck = False
             return
-        line = self._lines.popleft()
+        line = self._lines.popleft().text
         self._say(line)
         self._command = CancelToken()
         self._screen.refresh()
@@ -276,7 +314,8 @@ class LiveShell:
             self._give_back()
 
     def _give_back(self) -> None:
-        if texts := [*self._outbox.take_all(), *self._lines]:
+        self._screen.queue.finish()
+        if texts := [*self._outbox.take_all(), *(line.text for line in self._lines)]:
             self._lines.clear()
             self._screen.put_back("\n\n".join(texts))
 

@@ -16,6 +16,7 @@ from prompt_toolkit.keys import Keys
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.dialogue import Choice, chosen
+from agent_cli.repl.live.queue_edit import bind_queue_keys
 from agent_cli.repl.live.screen import LiveScreen
 
 
@@ -25,12 +26,13 @@ def bind_keys(screen: LiveScreen) -> None:
     keys = KeyBindings()
     _bind_sending(keys, screen)
     _bind_stopping(keys, screen)
-    _bind_queue(keys, screen)
     _bind_display(keys, screen)
     _bind_menu(keys, screen)
     _bind_answers(keys, screen)
     _bind_editing(keys, screen)
     _bind_agents(keys, screen)
+    queued = Condition(lambda: bool(screen.listener.queued) and not screen.asking.question)
+    bind_queue_keys(keys, screen.queue, screen.draft, queued)
     screen.app.key_bindings = keys
 
 
@@ -49,6 +51,9 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
         if buffer.document.current_line_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
+        elif screen.queue.is_active:
+            if not screen.menu.take():
+                screen.queue.keep()
         elif screen.asking.choices and event.key_processor.input_queue:
             buffer.insert_text("\n")  # an unmarked paste: an Enter within it must not answer
         elif screen.asking.is_open:
@@ -69,7 +74,9 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
 
 
 def _send(screen: LiveScreen, *, follow_up: bool) -> None:
-    if screen.listener.submit(screen.draft.text.strip(), follow_up=follow_up):
+    if screen.queue.is_active:
+        screen.queue.keep()
+    elif screen.listener.submit(screen.draft.text.strip(), follow_up=follow_up):
         screen.draft.clear()
 
 
@@ -102,16 +109,6 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
     def suspend(_event: KeyPressEvent) -> None:
         screen.painter.drop_tail()
         screen.app.suspend_to_background()
-
-
-def _bind_queue(keys: KeyBindings, screen: LiveScreen) -> None:
-    queued = Condition(lambda: bool(screen.listener.queued))
-    empty = Condition(lambda: screen.draft.is_empty)
-
-    @keys.add("up", filter=queued & empty)
-    @keys.add("escape", "up", filter=queued & ~vi_mode)
-    def take_back(_event: KeyPressEvent) -> None:
-        screen.put_back(screen.listener.take_back() or "")
 
 
 def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:

@@ -32,8 +32,8 @@ class LayoutState(Protocol):
     """Port to the contents of the layout; see `LiveScreen`."""
 
     @property
-    def queue_rows(self) -> Sequence[str]:
-        """The queued messages."""
+    def queue_rows(self) -> Sequence[tuple[bool, str]]:
+        """The queued messages, each with whether it is being edited."""
         ...
 
     @property
@@ -99,8 +99,8 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
     container = HSplit(
         [
             _rows(lambda: [[(FAINT, _cut(shown.todo_row, shown))]] if shown.todo_row else []),
-            _rows(lambda: [[(FAINT, _cut(row, shown))] for row in shown.queue_rows]),
-            _rows(lambda: [[(CHOSEN if on else FAINT, row)] for on, row in shown.agent_rows]),
+            _rows(lambda: [_marked(on, _cut(row, shown)) for on, row in shown.queue_rows]),
+            _rows(lambda: [_marked(on, row) for on, row in shown.agent_rows]),
             ConditionalContainer(
                 Window(
                     line,
@@ -150,6 +150,10 @@ def _rows(rows: Callable[[], Sequence[StyleAndTextTuples]]) -> Window:
         height=lambda: Dimension.exact(len(rows())),
         dont_extend_height=True,
     )
+
+
+def _marked(is_marked: bool, row: str) -> StyleAndTextTuples:
+    return [(CHOSEN if is_marked else FAINT, row)]
 
 
 def _prefix(shown: LayoutState, number: int, wrapped: int) -> StyleAndTextTuples:

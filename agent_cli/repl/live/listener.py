@@ -1,12 +1,22 @@
 """The port that receives typed lines, and the display of queued ones."""
 
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from agent_cli.terminal.sanitize import clean
 
 # Wider than any terminal; limits the work at each key after a large paste.
 _QUEUED_CHARS_MAX: Final = 500
+
+
+@dataclass(slots=True, eq=False)
+class Queued:
+    """A queued message, and *when* it will be sent; one that `is_held` is being edited."""
+
+    text: str
+    when: str = "when done"
+    is_held: bool = False
 
 
 class Listener(Protocol):
@@ -18,8 +28,8 @@ class Listener(Protocol):
         ...
 
     @property
-    def queued(self) -> Sequence[str]:
-        """The queued messages, one line each."""
+    def queued(self) -> Sequence[Queued]:
+        """The queued messages in order."""
         ...
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
@@ -34,8 +44,20 @@ class Listener(Protocol):
         """Stop the current run or command."""
         ...
 
-    def take_back(self) -> str | None:
-        """Remove the message queued last and return its text."""
+    def hold(self, message: Queued) -> bool:
+        """Keep *message* where it stands, undelivered; False if it is too late."""
+        ...
+
+    def release(self, message: Queued, text: str) -> bool:
+        """Put a held *message* back with another *text*; drop it if that is empty.
+
+        Returns:
+            False if *text*, now a command, cannot run: it stays in the input.
+        """
+        ...
+
+    def move(self, message: Queued, by: int) -> None:
+        """Move a held *message* *by* places."""
         ...
 
     def pause(self, *, paused: bool) -> None:
@@ -43,6 +65,21 @@ class Listener(Protocol):
         ...
 
 
-def queue_row(text: str, *, when: str = "when done") -> str:
+def release_line(lines: MutableSequence[Queued], message: Queued, text: str) -> None:
+    """Put *message* back among the *lines* with another *text*; drop it if that is empty."""
+    message.is_held = False
+    message.text = text
+    if not text:
+        lines.remove(message)
+
+
+def move_line(lines: MutableSequence[Queued], message: Queued, by: int) -> None:
+    """Move *message* *by* places among the *lines*, at most to an end."""
+    place = min(max(lines.index(message) + by, 0), len(lines) - 1)
+    lines.remove(message)
+    lines.insert(place, message)
+
+
+def queue_row(text: str, *, when: str) -> str:
     """Return the row with the beginning of a queued *text*, and *when* it will be sent."""
     return f"  {when}: {' '.join(clean(text[:_QUEUED_CHARS_MAX]).split())}"

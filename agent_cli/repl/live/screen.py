@@ -27,11 +27,11 @@ from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.picker import Picker
+from agent_cli.repl.live.queue_edit import QueueEdit
 from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.toolkit_app import LiveApplication
 from agent_cli.terminal.writer import Style
 
-_QUEUED_ROWS_MAX: Final = 5
 _LOW_ROWS: Final = 20
 _INDENT: Final = "  "
 _LEAVE_WITHIN_S: Final = 1.5
@@ -90,6 +90,12 @@ class LiveScreen:
         self.buffer = self.draft.buffer
         self.menu = Menu(self.buffer, lambda: self.app)
         self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
+        self.queue = QueueEdit(
+            self.draft,
+            lambda: self.listener,
+            self.refresh,
+            is_asked=lambda: self.asking.is_open and self.asking.choices is None,
+        )
         self.picker = Picker(lambda: self.rows_max, lambda: self.columns)
         self.agents = AgentRows(
             self.is_free, lambda: self.rows_max, lambda: self.columns, refresh=self.refresh
@@ -121,6 +127,7 @@ class LiveScreen:
         finally:
             question = self.asking.question
             self.asking.drop_answer()
+            self.draft.keep(self.queue.left())
             typed = self.draft.take()
             self.draft.keep(question.draft if question and question.open else typed)
             self.picker.close()
@@ -168,13 +175,9 @@ class LiveScreen:
         self.app.invalidate()
 
     @property
-    def queue_rows(self) -> Sequence[str]:
-        """The queued messages, one line each; if there are many, the last ones."""
-        queued = self.listener.queued
-        rows_max = min(_QUEUED_ROWS_MAX, self.rows_max)
-        if len(queued) <= rows_max:
-            return queued
-        return [f"  … {len(queued) - rows_max:,} more", *queued[-rows_max:]]
+    def queue_rows(self) -> Sequence[tuple[bool, str]]:
+        """The queued messages, one line each; if there are many, some of them."""
+        return self.queue.rows(self.columns, self.rows_max)
 
     @property
     def todo_row(self) -> str:
@@ -268,7 +271,10 @@ class LiveScreen:
 
     def put_back(self, text: str) -> None:
         """Insert *text* at the start of the input."""
-        self.draft.put_back(text)
+        if self.queue.is_active:
+            self.queue.put_aside(text)
+        else:
+            self.draft.put_back(text)
         self.refresh()
 
     def _key_pressed(self, _keys: object) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agent_cli.repl.hosting import ProgramHost
-from agent_cli.repl.live.listener import queue_row
+from agent_cli.repl.live.listener import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.look import Look
 
@@ -23,7 +23,7 @@ class StartupQueue:
     """Queues typed lines behind the first lines until the shell is ready."""
 
     def __init__(self, first_lines: Sequence[str] = ()) -> None:
-        self.lines = [*first_lines]
+        self.lines = [_line(text) for text in first_lines]
         self.leave: Callable[[], None] = lambda: None
 
     @property
@@ -32,9 +32,9 @@ class StartupQueue:
         return bool(self.lines)
 
     @property
-    def queued(self) -> Sequence[str]:
-        """The queued lines, and why they wait."""
-        return ["still starting …", *map(queue_row, self.lines)] if self.lines else []
+    def queued(self) -> Sequence[Queued]:
+        """The queued lines."""
+        return self.lines
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
         """Queue *text*, or leave."""
@@ -42,7 +42,7 @@ class StartupQueue:
         if text in ("exit", "quit", "/exit"):
             self.leave()
         elif text:
-            self.lines.append(text)
+            self.lines.append(_line(text))
         return True
 
     def is_command(self, text: str) -> bool:
@@ -54,12 +54,26 @@ class StartupQueue:
         """Discard the queued lines; they stay in the history."""
         self.lines.clear()
 
-    def take_back(self) -> str | None:
-        """Remove the last line and return it."""
-        return self.lines.pop() if self.lines else None
+    def hold(self, message: Queued) -> bool:
+        """Mark *message* as edited."""
+        message.is_held = True
+        return True
+
+    def release(self, message: Queued, text: str) -> bool:
+        """Put *message* back with another *text*; drop it if that is empty."""
+        release_line(self.lines, message, text)
+        return True
+
+    def move(self, message: Queued, by: int) -> None:
+        """Move *message* *by* places."""
+        move_line(self.lines, message, by)
 
     def pause(self, *, paused: bool) -> None:
         """Do nothing: there is no display yet."""
+
+
+def _line(text: str) -> Queued:
+    return Queued(text, "once started")
 
 
 class LiveShells:

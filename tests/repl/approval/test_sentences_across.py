@@ -77,7 +77,7 @@ class Crossing:
             asking.drawn()  # as a redraw or a timer does meanwhile
             _feed(it, key)
         await _settled(it, first)
-        if any("when done" in row for row in listener.queued):
+        if any("when done" in message.when for message in listener.queued):
             found.append("left for the end")
         it.now_s += 1 + SILENCE_S
         asking.drawn()

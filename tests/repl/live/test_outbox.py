@@ -49,10 +49,10 @@ async def test_messages_typed_after_an_image_wait_until_the_image_is_ready(
     second = asyncio.ensure_future(waiting.outbox.hand_over())
     await asyncio.sleep(0)
     assert not waiting.agent.has_queued_messages()
-    assert waiting.outbox.rows() == [
-        "  after this step: see [image 1: pic.png 8×6]",
-        "  after this step: and this",
-        "  when done: later",
+    assert [(each.when, each.text) for each in waiting.outbox.messages] == [
+        ("after this step", "see [image 1: pic.png 8×6]"),
+        ("after this step", "and\nthis"),
+        ("when done", "later"),
     ]
 
     waiting.ready.set()
@@ -61,26 +61,78 @@ async def test_messages_typed_after_an_image_wait_until_the_image_is_ready(
     assert waiting.in_the_queues() == [f"see {waiting.mark}", "and\nthis", "later"]
 
 
-async def test_last_queued_message_is_taken_back_first_even_if_not_ready(
+async def test_a_held_message_keeps_its_place_and_the_later_ones_of_its_kind_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A message taken back is not sent when its picture is ready; the others stay in order."""
-    waiting = Waiting(monkeypatch)
-    for text in ("one", "two"):
-        waiting.outbox.put(text, follow_up=False)
+    """Those before it, and those for the end of the run, are delivered meanwhile."""
+    waiting = await three(monkeypatch)
+    _one, two, _three, _later = waiting.outbox.messages
+
+    assert waiting.outbox.hold(two)
+    assert waiting.in_the_queues() == ["one", "later"]
+    waiting.outbox.release(two, "zwei")
     await waiting.outbox.hand_over()
+    assert [each.text for each in waiting.outbox.messages] == ["one", "zwei", "three", "later"]
+    assert waiting.in_the_queues() == ["zwei", "three"]
+
+
+async def test_a_message_that_a_run_has_taken_cannot_be_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is neither sent twice nor lost."""
+    waiting = await three(monkeypatch)
+    waiting.in_the_queues()
+
+    assert not any(waiting.outbox.hold(each) for each in waiting.outbox.messages)
+    assert waiting.in_the_queues() == []
+
+
+async def test_a_held_message_is_moved_or_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among those that are sent at the same time: beyond them it would change nothing."""
+    waiting = await three(monkeypatch)
+    one, two, three_, _later = waiting.outbox.messages
+
+    waiting.outbox.hold(three_)
+    waiting.outbox.move(three_, -1)
+    waiting.outbox.release(three_, "three")
+    waiting.outbox.hold(one)
+    waiting.outbox.move(one, 5)
+    waiting.outbox.release(one, "one")
+    waiting.outbox.hold(two)
+    waiting.outbox.release(two, "")
+
+    assert waiting.in_the_queues() == ["three", "one", "later"]
+
+
+async def test_a_message_held_while_its_image_is_prepared_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And one whose text changed meanwhile is sent with the new text."""
+    waiting = Waiting(monkeypatch)
     waiting.outbox.put(f"see {waiting.mark}", follow_up=False)
     handing_over = asyncio.ensure_future(waiting.outbox.hand_over())
     await asyncio.sleep(0)
+    (message,) = waiting.outbox.messages
+    assert waiting.outbox.hold(message)
+    assert not waiting.outbox.can_deliver
 
-    assert [waiting.outbox.take_back(), waiting.outbox.take_back()] == [
-        f"see {waiting.mark}",
-        "two",
-    ]
     waiting.ready.set()
     await handing_over
-    assert waiting.in_the_queues() == ["one"]
-    assert waiting.outbox.take_back() is None  # already being sent
+    assert waiting.in_the_queues() == []
+    waiting.outbox.release(message, "no image")
+    await waiting.outbox.hand_over()
+
+    assert waiting.in_the_queues() == ["no image"]
+
+
+async def three(monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    """Return an outbox with three messages for the next request and one for the end."""
+    waiting = Waiting(monkeypatch)
+    for text in ("one", "two", "three"):
+        waiting.outbox.put(text, follow_up=False)
+    waiting.outbox.put("later", follow_up=True)
+    await waiting.outbox.hand_over()
+    return waiting
 
 
 @pytest.mark.parametrize("damage", [UsageError("it is damaged"), KeyError("it is damaged")])

@@ -233,6 +233,7 @@ class Episode:
                 self.screen.draft.text,
                 *lines_left(self.screen.buffer),
                 asked.draft if asked else "",
+                self.screen.queue.left(),
                 *self.screen.buffer.history.get_strings(),
                 *_said(self.app),
             ]

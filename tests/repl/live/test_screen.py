@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from agent_cli.repl.live.keys import bind_keys
+from agent_cli.repl.live.listener import Queued, move_line, release_line
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.question import SILENCE_S, OpenQuestion
 from agent_cli.repl.live.screen import LiveScreen
@@ -27,7 +28,7 @@ class Person:
     def __init__(self) -> None:
         self.got: list[tuple[str, bool]] = []
         self.is_busy = False
-        self.queued: Sequence[str] = ()
+        self.queued: list[Queued] = []
         self.interrupted = 0
         self.paused: list[bool] = []
 
@@ -43,9 +44,19 @@ class Person:
     def interrupt(self) -> None:
         self.interrupted += 1
 
-    def take_back(self) -> str | None:
-        self.queued = ()
-        return "taken back"
+    def hold(self, message: Queued) -> bool:
+        message.is_held = message.text != "taken"
+        return message.is_held
+
+    def release(self, message: Queued, text: str) -> bool:
+        if text == "/refused":
+            self.queued.remove(message)
+            return False
+        release_line(self.queued, message, text)
+        return True
+
+    def move(self, message: Queued, by: int) -> None:
+        move_line(self.queued, message, by)
 
     def pause(self, *, paused: bool) -> None:
         self.paused.append(paused)
@@ -192,27 +203,15 @@ async def test_enter_steers_a_run_and_alt_enter_queues_a_follow_up(
         assert it.person.got == [("now", False), ("later", True), ("one\ntwo", False)]
 
 
-async def test_arrow_up_takes_the_last_queued_message_back(tmp_path: Path) -> None:
-    """With a draft in the input, Alt-Up puts the message before the draft."""
-    async with live(tmp_path) as it:
-        it.person.queued = ["  next: taken back"]
-        it.screen.refresh()
-        await it.until(lambda: it.rows == ["  next: taken back", "you>"])
-        it.type(UP)
-        await it.until(lambda: it.rows == ["you> taken back"])
-        it.person.queued = ["  next: taken back"]
-        it.type(f"{ESCAPE}{UP}")
-        await it.until(lambda: it.screen.buffer.text == "taken back\ntaken back")
-
-
 async def test_prompt_stays_on_the_screen_with_thousands_of_queued_messages(tmp_path: Path) -> None:
     """A paste without paste marks is one message per line."""
     async with live(tmp_path) as it:
-        it.person.queued = [f"  next: {number}" for number in range(5_000)]
+        it.person.queued = [Queued(f"{number}") for number in range(5_000)]
         it.screen.refresh()
         await it.until(lambda: len(it.rows) > 1)
 
-        assert it.rows == ["  … 4,996 more", *it.person.queued[-4:], "you>"]
+        last = [f"  when done: {number}" for number in range(4_996, 5_000)]
+        assert it.rows == ["  … 4,996 more", *last, "you>"]
 
 
 async def test_completion_menu_aligns_the_help_and_fits_a_low_terminal(tmp_path: Path) -> None:

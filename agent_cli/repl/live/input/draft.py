@@ -61,6 +61,11 @@ class Draft:
         whole = "\n".join(part for part in (self.marks.marked(text), self.buffer.text) if part)
         self.buffer.document = Document(whole, len(whole))
 
+    def load(self, text: str) -> None:
+        """Replace the input with *text*, which was queued; its pastes become marks again."""
+        marked = self.marks.marked(text)
+        self.buffer.document = Document(marked, len(marked))
+
     def replace(self, before: str, after: str) -> None:
         """Replace the text *before*, as `text` gave it, with *after*, an edited version of it.
 

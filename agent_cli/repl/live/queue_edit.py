@@ -1,0 +1,195 @@
+"""Walk the queued messages with the arrow keys, and edit one where it stands.
+
+Imported before the first prompt: standard library and prompt_toolkit only.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from prompt_toolkit.filters import Condition, has_completions, is_searching, vi_mode
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+
+from agent_cli.repl.live.cells import row_width
+from agent_cli.repl.live.input.draft import Draft
+from agent_cli.repl.live.listener import Listener, Queued, queue_row
+
+_ROWS_MAX: Final = 4
+_HINTS: Final = (
+    "Enter keeps · Ctrl-D drops · Esc undoes · Alt-↑ Alt-↓ move it · ↑ ↓ others",
+    "Enter keeps · Ctrl-D drops · Alt-↑↓ move it",
+    "Enter · Ctrl-D drops · Esc",
+    "Enter · Esc",
+)
+
+
+class QueueEdit:
+    """The queued message that is in the input, if any: it is held, and keeps its place.
+
+    A draft that was in the input returns to it afterwards.
+    """
+
+    def __init__(
+        self,
+        draft: Draft,
+        listener: Callable[[], Listener],
+        refresh: Callable[[], None],
+        *,
+        is_asked: Callable[[], bool],
+    ) -> None:
+        """Edit nothing yet; *is_asked* returns whether the input belongs to a question."""
+        self._draft = draft
+        self._listener = listener
+        self._refresh = refresh
+        self._is_asked = is_asked
+        self._edited: Queued | None = None
+        self._put_aside = ""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a queued message is in the input."""
+        return self._edited is not None and not self._is_asked()
+
+    def step(self, by: int) -> None:
+        """Edit the message *by* places further; from no message, the last one."""
+        messages = list(self._listener().queued)
+        if self._edited is None:
+            at, self._put_aside = len(messages), self._draft.buffer.text
+        else:
+            at = self._place(messages)
+            self._release(self._draft.text.strip() or self._edited.text)
+        at += by
+        while 0 <= at < len(messages) and not self._listener().hold(messages[at]):
+            at += by  # it is on its way to the model
+        if 0 <= at < len(messages):
+            self._edit(messages[at])
+        elif at < 0 and self._edited and self._listener().hold(self._edited):
+            self._edit(self._edited)  # the first one stays
+        else:
+            self._end()
+
+    def keep(self) -> None:
+        """Put the message back where it stood, as it is now; drop it if nothing is left."""
+        if self._release(self._draft.text.strip()):
+            self._end()
+        else:  # a command that cannot run now: its text stays in the input
+            self._edited, left = None, self._draft.buffer.text
+            self._draft.load("\n".join(part for part in (left, self._put_aside) if part))
+
+    def drop(self) -> None:
+        """Remove the message from the queue; its text is in the history."""
+        self._release("")
+        self._end()
+
+    def undo(self) -> None:
+        """Put the message back as it was; what was typed is in the history."""
+        if self._edited:
+            self._release(self._edited.text)
+            self._end()
+
+    def finish(self) -> None:
+        """Put the message back, with the changes unless it is empty: the queue is taken away."""
+        if self._edited:
+            self._release(self._draft.text.strip() or self._edited.text)
+            self._end()
+
+    def move(self, by: int) -> None:
+        """Move the message *by* places among those that are sent at the same time."""
+        if self._edited:
+            self._listener().move(self._edited, by)
+            self._refresh()
+
+    def put_aside(self, text: str) -> None:
+        """Insert *text* at the start of the draft that returns afterwards."""
+        self._put_aside = "\n".join(part for part in (text, self._put_aside) if part)
+
+    def left(self) -> str:
+        """Return the draft that was put aside: the session ends."""
+        return self._put_aside
+
+    def rows(self, columns: int, rows_max: int) -> Sequence[tuple[bool, str]]:
+        """Return a row for each queued message, with whether it is edited, around that one."""
+        messages = self._listener().queued
+        count = min(_ROWS_MAX, rows_max)
+        first = max(len(messages) - count, 0)
+        if self._edited in messages:
+            first = min(first, max(self._place(messages) - count + 1, 0))
+        shown = messages[first : first + count]
+        rows = [(each is self._edited, self._row(each)) for each in shown]
+        if first:
+            rows.insert(0, (False, f"  … {first:,} more"))
+        if below := len(messages) - first - len(shown):
+            rows.append((False, f"  … {below:,} more ↓"))
+        if self._edited:
+            hints = (f"  {hint}" for hint in _HINTS)
+            rows.append((False, next((row for row in hints if row_width(row) < columns), "")))
+        return rows
+
+    def _row(self, message: Queued) -> str:
+        if message is not self._edited:
+            return queue_row(message.text, when=message.when)
+        return f"❯{queue_row(self._draft.text, when=message.when)[1:]}"
+
+    def _edit(self, message: Queued) -> None:
+        self._edited = message
+        self._draft.load(message.text)
+        self._refresh()
+
+    def _release(self, text: str) -> bool:
+        self._draft.keep(self._draft.buffer.text)
+        return self._edited is None or self._listener().release(self._edited, text)
+
+    def _end(self) -> None:
+        self._edited = None
+        self._draft.buffer.reset()
+        self._draft.insert(self._put_aside)
+        self._put_aside = ""
+        self._refresh()
+
+    def _place(self, messages: Sequence[Queued]) -> int:
+        same = (at for at, each in enumerate(messages) if each is self._edited)
+        return next(same, len(messages))
+
+
+def bind_queue_keys(keys: KeyBindings, queue: QueueEdit, draft: Draft, has: Condition) -> None:
+    """Bind the keys that edit queued messages, if the queue *has* some; bind them last."""
+    empty = Condition(lambda: draft.is_empty)
+    active = Condition(lambda: queue.is_active) & ~has_completions & ~is_searching
+
+    @keys.add("up", filter=has & empty & ~active & ~is_searching)
+    @keys.add("escape", "up", filter=has & ~active & ~vi_mode & ~is_searching)
+    def begin(_event: KeyPressEvent) -> None:
+        queue.step(-1)
+
+    @keys.add("up", filter=active)
+    def up(event: KeyPressEvent) -> None:
+        if event.current_buffer.document.on_first_line:
+            queue.step(-1)
+        else:
+            event.current_buffer.cursor_up()
+
+    @keys.add("down", filter=active)
+    def down(event: KeyPressEvent) -> None:
+        if event.current_buffer.document.on_last_line:
+            queue.step(1)
+        else:
+            event.current_buffer.cursor_down()
+
+    @keys.add("escape", "up", filter=active & ~vi_mode)
+    @keys.add("s-up", filter=active)
+    def earlier(_event: KeyPressEvent) -> None:
+        queue.move(-1)
+
+    @keys.add("escape", "down", filter=active & ~vi_mode)
+    @keys.add("s-down", filter=active)
+    def later(_event: KeyPressEvent) -> None:
+        queue.move(1)
+
+    @keys.add("escape", filter=active & ~vi_mode)
+    @keys.add("c-c", filter=active)
+    def undo(_event: KeyPressEvent) -> None:
+        queue.undo()
+
+    @keys.add("c-d", filter=active)
+    def drop(_event: KeyPressEvent) -> None:
+        queue.drop()
