@@ -124,3 +124,4 @@ async def test_a_stop_returns_an_edited_message_with_the_others(tmp_path: Path) 
         await it.until(lambda: "❯ after this step: first, edited" in it.rows)
         it.screen.listener.interrupt()
         await it.until(lambda: it.screen.buffer.text == "first, edited\n\nsecond")
+        Path("gate-0").touch()  # a thread of the scripted model waits for it
