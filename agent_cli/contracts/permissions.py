@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from agent_cli.contracts.permission_modes import Mode
+
 RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
 
 # Tools that access a file in the same way as the tool that a rule names.
@@ -37,11 +39,13 @@ class ApprovalFacts:
         facts: The rule that asks, and the sandbox's protection for this call.
         is_danger: Every mode asks, and no rule of the user does: what the call does cannot be
             undone, or leaves the workspace or the sandbox.
+        looser_modes: The modes that would not have asked about it.
     """
 
     rules: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     is_danger: bool = False
+    looser_modes: tuple[Mode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

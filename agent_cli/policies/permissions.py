@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
-from agent_cli.contracts.permission_modes import Mode, stricter
+from agent_cli.contracts.permission_modes import STRICTNESS, Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Ask, Deny, Tool, Verdict, check_input
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
 from agent_cli.contracts.wording import MOVED, UNSANDBOXED
 from agent_cli.policies.command_calls import (
     COMMAND_TOOL,
@@ -123,6 +123,7 @@ class Permissions:
                 decision.rules or by_mode,
                 facts_about(call, decision.rule, report, self._place),
                 is_danger=not decision.by_mode and decision.rule is None,
+                looser_modes=self._looser_modes(call, tool, params, report, mode),
             )
         return during(decision.verdict, mode, lambda: self.mode)
 
@@ -137,12 +138,34 @@ class Permissions:
     ) -> Decision:
         """Decide about a call without remembering it; *report* describes the sandbox."""
         mode = stricter(self.mode, mode or self.mode)
+        decision = self._decided(call, tool, params, report, mode)
+        is_command = call.name == COMMAND_TOOL
+        if (
+            is_command
+            and decision.by_mode
+            and tool.attempt
+            and self._may_attempt(call, report, mode)
+        ):
+            return attempted(decision, lambda: self._attempted.add((call.id, command_of(call))))
+        return decision
+
+    def _decided(
+        self, call: ToolCall, tool: Tool, params: object, report: Report | None, mode: Mode
+    ) -> Decision:
         if call.name == COMMAND_TOOL:
-            decision = self._about_command(call, report, mode)
-            if decision.by_mode and tool.attempt and self._may_attempt(call, report, mode):
-                return attempted(decision, lambda: self._attempted.add((call.id, command_of(call))))
-            return decision
+            return self._about_command(call, report, mode)
         return self._files.decide(call, tool, params, rules=self._rules, mode=mode)
+
+    def _looser_modes(
+        self, call: ToolCall, tool: Tool, params: object, report: Report | None, mode: Mode
+    ) -> tuple[Mode, ...]:
+        """Return the modes that would not have asked about *call*."""
+        looser = STRICTNESS[STRICTNESS.index(mode) + 1 :]
+        return tuple(
+            each
+            for each in looser
+            if isinstance(self._decided(call, tool, params, report, each).verdict, Allow)
+        )
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
         """Return the rules that "always" would add, and the facts needed to decide."""

@@ -1,6 +1,6 @@
 """Questions to the user at the terminal, one at a time or several in a row."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 ENTER: Final = "\r"
@@ -18,6 +18,7 @@ class Choice(NamedTuple):
         key: The digit or letter before the label, which is one of `lines`; "" for none.
         beside: A hint behind the label.
         shortcut: A key that takes it at once, as it is written in hints; it may only show more.
+        news: Returns a hint that takes the place of `beside` while the list is shown, or "".
     """
 
     label: str
@@ -26,6 +27,7 @@ class Choice(NamedTuple):
     key: str = ""
     beside: str = ""
     shortcut: str = ""
+    news: Callable[[], str] = str
 
 
 def chosen(line: str, choices: Iterable[Choice]) -> Choice | None:

@@ -542,6 +542,21 @@ async def test_rule_remembered_for_the_project_is_stored_and_applies_at_once() -
     assert [rule.origin for _kind, rule in keeps.rules()] == ["permissions.toml"]
 
 
+async def test_facts_of_a_question_name_the_modes_that_would_not_ask() -> None:
+    """For the question that is open while the mode is loosened; protected files ask in each."""
+    permissions = policy()
+    asked = {"a": ("auto-edit", "yolo"), ".git/config": ()}
+    for path in asked:
+        call = call_of(EDIT, {"path": path}, path)
+        await permissions(call, EDIT, {"path": path})
+    touch = call_of(BASH, {"command": "touch x"}, "touch")
+    await permissions(touch, BASH, {})
+
+    found = {path: permissions.asked_about(call_of(EDIT, {}, path)).looser_modes for path in asked}
+    assert found == asked
+    assert permissions.asked_about(touch).looser_modes == ("yolo",)
+
+
 async def test_always_option_is_not_offered_if_the_call_would_ask_again() -> None:
     """S4-26: ask rules and calls that must be approved ask every time."""
     permissions = policy(ask=["bash(git push *)"])

@@ -78,7 +78,7 @@ class Permissions:
         return [("deny", Rule("read", ".env", "appsettings.toml:3"))]
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
-        return ApprovalFacts((RULE,), ("sandbox: bubblewrap",))
+        return ApprovalFacts((RULE,), ("sandbox: bubblewrap",), looser_modes=("auto-edit",))
 
     def explain(self, call: ToolCall) -> tuple[ExplainedPart, ...]:
         return (ExplainedPart(str(call.input), "does it", 0),) if call.name == "bash" else ()

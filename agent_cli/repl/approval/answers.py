@@ -1,7 +1,7 @@
 """The answers that a question about waiting calls offers."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -31,6 +31,7 @@ def answers_to(
     is_folded: bool,
     can_explain: bool,
     of: int,
+    news: Callable[[], str] = str,
 ) -> dict[Choice, Action]:
     """Return the answers to the question about the calls with *numbers*, "yes" first.
 
@@ -42,13 +43,14 @@ def answers_to(
         is_folded: Whether the question leaves something of the calls out.
         can_explain: Whether any of them is a command to explain.
         of: The number of calls in the list that a single one was opened from, or 0.
+        news: Returns a hint for "yes" that may change while the question is open.
     """
     one = len(numbers) == 1
     yes = "Yes" if one else f"Yes, all {len(numbers)}"
     hints = ["" if one else f"{numbers[0]}–{numbers[-1]} opens one"]
     hints += ["ctrl+e explains"] if can_explain else []
     hint = " · ".join(filter(None, hints))
-    offered: dict[Choice, Action] = {Choice(yes, ("y", "yes"), beside=hint): "yes"}
+    offered: dict[Choice, Action] = {Choice(yes, ("y", "yes"), beside=hint, news=news): "yes"}
     offered |= _remembering(yes, rules, project_file)
     if edited:
         label = "Change it first" if edited == "input" else f"Change the {edited} first"

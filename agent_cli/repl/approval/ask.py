@@ -197,7 +197,19 @@ class Approvals:
             is_folded=any(fitting(call) != call.titled.rows for call in found.values()),
             can_explain=any(map(self._permissions.explain, calls.values())),
             of=of,
+            news=lambda: self._news(calls),
         )
+
+    def _news(self, calls: _Calls) -> str:
+        """Return what a mode, loosened while the question is open, changes about it.
+
+        It does not answer by itself: the way to plan mode leads through auto-edit.
+        """
+        mode = self._permissions.mode
+        facts = map(self._permissions.asked_about, calls.values())
+        if not all(mode in each.looser_modes for each in facts):
+            return ""
+        return f"{mode} would not ask: Enter runs {'it' if len(calls) == 1 else 'them'}"
 
     def _explained(self, call: ToolCall) -> list[Row]:
         parts = self._permissions.explain(call)

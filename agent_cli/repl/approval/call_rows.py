@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agent_cli.contracts.permissions import ExplainedPart
@@ -57,11 +57,17 @@ def rows_of_one(call: ShownCall, who: str = "", *, whole: bool = False) -> list[
 
 
 def rows_of_several(calls: Mapping[int, ShownCall], who: str = "") -> list[Row]:
-    """Return a heading with the facts that all calls share, and a row for each call."""
+    """Return a heading with what all calls share, the reason too, and a row for each call."""
     shared = _shared(calls.values())
     plain = [fact for fact in shared if not _is_warning(fact)]
+    reasons = {call.reason for call in calls.values()}
+    reason = "" if len(reasons) > 1 else reasons.pop()
+    if reason:
+        calls = {number: replace(call, reason="") for number, call in calls.items()}
+    style: Style = "warning" if any(call.is_danger for call in calls.values()) else "plain"
     return [
         Row(f"{who}{len(calls)} calls", "title", beside=" · ".join(plain)),
+        *([Row(f"{_MARGIN}{reason}", style)] if reason else []),
         *_facts([fact for fact in shared if _is_warning(fact)]),
         *_listed(calls),
     ]

@@ -91,7 +91,7 @@ class Choices:
             head = len(rows)
             label = f"{choice.key} {choice.label}" if choice.key else choice.label
             row = self._row(label, columns, is_marked=place == self._place)
-            rows += _with_hint(row, choice.beside or choice.shortcut, columns)
+            rows += _with_hint(row, choice.news() or choice.beside or choice.shortcut, columns)
             begin, last = (head, len(rows) - 1) if place == self._place else (begin, last)
         if self._place is None and self._text:
             begin = len(rows)

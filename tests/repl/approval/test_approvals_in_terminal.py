@@ -36,6 +36,23 @@ def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
         assert at == sorted(at)
 
 
+def test_a_looser_mode_says_so_at_the_open_question_and_runs_nothing_by_itself() -> None:
+    """The way to plan mode leads through auto-edit, so only Enter runs the call."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send("\x1b[Z")
+        terminal.until("auto-edit would not ask: Enter runs it")
+        terminal.send("\x1b[Z")
+        terminal.until(lambda: "would not ask" not in terminal.text)
+        terminal.send("\x1b[Z\x1b[Z")
+        terminal.until("auto-edit would not ask: Enter runs it")
+        before = Path("made").exists()
+        terminal.send("\r")
+        terminal.until("The tool said: exit code 0")
+
+        assert (before, Path("made").exists()) == (False, True)
+
+
 def test_command_edited_in_the_editor_runs_as_saved() -> None:
     """The command shown first does not run; the model reads the one that ran instead."""
     with Terminal(EDITOR=editor("printf 'touch other' > \"$1\"")) as terminal:

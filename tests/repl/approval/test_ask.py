@@ -248,6 +248,18 @@ async def test_batch_of_calls_is_one_list_with_one_question() -> None:
     ]
 
 
+async def test_reason_that_all_calls_of_a_batch_share_is_said_once() -> None:
+    """Such as "4 agents are to start at once"."""
+    it = Dialogue("y")
+
+    await it.decide(TOUCH, MOVE)
+
+    assert it.screen.text == (
+        "2 calls · in /ws\n   commands can change anything\n   sandbox: none\\u202e\n"
+        "   1 Run touch made\n   2 Run mv a b\n"
+    )
+
+
 async def test_row_of_a_batch_warns_of_what_cannot_be_undone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
