@@ -82,20 +82,14 @@ class LiveScreen:
         self.todo: Callable[[], str] = str
         self.own_row: Callable[[], StyleAndTextTuples] = list
         self.can_move: Callable[[], bool] = bool
-        self._output = output
-        self._clock = clock
+        self._output, self._clock = output, clock
         self._hinted_at_s, self._escaped_at_s = -_LEAVE_WITHIN_S, -_TWICE_WITHIN_S
         warnings: list[str] = []
         self.draft = Draft(history, warn=warnings.append)
         self.buffer = self.draft.buffer
         self.menu = Menu(self.buffer, lambda: self.app)
         self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
-        self.queue = QueueEdit(
-            self.draft,
-            lambda: self.listener,
-            self.refresh,
-            is_asked=lambda: self.asking.is_open and self.asking.choices is None,
-        )
+        self.queue = self._queue_edit()
         self.picker = Picker(lambda: self.rows_max, lambda: self.columns)
         self.agents = AgentRows(
             self.is_free, lambda: self.rows_max, lambda: self.columns, refresh=self.refresh
@@ -138,6 +132,12 @@ class LiveScreen:
     def print(self, rows: Sequence[str]) -> None:
         """Print finished rows above the prompt."""
         self.painter.print(rows)
+
+    def _queue_edit(self) -> QueueEdit:
+        def is_asked() -> bool:
+            return self.asking.is_open and self.asking.choices is None
+
+        return QueueEdit(self.draft, lambda: self.listener, self.refresh, is_asked=is_asked)
 
     def _keep_mode_wanted(self) -> None:
         """Count a press before the session exists, which takes it over."""
