@@ -1,7 +1,7 @@
 """The plugins of the user, each pinned by the content that was shown when it was added.
 
     plugins/plugins.json        name → source, commit and digest
-    plugins/NAME/DIGEST/        its content
+    plugins/NAME/DIGEST/NAME/   its content; some plugins import themselves by that name
 
 A plugin whose content has another digest than the one that was shown is left out, with a sentence.
 """
@@ -61,7 +61,7 @@ class PluginStore:
 
     def folder_of(self, name: str, pin: Pin) -> Path:
         """Return the folder of a plugin's content."""
-        return self._folder / name / pin.digest
+        return self._folder / name / pin.digest / name
 
     def load(self) -> tuple[tuple[AddedPlugin, ...], tuple[str, ...]]:
         """Return the plugins whose content is what was shown, and a sentence about each other."""
@@ -105,7 +105,7 @@ class PluginStore:
         except OSError as error:
             raise UsageError(f"{root} cannot be written: {error.strerror}") from error
         if before and before.digest != pin.digest:
-            remove_tree(self.folder_of(name, before))
+            remove_tree(self.folder_of(name, before).parent)
 
     def remove(self, name: str) -> None:
         """Remove the plugin *name* and its content.

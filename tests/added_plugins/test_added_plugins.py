@@ -23,6 +23,7 @@ import json, os, sys
 from pathlib import Path
 
 here = Path(os.environ["CLAUDE_PLUGIN_ROOT"])
+assert here.name == "shop"
 word = (here / "words.txt").read_text().strip()
 if word in json.load(sys.stdin)["tool_input"]["command"]:
     print(f"{word} is not wanted", file=sys.stderr)
