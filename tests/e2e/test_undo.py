@@ -29,16 +29,17 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
 
     assert (
         "--- a/a.txt\n+++ b/a.txt\n@@ -1,1 +1,1 @@\n-one\n+three\n"
-        "--- /dev/null\n+++ b/src/new.txt\n@@ -0,0 +1,1 @@\n+new\n2 files, +2 −1\n"
+        "--- /dev/null\n+++ b/src/new.txt\n@@ -0,0 +1,1 @@\n+new\n"
+        "--- /dev/null\n+++ b/built\n(empty)\n3 files, +2 −1\n"
     ) in first.stderr
     assert (
-        "undone: change more\n  restored  a.txt\n  deleted   src/new.txt\n"
-        "commands ran too; other changes they made stay: touch built && echo three > a.txt\n"
+        "undone: change more\n  restored  a.txt\n  deleted   src/new.txt\n  deleted   built\n"
+        "with what these commands changed: touch built && echo three > a.txt\n"
         "nothing was undone, because somebody changed these files too:"
     ) in second.stderr
     assert Path("a.txt").read_text() == "one\n"
     assert Path("mine.txt").read_text() == "two, and mine\n"
-    assert sorted(path.name for path in Path().iterdir()) == ["a.txt", "built", "mine.txt"]
+    assert sorted(path.name for path in Path().iterdir()) == ["a.txt", "mine.txt"]
     assert [each.count("The user took back changes") for each in told] == [1, 1]
     assert f"These files, which you had made, are gone: {Path('src/new.txt').absolute()}" in told[0]
 

@@ -92,6 +92,8 @@ def _compared(
         notes.append("changed by somebody else too")
     if was_there and now is not None and now == before:
         return Difference(path, kind, "", note="; ".join(notes)) if notes else None
+    if not was_there and now == b"":
+        notes.append("empty")
     if before is None:
         notes.append("what it held before was not kept")
     elif looks_binary(before) or looks_binary(now or b""):
