@@ -248,6 +248,7 @@ def tools(
         sandbox,
         permissions="allow",  # the permission rules decide whether a person is asked
         result_chars_max=startup.loaded.settings.history.max_tool_result_chars,
+        folds_output=startup.loaded.settings.tools.fold_output,
     )
     return (*built_in, *startup.tools)
 

@@ -28,6 +28,7 @@ def builtin_tools(
     *,
     permissions: Literal["ask", "allow"] = "ask",
     result_chars_max: int = 0,
+    folds_output: bool = True,
 ) -> tuple[Tool, ...]:
     """Return the six built-in tools: read, edit, write, bash, grep and glob.
 
@@ -43,6 +44,8 @@ def builtin_tools(
             model wants to run outside the sandbox asks in both cases.
         result_chars_max: Maximum length of a result, for tools that choose what to leave out; 0 for
             no limit.
+        folds_output: Whether bash folds progress, repeated lines and passed tests; all of it is
+            kept in a file.
     """
     held = _sandbox(workspace) if sandbox == "required" else sandbox
     if held is not None:
@@ -51,7 +54,7 @@ def builtin_tools(
         read_tool(workspace),
         edit_tool(workspace),
         write_tool(workspace),
-        bash_tool(workspace, held, result_chars_max=result_chars_max),
+        bash_tool(workspace, held, result_chars_max=result_chars_max, folds=folds_output),
         grep_tool(workspace),
         glob_tool(workspace),
     )

@@ -35,7 +35,11 @@ class BashParameters(Parameters):
 
 
 def bash_tool(
-    workspace: "Workspace", sandbox: "Sandbox | None" = None, *, result_chars_max: int = 0
+    workspace: "Workspace",
+    sandbox: "Sandbox | None" = None,
+    *,
+    result_chars_max: int = 0,
+    folds: bool = True,
 ) -> Tool:
     """Return the tool `bash`; without a sandbox, commands have all of the user's rights."""
 
@@ -49,7 +53,9 @@ def bash_tool(
             params.command, params.timeout, params.notify, in_background=params.background
         )
         held = None if params.unsandboxed else sandbox
-        new_output = partial(OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max)
+        new_output = partial(
+            OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max, folds=folds
+        )
         async with cancel.scope(), workspace.running(params.command) as watched:
             run = CommandRun(workspace, held, wanted, new_output, on_update, watched)
             return await run.result()
@@ -62,7 +68,9 @@ def bash_tool(
 
         if sandbox is None or params.unsandboxed or params.background:
             return None
-        new_output = partial(OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max)
+        new_output = partial(
+            OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max, folds=folds
+        )
         async with cancel.scope():
             return await read_only_result(
                 workspace, sandbox, params.command, params.timeout, new_output

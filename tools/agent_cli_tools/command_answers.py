@@ -90,7 +90,7 @@ def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolRe
 
 def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
     """Return the result for a command that ended, or reached a limit."""
-    text = output.text()
+    text = output.final_text()
     details: dict[str, Json] = {
         "kind": "command",
         "exit_code": ended.code,
@@ -150,7 +150,8 @@ def _excerpt(
     output: OutputBuffer, shown: str, answer: str, details: Json, *, is_error: bool = False
 ) -> ToolResult:
     """Return *answer*, in which *shown* is an excerpt, with the size of the whole output."""
-    full_chars = len(answer) - len(shown) + output.total_chars if output.is_excerpt else None
+    is_shortened = output.is_excerpt or output.is_folded
+    full_chars = len(answer) - len(shown) + output.total_chars if is_shortened else None
     return ToolResult((text_block(answer),), details, is_error, full_chars)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from agent_cli_tools.folding import folded
 from agent_cli_tools.readable import is_binary, without_escapes
 
 OpenSpill: TypeAlias = Callable[[], tuple[Path, BinaryIO]]
@@ -14,6 +15,7 @@ _HEAD_SHARE = 3 / 8
 # Leaves room in a result for the note on the gap and the exit status.
 _EXCERPT_SHARE = 4 / 5
 SPILL_BYTES_MAX = 64 * 1024 * 1024
+FOLDED_BYTES_MAX = 2 * 1024 * 1024
 HEAD_LINES = 800
 TAIL_LINES = 1_200
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # continuation bytes of UTF-8
@@ -26,20 +28,26 @@ class OutputBuffer:
 
     Attributes:
         total_chars: Number of characters added, assuming UTF-8.
+        is_folded: Whether `final_text` left out what says little.
     """
 
-    def __init__(self, open_spill: OpenSpill, *, result_chars_max: int = 0) -> None:
+    def __init__(
+        self, open_spill: OpenSpill, *, result_chars_max: int = 0, folds: bool = False
+    ) -> None:
         """Start empty.
 
         Args:
             open_spill: Opens the file.
             result_chars_max: Maximum length of a result, so that the excerpt is not cut again; 0
                 for no limit but that of memory.
+            folds: Whether `final_text` folds what says little; see folding.py.
         """
         room = round(result_chars_max * _EXCERPT_SHARE) or EXCERPT_BYTES
         self._head_bytes = round(room * _HEAD_SHARE)
         self._tail_bytes = room - self._head_bytes
         self._open_spill = open_spill
+        self._folds = folds
+        self.is_folded = False
         self._head = bytearray()
         self._tail = bytearray()
         self._spill: BinaryIO | None = None
@@ -95,6 +103,40 @@ class OutputBuffer:
         left_out = self.total_chars - len(head) - len(tail)
         note = f"[… {left_out:,} of {self.total_chars:,} characters left out; {self._where()} …]"
         return f"{head}\n{note}\n{tail}"
+
+    def final_text(self) -> str:
+        """Return the output of a command that has ended: as `text`, or folded if that saves much.
+
+        Of a folded output all is kept in a file, which the last line names.
+        """
+        shown = self.text()
+        if not self._folds or is_binary(shown) or (whole := self._whole()) is None:
+            return shown
+        kept, said = folded(without_escapes(whole.decode("utf-8", "replace")))
+        if not said or not self.keep_file() or self._fault:
+            return shown
+        self.close()
+        self.is_folded = True
+        data = kept.encode()
+        if len(data) > self._head_bytes + self._tail_bytes:
+            head = _decode_start(_head_lines(data[: self._head_bytes]))
+            tail = _decode_end(_tail_lines(data[-self._tail_bytes :]))
+            left_out = len(kept) - len(head) - len(tail)
+            kept = f"{head}\n[… {left_out:,} characters left out …]\n{tail}"
+        return f"{kept.rstrip()}\n[folded: {said}; {self._where()}]"
+
+    def _whole(self) -> bytes | None:
+        """Return all of the output; None if it is too long to be folded, or was not kept."""
+        if not self.is_excerpt:
+            return bytes(self._head + self._tail)
+        if self.total_bytes > FOLDED_BYTES_MAX or self._fault or self.spill_path is None:
+            return None
+        try:
+            if self._spill is not None:
+                self._spill.flush()
+            return self.spill_path.read_bytes()
+        except OSError:
+            return None
 
     def _described(self) -> str:
         if self._spill is None and not self._fault and self.spill_path is None:
