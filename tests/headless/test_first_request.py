@@ -71,7 +71,7 @@ LATER = {
     "agent_cli_tools.glob_run",
     "agent_cli_tools.grep_run",
     "agent_cli_tools.job",
-    "agent_cli_tools.job_output",
+    "agent_cli_tools.job_reading",
     "agent_cli_tools.matching.edits",
     "agent_cli_tools.searches",
     "agent_cli_tools.snapshots.journal",

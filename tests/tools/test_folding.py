@@ -156,7 +156,9 @@ GONE = {
 PADDING = "\n" + "".join(f"a line that no rule knows, number {n}\n" for n in range(3))
 
 
-@pytest.mark.parametrize("output", GONE, ids=["pytest", "unittest", "jest", "vitest", "go", "cargo"])
+@pytest.mark.parametrize(
+    "output", GONE, ids=["pytest", "unittest", "jest", "vitest", "go", "cargo"]
+)
 def test_a_test_run_is_its_counts_and_its_failures(output: str) -> None:
     """Each line that stays is as it was, in order; nothing about a passed test does."""
     text, said = folded(f"{output}\n" * 4 + PADDING)

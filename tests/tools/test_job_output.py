@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent_cli_tools import job_output
+from agent_cli_tools import job_reading
 from agent_cli_tools.job import Job
 from agent_cli_tools.jobs import Jobs
 from tests.tools.calling import WAIT_S, Tools
@@ -157,7 +157,7 @@ async def test_waiting_for_a_job_reads_its_log_only_when_there_is_more(
     """Reading 64 MB four times a second took the processor from everything else."""
     reads: list[int] = []
     looks: list[int] = []
-    read, look = job_output._lines, Jobs.look
+    read, look = job_reading._lines, Jobs.look
 
     def counted(job: Job, since: int) -> tuple[list[str], bool]:
         reads.append(since)
@@ -167,8 +167,8 @@ async def test_waiting_for_a_job_reads_its_log_only_when_there_is_more(
         looks.append(1)
         await look(jobs)
 
-    monkeypatch.setattr(job_output, "_lines", counted)
-    monkeypatch.setattr(job_output, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(job_reading, "_lines", counted)
+    monkeypatch.setattr(job_reading, "LOOK_EVERY_S", 0.01)
     monkeypatch.setattr(Jobs, "look", looked)
     await started(tools, f"echo one; {UNTIL_GO}; echo two")
     await prints(tools, "one\n")

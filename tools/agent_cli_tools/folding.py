@@ -67,7 +67,7 @@ def _last_states(text: str) -> tuple[str, int]:
     gone = 0
     for line in text.replace("\r\n", "\n").split("\n"):
         states = [state for state in line.split("\r") if state.strip()]
-        if len(states) < 2:  # noqa: PLR2004 - nothing was drawn over
+        if len(states) < 2:
             lines.append(states[0] if states else "")
             continue
         kept = [state for state in dict.fromkeys(states[:-1]) if _TROUBLE.search(state)]
@@ -175,7 +175,9 @@ _TIME = r"\(?[\d.,]+ ?m?s\)?"
 _PYTEST_RULE: Final = re.compile(r"=+ .* =+$|[\d,]+ (?:passed|failed|error)")
 _GO_PASSED: Final = re.compile(r"\s*--- (?:PASS|SKIP): (\S+)")
 _GO_BEGAN: Final = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s+(\S+)")
-_VITEST_FAILED: Final = re.compile(r"\s*(?:FAIL|×|✗) +(?:\|[^|]*\| +)?(\S+\.[cm]?[jt]sx?(?: > [^\[]*\S)?)")
+_VITEST_FAILED: Final = re.compile(
+    r"\s*(?:FAIL|×|✗) +(?:\|[^|]*\| +)?(\S+\.[cm]?[jt]sx?(?: > [^\[]*\S)?)"
+)
 _VITEST_OUTPUT: Final = re.compile(r"std(?:out|err) \| (\S+\.[cm]?[jt]sx?(?: > .*)?)$")
 _JEST_SUITE: Final = re.compile(r"\s*(?:PASS|FAIL)\s+\S")
 _JEST_GROUP: Final = re.compile(r"  +[^\s●✕✗×✖○]\S*(?: \S+)*$")
@@ -222,7 +224,9 @@ _RUNNERS: Final = (
     ),
     _Runner(  # go test
         re.compile(r"(?:ok  |FAIL|\?   )\t\S+|\s*--- (?:PASS|FAIL|SKIP): |=== RUN "),
-        re.compile(r"\s*--- (?:PASS|SKIP): |PASS$|\?   \t\S+\t\[no test files\]|ok  \t\S+\t\(cached\)"),
+        re.compile(
+            r"\s*--- (?:PASS|SKIP): |PASS$|\?   \t\S+\t\[no test files\]|ok  \t\S+\t\(cached\)"
+        ),
         _without_ended,
     ),
     _Runner(  # cargo test

@@ -49,6 +49,11 @@ class Jobs:
         self._started = asyncio.Event()
 
     @property
+    def are_allowed(self) -> bool:
+        """Whether a command may be a job at all."""
+        return self._jobs_max > 0
+
+    @property
     def all(self) -> Sequence["Job"]:
         """The jobs in the order they were started, without those that ended long ago."""
         return tuple(self._jobs)

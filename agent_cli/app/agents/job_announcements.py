@@ -15,6 +15,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.terminal.sanitize import reveal
+from agent_cli_tools.job_output import job_output_tool
 
 if TYPE_CHECKING:
     from agent_cli_tools.job import Job
@@ -49,12 +50,10 @@ class AgentJobs:
 
     @cached_property
     def _tool(self) -> Tool:
-        from agent_cli_tools.job_output import job_output_tool  # noqa: PLC0415 - with the first job
-
         return job_output_tool(self._workspace)
 
     async def __call__(self, turn: Turn) -> None:
-        """Offer `job_output` if there are jobs, and report their matches and ends."""
+        """Offer `job_output`, and report the matches and ends of jobs."""
         turn.tools += self.tools()
         if not turn.conversation.open_calls():
             for text in chain(self._lost(turn), await self._news()):
@@ -66,8 +65,12 @@ class AgentJobs:
         return [UserMessage.of(text) for text in await self._news()]
 
     def tools(self) -> Sequence[Tool]:
-        """Return the tool that reads output, if the conversation has started a job."""
-        return [self._tool] if self.started() else []
+        """Return the tool that reads output, from the first request on; none if there are no jobs.
+
+        The tools precede the conversation in the cache: a tool that came with the first job would
+        cost as much as the conversation.
+        """
+        return [self._tool] if self._jobs.are_allowed else []
 
     def started(self) -> list["Job"]:
         """Return the jobs started by the conversation."""
