@@ -18,6 +18,7 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.provider import Model
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
+from agent_cli.policies.cache_watch import cache_lines
 from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.anthropic.models import doubt_about
 from agent_cli.system import paths
@@ -126,6 +127,12 @@ class App:
     def held_microdollars(self) -> int:
         """The possible cost of this prompt's calls that broke off."""
         return self._bench.calls.ledger.account.lost
+
+    def cache_lines(self) -> Sequence[str]:
+        """Return the hits and losses of the prompt cache, with causes and money."""
+        model, price = self._bench.model.id, parts.price(self._startup)
+        usage = self.agent.conversation.usage
+        return cache_lines(usage, self._bench.cache.losses, price=lambda of: price(model, of))
 
     @property
     def attaches_names(self) -> bool:

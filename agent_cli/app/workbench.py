@@ -40,11 +40,12 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
 from agent_cli.app.working_place import WorkingPlace
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
-from agent_cli.contracts.provider import Model
+from agent_cli.contracts.provider import Model, StreamFn
 from agent_cli.contracts.timeline import Prompt
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.prefix_watch import PrefixWatch
 
@@ -90,6 +91,7 @@ class Workbench:
             conversation=lambda: self.agent.conversation,
             of_agents=self._cost_of_agents,
         )
+        self.cache = self.new_cache_watch(self.calls.ledger.stream)
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
         self.servers = self._new_servers(one_shot=one_shot)
         self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
@@ -162,6 +164,7 @@ class Workbench:
                 ledger=self.calls.ledger,
                 compaction=compaction,
                 prefix_watch=self.new_prefix_watch(),
+                cache_watch=self.cache,
                 authorize=place.permissions,
                 follow_ups=self.jobs.told.follow_ups,
                 publish=self.announce,
@@ -174,6 +177,10 @@ class Workbench:
         watch = PrefixWatch(parts.price(self._startup))
         self._prefix_watches.add(watch)
         return watch
+
+    def new_cache_watch(self, stream: StreamFn) -> CacheWatch:
+        """Return a watch of one agent's prompt cache; *stream* asks its model."""
+        return CacheWatch(stream, price=parts.price(self._startup), emit=self.announce)
 
     def _new_servers(self, *, one_shot: bool) -> Servers:
         host = ServerHost(

@@ -9,8 +9,11 @@ from pydantic import BaseModel
 
 from agent_cli.contracts.timeline import Json
 
-# Text that is too long is refused; no model counts characters in advance.
-_SAYS_NOTHING: Final = frozenset({"title", "minLength", "maxLength"})
+# A value out of bounds is refused with a sentence that names the bound. Lengths of lists stay.
+_SAYS_NOTHING: Final = frozenset(
+    {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "minItems"}
+)
+_USUAL: Final = ("", False, 0, ".")
 
 
 def input_schema(parameters: type[BaseModel] | dict[str, Json]) -> dict[str, Json]:
@@ -75,8 +78,8 @@ def _without_titles(schema: dict[str, Json]) -> dict[str, Json]:
 
 def _is_understood(key: str, value: Json) -> bool:
     """Return whether a model can do without this keyword; unknown fields are refused anyway."""
-    empty = value is False or value == ""
-    return key in _SAYS_NOTHING or (key in ("default", "additionalProperties") and empty)
+    is_usual = any(value == each for each in _USUAL)
+    return key in _SAYS_NOTHING or (key in ("default", "additionalProperties") and is_usual)
 
 
 def _clean(value: Json) -> Json:

@@ -53,7 +53,8 @@ class ModelRequest:
     `system` is in order of stability: the first part is the same for the whole session. `cancel` is
     the run's token, for code that blocks a thread; code that awaits is cancelled as usual.
     `task_budget` is the number of tokens for the work of the whole run, so that the model ends in
-    time; it is advice, not a limit.
+    time; it is advice, not a limit. With `previous_message_id`, the id of the reply to the request
+    before, the server can say why it did not read the cache.
     """
 
     model: Model
@@ -68,12 +69,16 @@ class ModelRequest:
     session_id: str | None = None
     max_retry_delay_ms: int | None = None
     task_budget: int | None = None
+    previous_message_id: str | None = None
     cancel: CancelToken | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A complete reply: its blocks exactly as received."""
+    """A complete reply: its blocks exactly as received.
+
+    `cache_miss` is the server's reason for not reading the cache, or "".
+    """
 
     id: str
     model: str
@@ -82,6 +87,7 @@ class Reply:
     usage: Usage = NO_USAGE
     request_id: str | None = None
     stop_details: Json = None
+    cache_miss: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,10 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
         """Return the estimated tokens of the next request, by kind of content."""
         ...
 
+    def cache_lines(self) -> Sequence[str]:
+        """Return the hits and losses of the prompt cache, with causes and money."""
+        ...
+
     def context_notes(self) -> Sequence[str]:
         """Return sentences about what is summarised, pinned and cached."""
         ...

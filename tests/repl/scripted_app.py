@@ -410,6 +410,9 @@ class Application:
     def context_parts(self) -> Mapping[str, int]:
         return {"system prompt": 1_000, "tools": 2_000, "messages": 5_000, "tool results": 0}
 
+    def cache_lines(self) -> Sequence[str]:
+        return ["nothing was sent yet"]
+
     def context_notes(self) -> Sequence[str]:
         return ["1 text pinned: /pin lists them"]
 

@@ -18,7 +18,7 @@ TIMEOUT_MAX_S = 600
 _SHOWN_COMMAND_CHARS = 100
 
 _DESCRIPTION = (
-    "Run a command in a new bash at the workspace root (cd does not persist); stdin is empty."
+    "Run a command in a new bash at the workspace root; stdin is empty."
     " Returns stdout and stderr merged, then [exit CODE · TIME]; long output keeps head and tail,"
     " all of it in a file. background: returns at once, you are told when it ends; for servers."
 )
@@ -30,7 +30,7 @@ class BashParameters(Parameters):
     command: str
     timeout: float = Field(120, gt=0, le=TIMEOUT_MAX_S, description="seconds")
     background: bool = False
-    notify: str = Field("", description="regex: tell me its first line in the background")
+    notify: str = Field("", description="regex: tell me its first line")
     unsandboxed: bool = Field(False, description="if the sandbox blocked it; asks the user")
 
 

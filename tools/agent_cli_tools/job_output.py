@@ -24,9 +24,7 @@ class JobOutputParameters(Parameters):
     id: int
     since: int = Field(0, ge=0, description="line; 0: the first unread")
     filter: str = Field("", description="regex of lines")
-    wait: float = Field(
-        0, ge=0, le=_WAIT_MAX_S, description="seconds to wait for its end or a match"
-    )
+    wait: float = Field(0, ge=0, le=_WAIT_MAX_S, description="seconds, for its end or a match")
 
 
 def job_output_tool(workspace: "Workspace") -> Tool:

@@ -17,6 +17,7 @@ from agent_cli.core.turn import Turn
 from agent_cli.core.waits import InOrder
 from agent_cli.plugins.pins import tell_pins
 from agent_cli.plugins.session_facts import SessionFacts
+from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.plan_mode import plan_mode
@@ -60,6 +61,7 @@ class AgentParts:
     ledger: Ledger
     compaction: Compaction
     prefix_watch: PrefixWatch
+    cache_watch: CacheWatch
     is_planning: Callable[[], bool]
     authorize: Callable[[ToolCall, Tool, object], Maybe[Verdict]]
     follow_ups: TakeMessages
@@ -104,7 +106,7 @@ def config_of(agent: AgentParts) -> LoopConfig:
     return replace(
         agent.options,
         tools=agent.tools,
-        stream_fn=agent.ledger.stream,
+        stream_fn=agent.cache_watch.stream,
         services={"workspace": agent.workspace.root, "sandbox": agent.sandbox},
         path_order=agent.path_order,
         prepare=tuple(each for each in made if each is not None),

@@ -235,6 +235,7 @@ class AgentTree:
                 ledger=rank.ledger,
                 compaction=parts.compaction(startup, rank.ledger.stream, around),
                 prefix_watch=bench.new_prefix_watch(),
+                cache_watch=bench.new_cache_watch(rank.ledger.stream),
                 authorize=place.authorize,
                 follow_ups=jobs.follow_ups,
                 publish=lambda event: rank.agent().publish(event),

@@ -65,7 +65,13 @@ TOOL_REFERENCES: Final = Beta(
     fields=("defer_loading", "tool_reference", "tool_references", "tool_reference_unresolved"),
     models=lambda model: bool(model.thinking),  # all that are known, from 4.5 on
 )
-BETAS: Final = (THINKING_BINDING, TASK_BUDGETS, TOOL_REFERENCES)
+CACHE_DIAGNOSTICS: Final = Beta(
+    name="reasons of cache misses",
+    header="",
+    fields=("diagnostics",),
+    models=lambda model: bool(model.thinking),  # all that are known
+)
+BETAS: Final = (THINKING_BINDING, TASK_BUDGETS, TOOL_REFERENCES, CACHE_DIAGNOSTICS)
 
 
 def usable(

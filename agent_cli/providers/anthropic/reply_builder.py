@@ -98,6 +98,7 @@ class ReplyBuilder:
             usage=self._usage_of(model),
             request_id=self._request_id,
             stop_details=self._end.get("stop_details"),
+            cache_miss=_cache_miss(self._message.get("diagnostics")),
         )
 
     def _start_block(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
@@ -173,6 +174,14 @@ class ReplyBuilder:
         )
         cost = self._price(model, tokens)
         return tokens + Usage(cost_microdollars=cost)
+
+
+def _cache_miss(diagnostics: Json) -> str:
+    match diagnostics:
+        case {"cache_miss_reason": {"type": str(reason)}}:
+            return reason
+        case _:
+            return ""
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:

@@ -14,6 +14,7 @@ from agent_cli.core.api_messages import to_api
 from agent_cli.providers.anthropic.accepted_history import accepted
 from agent_cli.providers.anthropic.betas import (
     BETAS,
+    CACHE_DIAGNOSTICS,
     TASK_BUDGETS,
     THINKING_BINDING,
     TOOL_REFERENCES,
@@ -82,8 +83,9 @@ def parameters(
     used = {
         THINKING_BINDING: THINKING_BINDING in betas and _drops_stale_thinking(sent),
         TASK_BUDGETS: TASK_BUDGETS in betas and _has_budget(sent, request.task_budget),
+        CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _is_diagnosed(sent, request),
     }
-    if headers := [beta.header for beta in BETAS if used.get(beta)]:
+    if headers := [beta.header for beta in BETAS if used.get(beta) and beta.header]:
         sent["betas"] = [*headers]
     if not compat and request.session_id is not None:
         sent["metadata"] = {"user_id": request.session_id}
@@ -163,4 +165,12 @@ def _has_budget(sent: dict[str, Json], total: int | None) -> bool:
     configured = sent.get("output_config")
     effort = configured if isinstance(configured, dict) else {}
     sent["output_config"] = {**effort, "task_budget": {"type": "tokens", "total": total}}
+    return True
+
+
+def _is_diagnosed(sent: dict[str, Json], request: ModelRequest) -> bool:
+    """Ask for the reason of a cache miss; return False without an earlier reply."""
+    if request.previous_message_id is None:
+        return False
+    sent["diagnostics"] = {"previous_message_id": request.previous_message_id}
     return True

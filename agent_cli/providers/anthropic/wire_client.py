@@ -40,6 +40,7 @@ BODY_FIELDS = (
     "messages",
     "model",
     "cache_control",
+    "diagnostics",
     "metadata",
     "output_config",
     "stream",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agent_cli.terminal.views.console import Drawn
 
 _SENTENCE_CHARS_MAX: Final = 200
+_CACHE: Final = "cache"
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
@@ -51,7 +52,12 @@ def _todo(context: Context, _argument: str) -> None:
     context.writer.aside("\n".join(unfolded(context.app.todos())) or "the todo list is empty")
 
 
-def _usage(context: Context, _argument: str) -> None:
+def _usage(context: Context, part: str) -> None:
+    if part == _CACHE:
+        context.writer.aside("\n".join(context.app.cache_lines()))
+        return
+    if part:
+        raise UsageError(f"/usage shows everything, or cache, not {one_line(part)}")
     conversation = context.app.agent.conversation
     agents = {f"agent {info.agent} {info.id}": info.usage for info in context.app.sessions.agents()}
     show(context, UsageView.of(conversation.messages(), conversation.usage, agents))
@@ -217,7 +223,13 @@ INFORMATION_COMMANDS: Final = (
     AGENTS_COMMAND,
     JOBS_COMMAND,
     Command("todo", "show the model's todo list", _todo),
-    Command("usage", "show the tokens used so far and their cost", _usage),
+    Command(
+        "usage",
+        "show the tokens used so far and their cost",
+        _usage,
+        "[cache]",
+        choices=lambda _app: {_CACHE: "hits and losses of the prompt cache, with their causes"},
+    ),
     Command("context", "show what fills the context window", _context),
     Command(
         "copy",

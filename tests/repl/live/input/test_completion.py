@@ -47,7 +47,7 @@ def test_arguments_are_completed_after_the_name_of_a_command() -> None:
     assert [choice.display_meta_text for choice in choices("/model h")] == ["model-2"]
     assert offered("/help undo") == []
     assert offered("/help un") == ["uncompact", "unpin", "undo"]
-    assert [*offered("/mode"), *offered("/usage "), *offered("mode "), *offered("/nope ")] == []
+    assert [*offered("/mode"), *offered("/tools "), *offered("mode "), *offered("/nope ")] == []
 
 
 def test_completion_sources_are_listed_one_after_the_other() -> None:

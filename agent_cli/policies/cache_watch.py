@@ -1,0 +1,181 @@
+"""Report each reply that read less from the prompt cache than the one before it had left there.
+
+The tokens that were lost, their price and the cause: the server's, where it names one, and our own
+difference between the two requests. `PrefixWatch` reports a change before it is paid for; this is
+the count afterwards, and also sees what no change of ours explains.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Final
+
+from agent_cli.contracts.events import EventSink, Notice
+from agent_cli.contracts.money import dollars
+from agent_cli.contracts.provider import (
+    ModelRequest,
+    Price,
+    Reply,
+    ReplyEnd,
+    StreamEvent,
+    StreamFn,
+    closable,
+)
+from agent_cli.contracts.timeline import Usage
+
+CACHE_LIFE_S: Final = 300.0
+# The smallest prompt that any model caches; less is rounding between blocks.
+LEAST_TOKENS: Final = 1_024
+_OF_SERVER: Final = {
+    "model_changed": "the model changed",
+    "system_changed": "the system prompt changed",
+    "tools_changed": "the tools changed",
+    "messages_changed": "earlier messages changed",
+    "previous_message_not_found": "the server no longer knew the last reply",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLoss:
+    """Tokens that were in the cache and were read anew; `cost` is what that cost more."""
+
+    tokens: int
+    cost: int | None
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    request: ModelRequest
+    reply: Reply
+    at_s: float
+
+    @property
+    def cached(self) -> int:
+        usage = self.reply.usage
+        return usage.prompt_tokens - usage.input_tokens
+
+
+class CacheWatch:
+    """A `stream_fn` around another, for one agent.
+
+    Attributes:
+        losses: The losses so far, oldest first.
+    """
+
+    def __init__(
+        self,
+        stream: StreamFn,
+        *,
+        price: Price,
+        emit: EventSink,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Watch the calls made through `stream`.
+
+        Args:
+            stream: Asks the model.
+            price: Prices tokens.
+            emit: Receives a notice of each loss.
+            clock: Returns the time in seconds.
+        """
+        self._ask = stream
+        self._price = price
+        self._emit = emit
+        self._clock = clock
+        self._last: _Last | None = None
+        self.losses: list[CacheLoss] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+        """Stream one reply, as the function within; see `provider.Provider`."""
+        last = self._last
+        if last and last.request.session_id != request.session_id:
+            last = None
+        sent_s = self._clock()
+        if last and last.request.model == request.model:
+            request = replace(request, previous_message_id=last.reply.id)
+        async with aclosing(closable(self._ask(request))) as events:
+            async for event in events:
+                if isinstance(event, ReplyEnd):
+                    if last:
+                        self._compare(last, request, event.reply, sent_s)
+                    # The cache lives from the last time it was used, which is when it was read.
+                    self._last = _Last(request, event.reply, sent_s)
+                yield event
+
+    def _compare(self, last: _Last, request: ModelRequest, reply: Reply, sent_s: float) -> None:
+        # A history that was cut cannot be read anew beyond what is left of it.
+        lost = min(last.cached, reply.usage.prompt_tokens) - reply.usage.cache_read_tokens
+        if lost < LEAST_TOKENS:
+            return
+        ours = _cause(last, request, sent_s)
+        theirs = _OF_SERVER.get(reply.cache_miss, "")
+        cause = ours or theirs or "no change of ours: the server had dropped it"
+        if ours and theirs and theirs not in ours:
+            cause = f"{ours}; the server says that {theirs}"
+        cost = self._extra_cost(reply.model, lost)
+        self.losses.append(CacheLoss(lost, cost, cause))
+        price = "" if cost is None else f", {dollars(cost)} more"
+        text = f"{lost:,} cached tokens were read anew{price}: {cause}"
+        self._emit(Notice("info", text))
+
+    def _extra_cost(self, model: str, lost: int) -> int | None:
+        written = self._price(model, Usage(cache_write_5m_tokens=lost))
+        read = self._price(model, Usage(cache_read_tokens=lost))
+        return None if written is None or read is None else written - read
+
+
+def _cause(last: _Last, request: ModelRequest, sent_s: float) -> str:
+    """Return what changed between the two requests, or the time between them; "" for nothing."""
+    before = last.request
+    if before.model != request.model:
+        return f"the model changed from {before.model.id} to {request.model.id}"
+    causes = [
+        name
+        for name, one, other in (
+            ("the tools changed", before.tools, request.tools),
+            ("the system prompt changed", before.system, request.system),
+            ("the effort changed", before.thinking_level, request.thinking_level),
+            ("the budget of tokens changed", before.task_budget, request.task_budget),
+        )
+        if one != other
+    ]
+    if before.messages != request.messages[: len(before.messages)]:
+        causes.append("the history was cut or rewound")
+    if not causes and (idle_s := sent_s - last.at_s) > CACHE_LIFE_S:
+        causes.append(f"{idle_s / 60:.0f} minutes had passed, and the cache lives five")
+    return " and ".join(causes)
+
+
+def cache_lines(
+    usage: Usage, losses: Sequence[CacheLoss], *, price: Callable[[Usage], int | None]
+) -> list[str]:
+    """Return the lines of `/usage cache`: hits, savings, and each loss with its cause.
+
+    Args:
+        usage: All usage of the session.
+        losses: The losses that were seen.
+        price: Prices tokens of the session's model.
+    """
+    if not usage.prompt_tokens:
+        return ["nothing was sent yet"]
+    written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    share = usage.cache_read_tokens / usage.prompt_tokens
+    lines = [
+        f"{usage.cache_read_tokens:,} of {usage.prompt_tokens:,} tokens sent were read from the"
+        f" cache ({share:.0%}), {written:,} were written to it"
+    ]
+    full = price(Usage(input_tokens=usage.cache_read_tokens))
+    read = price(Usage(cache_read_tokens=usage.cache_read_tokens))
+    if full is not None and read is not None:
+        lines.append(f"reading from the cache saved {dollars(full - read)}")
+    if not losses:
+        return [*lines, "no loss in this run of the program"]
+    costs = [loss.cost for loss in losses if loss.cost is not None]
+    total = sum(loss.tokens for loss in losses)
+    lines.append(f"lost in this run: {total:,} tokens, {dollars(sum(costs))} more")
+    for loss in losses:
+        cost = "" if loss.cost is None else f" ({dollars(loss.cost)})"
+        lines.append(f"  {loss.tokens:,} tokens{cost}: {loss.cause}")
+    return lines

@@ -1,0 +1,115 @@
+"""Losses of the prompt cache: counted, priced, and with the right cause."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent_cli.contracts.events import Notice
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model, ModelRequest, Price
+from agent_cli.contracts.timeline import Usage
+from agent_cli.policies.cache_watch import CacheLoss, CacheWatch, cache_lines
+from tests.fakes import MODEL, ScriptedModel, returns, says, tool
+from tests.policies.histories import Listener
+
+FIRST = ModelRequest(model=MODEL, messages=(UserMessage.of("one"),), session_id="s")
+NEXT = replace(FIRST, messages=(*FIRST.messages, UserMessage.of("two")))
+
+
+def price(_model: str, usage: Usage) -> int:
+    """Return a price of 10 a token written, and 1 a token read."""
+    return usage.cache_write_5m_tokens * 10 + usage.cache_read_tokens + usage.input_tokens * 8
+
+
+class Clock:
+    now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+async def losses_of(
+    second: ModelRequest, *, read: int, wait_s: float = 1, reason: str = "", priced: Price = price
+) -> tuple[list[CacheLoss], list[str], ScriptedModel]:
+    """Return the losses of two requests, of which the first leaves 50,000 tokens in the cache."""
+    one = says("a", usage=Usage(10, 5, 0, 50_000))
+    two = says("b", usage=Usage(10, 5, read, 51_000 - read))
+    model, listener, clock = (
+        ScriptedModel(one, replace(two, cache_miss=reason)),
+        Listener(),
+        Clock(),
+    )
+    watch = CacheWatch(model, price=priced, emit=listener, clock=clock)
+    for request in (FIRST, second):
+        async for _ in watch.stream(request):
+            pass
+        clock.now_s += wait_s
+    told = [event.text for event in listener.events if isinstance(event, Notice)]
+    return watch.losses, told, model
+
+
+async def test_a_turn_that_reads_all_of_the_cache_is_no_loss() -> None:
+    """The id of the reply before goes along, so that the server can name a reason."""
+    losses, told, model = await losses_of(NEXT, read=50_000)
+
+    assert (losses, told) == ([], [])
+    assert [each.previous_message_id for each in model.requests] == [None, "msg"]
+
+
+LOOK = tool("look", returns("seen"))
+
+
+@pytest.mark.parametrize(
+    ("second", "wait_s", "reason", "cause"),
+    [
+        (replace(NEXT, tools=(LOOK.spec,)), 1, "", "the tools changed"),
+        (replace(NEXT, system=("x",)), 1, "system_changed", "the system prompt changed"),
+        (replace(NEXT, thinking_level="high"), 1, "unavailable", "the effort changed"),
+        (replace(NEXT, messages=NEXT.messages[1:]), 1, "", "the history was cut or rewound"),
+        (NEXT, 720, "", "12 minutes had passed, and the cache lives five"),
+        (NEXT, 1, "", "no change of ours: the server had dropped it"),
+        (NEXT, 1, "messages_changed", "earlier messages changed"),
+        (
+            replace(NEXT, thinking_level="high"),
+            1,
+            "tools_changed",
+            "the effort changed; the server says that the tools changed",
+        ),
+        (
+            replace(NEXT, model=Model("other")),
+            1,
+            "",
+            f"the model changed from {MODEL.id} to other",
+        ),
+    ],
+)
+async def test_a_loss_is_told_with_its_price_and_cause(
+    second: ModelRequest, wait_s: float, reason: str, cause: str
+) -> None:
+    """Ours first, as it names what to leave alone next time; then the server's."""
+    losses, told, _ = await losses_of(second, read=0, wait_s=wait_s, reason=reason)
+
+    assert losses == [CacheLoss(50_000, 450_000, cause)]
+    assert told == [f"50,000 cached tokens were read anew, $0.45 more: {cause}"]
+
+
+async def test_another_session_has_another_cache() -> None:
+    """A cleared conversation loses nothing."""
+    losses, _, _ = await losses_of(replace(NEXT, session_id="t"), read=0)
+
+    assert losses == []
+
+
+def test_cache_lines_sum_up_hits_savings_and_losses() -> None:
+    """`/usage cache`."""
+    usage = Usage(1_000, 5, 8_000, 1_000)
+    losses = [CacheLoss(5_000, 45_000, "the tools changed"), CacheLoss(2_000, None, "x")]
+
+    assert cache_lines(usage, losses, price=lambda of: price("", of)) == [
+        "8,000 of 10,000 tokens sent were read from the cache (80%), 1,000 were written to it",
+        "reading from the cache saved $0.056",
+        "lost in this run: 7,000 tokens, $0.045 more",
+        "  5,000 tokens ($0.045): the tools changed",
+        "  2,000 tokens: x",
+    ]
+    assert cache_lines(Usage(), [], price=lambda _of: None) == ["nothing was sent yet"]
