@@ -148,3 +148,8 @@ def said_by_user(request: Payload) -> list[str]:
         for block in ([{"type": "text", "text": content}] if isinstance(content, str) else content)
         if block["type"] == "text"
     ]
+
+
+def asks_for_summary(body: Payload) -> bool:
+    """Return whether a request asks for a summary: at the end of a whole request, or of a text."""
+    return not body.get("tools") or "is about to be replaced by notes" in str(body["messages"][-1])

@@ -4,7 +4,14 @@ import re
 from typing import Any
 
 from agent_cli.core.projection import WORDS_TEXT
-from tests.e2e.program import Finished, agent_cli, results_in, said_by_user, text_of
+from tests.e2e.program import (
+    Finished,
+    agent_cli,
+    asks_for_summary,
+    results_in,
+    said_by_user,
+    text_of,
+)
 from tests.messages_api import (
     Answer,
     FakeMessagesApi,
@@ -43,8 +50,8 @@ def counted(text: str, tokens: int) -> Answer:
 
 
 def summarising(api: FakeMessagesApi) -> list[Payload]:
-    """Return the requests for a summary: those without tools."""
-    return [request.body for request in api.requests if not request.body.get("tools")]
+    """Return the requests for a summary."""
+    return [request.body for request in api.requests if asks_for_summary(request.body)]
 
 
 def test_oversized_tool_result_is_truncated_with_a_notice() -> None:
@@ -111,9 +118,10 @@ def test_context_above_the_threshold_is_compacted_into_one_summary() -> None:
     [asked] = summarising(api)
     last = api.requests[-1].body
     contents = [message["content"] for message in last["messages"]]
-    assert asked["max_tokens"] == 4096
-    assert len(str(asked["messages"])) <= 101_000
-    assert all(word in str(asked["system"]).lower() for word in ("decision", "url"))
+    before = api.requests[-3].body
+    assert (asked["tools"], asked["system"]) == (before["tools"], before["system"])
+    assert texts(asked["messages"][0]["content"]) == texts(before["messages"][0]["content"])
+    assert all(word in str(asked["messages"][-1]).lower() for word in ("decision", "url"))
     assert texts(contents[0])[0].startswith(prompts[0].strip())
     [summary] = texts(contents[0])[1:]
     assert summary.startswith(
@@ -148,7 +156,7 @@ def test_huge_tool_result_triggers_compaction_then_trimming() -> None:
             AGENT_CLI_HISTORY__MAX_CONVERSATION_MESSAGES="3",
         )
 
-    kinds = ["tools" in request.body for request in api.requests]
+    kinds = [not asks_for_summary(request.body) for request in api.requests]
     assert api.refusals == []
     assert run.stdout == "ok 0\nok 1\nSeen.\n"
     assert kinds == [True, True, True, False, True]
@@ -163,7 +171,7 @@ def test_failing_compaction_falls_back_to_trimming_and_stops_after_3_tries() -> 
 
     def answer(request: Any) -> Answer:  # Any: ReceivedRequest
         nonlocal calls
-        if request.body.get("tools"):
+        if not asks_for_summary(request.body):
             return full
         calls += 1
         return broken

@@ -169,4 +169,5 @@ def test_headless_run_offers_no_reminder_tool() -> None:
         "todo",
         "ask_user",
         "present_plan",
+        "job_output",
     ]

@@ -32,6 +32,7 @@ from tests.e2e.program import (
     AGENT_CLI,
     Finished,
     agent_cli,
+    asks_for_summary,
     environment,
     results_in,
     said_by_user,
@@ -286,11 +287,11 @@ def compacting() -> list[Payload]:
 
 
 def summaries() -> int:
-    return len([each for each in compacting() if not each.get("tools")])
+    return len([each for each in compacting() if asks_for_summary(each)])
 
 
 def summary_model() -> object:
-    [asked] = [each for each in compacting() if not each.get("tools")]
+    [asked] = [each for each in compacting() if asks_for_summary(each)]
     return asked["model"]
 
 
@@ -381,7 +382,7 @@ def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
     def see() -> set[str]:
         _, bodies = talked(lines="go\n") if repl else printed()
         own = {"read", "edit", "write", "bash", "grep", "glob"}
-        own |= {"agent", "todo", "ask_user", "present_plan"}
+        own |= {"agent", "todo", "ask_user", "present_plan", "job_output"}
         return {tool["name"] for tool in bodies[0]["tools"]} - own
 
     return see
@@ -746,6 +747,12 @@ ROWS = (
     Row("sandbox.network", "sandbox.network = true", network_is_there, True),
     Row("sandbox.auto_allow", 'sandbox.auto_allow = "always"', exit_code(ASKS), 0),
     Row("tools.timeout_s", "tools.timeout_s = 1", stopped_tool, "1 s", other="tools.timeout_s = 2"),
+    Row(
+        "tools.fold_output",
+        "tools.fold_output = false",
+        lambda: "[folded: " in text_of(result(tool_use("bash", {"command": "yes | head -400"}))()),
+        False,
+    ),
     Row("tools.concurrency", "tools.concurrency = 1", side_by_side, False),
     Row("jobs.max", "jobs.max = 0", in_background(), "jobs.max"),
     Row("jobs.timeout_s", "jobs.timeout_s = 1", in_background(READ_JOB), "jobs.timeout_s"),
