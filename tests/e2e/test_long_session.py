@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.program import agent_cli
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread, thinking, tool_use
 from tests.messages_api.prompt_cache import PromptCache, canonical
@@ -69,3 +71,26 @@ def test_system_prompt_and_tools_stay_below_2000_tokens() -> None:
     assert str(Path.cwd()) in text
     fixed = text.replace(str(Path.cwd()), "/home/ada/src/project").encode()
     assert len(fixed) / 4 <= FIRST_REQUEST_TOKENS_MAX
+
+
+@pytest.mark.slow
+def test_a_compaction_costs_little_more_than_reading_the_context_from_the_cache() -> None:
+    """At most 1.2 times a cached read, beside its output; a read costs 0.1, a write 1.25."""
+    prompts = [f"{number} " + "word " * 24_000 for number in range(6)]
+    with serve_in_thread(*[reply("ok")] * 6, reply("The notes."), reply("Yes.")) as api:
+        run = agent_cli(api=api, script="\n".join([*prompts, "/compact", "next"]) + "\n")
+
+    assert run.code == 0
+    assert api.refusals == []
+    cache = PromptCache()
+    usages = [cache.usage(request.body) for request in api.requests]
+    whole = sum(usages[5][f"{kind}input_tokens"] for kind in ("", "cache_read_", "cache_creation_"))
+    summary = usages[6]
+    cost = (
+        summary["input_tokens"]
+        + 0.1 * summary["cache_read_input_tokens"]
+        + 1.25 * summary["cache_creation_input_tokens"]
+    )
+    assert whole > 100_000
+    assert "The notes." in str(api.requests[7].body["messages"])
+    assert cost <= 1.2 * 0.1 * whole
