@@ -9,10 +9,12 @@ from pydantic import BaseModel
 
 from agent_cli.contracts.timeline import Json
 
-# A value out of bounds is refused with a sentence that names the bound. Lengths of lists stay.
-_SAYS_NOTHING: Final = frozenset(
-    {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "minItems"}
-)
+# Text that is too long is refused; no model counts characters in advance.
+_SAYS_NOTHING: Final = frozenset({"title", "minLength", "maxLength"})
+# Of our own tools: a value out of bounds is refused with a sentence that names the bound.
+_BOUNDS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "minItems"})
+_OWN: Final = ("agent_cli", "agent_cli_tools")
+_OF_USERS: Final = "agent_cli.library"
 _USUAL: Final = ("", False, 0, ".")
 
 
@@ -27,7 +29,9 @@ def _schema_of(parameters: type[BaseModel]) -> dict[str, Json]:
     schema = parameters.model_json_schema()
     with contextlib.suppress(_RefersToItself):
         schema = _written_out(schema, schema.get("$defs", {}))
-    return _without_titles(schema)
+    module = parameters.__module__
+    is_own = module.partition(".")[0] in _OWN and not module.startswith(_OF_USERS)
+    return _without_titles(schema, _SAYS_NOTHING | _BOUNDS if is_own else _SAYS_NOTHING)
 
 
 class _RefersToItself(Exception):
@@ -62,29 +66,30 @@ def _written_out(
     return {key: written(part) for key, part in schema.items() if key != "$defs"}
 
 
-def _without_titles(schema: dict[str, Json]) -> dict[str, Json]:
+def _without_titles(schema: dict[str, Json], gone: frozenset[str]) -> dict[str, Json]:
     kept: dict[str, Json] = {}
     for key, value in schema.items():
         if key == "properties" and isinstance(value, dict):
             # Below `properties` a key is a parameter's name, and one may be called "title".
             kept[key] = {
-                name: _without_titles(part) if isinstance(part, dict) else part
+                name: _without_titles(part, gone) if isinstance(part, dict) else part
                 for name, part in value.items()
             }
-        elif not _is_understood(key, value):
-            kept[key] = _clean(value)
+        elif not _is_understood(key, value, gone):
+            kept[key] = _clean(value, gone)
     return kept
 
 
-def _is_understood(key: str, value: Json) -> bool:
+def _is_understood(key: str, value: Json, gone: frozenset[str]) -> bool:
     """Return whether a model can do without this keyword; unknown fields are refused anyway."""
-    is_usual = any(value == each for each in _USUAL)
-    return key in _SAYS_NOTHING or (key in ("default", "additionalProperties") and is_usual)
+    usual = _USUAL if gone >= _BOUNDS else ("", False)
+    is_usual = any(value == each and type(value) is type(each) for each in usual)
+    return key in gone or (key in ("default", "additionalProperties") and is_usual)
 
 
-def _clean(value: Json) -> Json:
+def _clean(value: Json, gone: frozenset[str]) -> Json:
     if isinstance(value, dict):
-        return _without_titles(value)
+        return _without_titles(value, gone)
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [_clean(item, gone) for item in value]
     return value

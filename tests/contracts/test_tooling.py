@@ -66,7 +66,7 @@ def test_input_schema_omits_empty_defaults() -> None:
     assert input_schema(Options)["properties"] == {
         "deep": {"type": "boolean"},
         "name": {"type": "string"},
-        "count": {"type": "integer"},
+        "count": {"default": 0, "type": "integer"},
         "kind": {"default": "all", "type": "string"},
     }
 

@@ -8,6 +8,7 @@ import pytest
 from tests.e2e.program import agent_cli
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread, thinking, tool_use
 from tests.messages_api.prompt_cache import PromptCache, canonical
+from tests.messages_api.script import Payload
 
 TURNS = 20
 FIRST_REQUEST_TOKENS_MAX = 2_000
@@ -51,7 +52,7 @@ def test_each_request_repeats_the_previous_one_and_is_read_from_the_cache() -> N
     cache, sent_before = PromptCache(), 0
     for before, after in zip(api.requests, api.requests[1:], strict=False):
         assert prompt_bytes(after).startswith(prompt_bytes(before))
-        fixed = {"messages": [], "diagnostics": None}
+        fixed: Payload = {"messages": [], "diagnostics": None}
         assert {**after.body, **fixed} == {**before.body, **fixed}
     for request in api.requests:
         usage = cache.usage(request.body)
