@@ -18,6 +18,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.providers.failures import BrokenReply
+from agent_cli.providers.found_tools import true_call
 from agent_cli.providers.tool_input import tool_input
 
 _STOP_REASONS: Final = {
@@ -44,7 +45,7 @@ class _Open:
         written = "".join(self.pieces)
         if self.kind == "tool_use":
             call = {"type": "tool_use", "id": self.id, "name": self.name}
-            return {**call, "input": tool_input(written)}
+            return true_call({**call, "input": tool_input(written)})
         return {"type": self.kind, self.kind: written}
 
 

@@ -2,7 +2,7 @@
 
 The history is kept in blocks of the Messages API. Here each becomes a message of its own kind:
 tool results have the role `tool`, calls are a field beside the text, and thinking is left out, as
-this API takes none back.
+this API takes none back. It cannot load tools later either: `found_tools` has the way round.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Final
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
+from agent_cli.providers.found_tools import with_found
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh")
 _LEFT_OUT: Final = "[an image, which a tool's answer cannot hold in this API; it follows]"
@@ -19,25 +20,26 @@ _LEFT_OUT: Final = "[an image, which a tool's answer cannot hold in this API; it
 
 def body(request: ModelRequest, *, is_openai: bool) -> dict[str, Json]:
     """Return the body for *request*; *is_openai* is False for servers that only copy the API."""
+    messages, tools = with_found(to_api(request.messages), request.tools, by_reference=False)
     limit = "max_completion_tokens" if is_openai else "max_tokens"
     sent: dict[str, Json] = {
         "model": request.model.id,
-        "messages": [*_messages(request)],
+        "messages": [*_messages(request.system, messages)],
         limit: min(request.max_tokens, request.model.max_output_tokens),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    if request.tools:
+    if tools:
         sent["tools"] = [
             {
                 "type": "function",
                 "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.input_schema,
+                    "name": tool["name"],
+                    "description": tool["description"],
+                    "parameters": tool["input_schema"],
                 },
             }
-            for tool in request.tools
+            for tool in tools
         ]
     if request.thinking_level in _EFFORTS:
         sent["reasoning_effort"] = request.thinking_level
@@ -46,11 +48,11 @@ def body(request: ModelRequest, *, is_openai: bool) -> dict[str, Json]:
     return sent
 
 
-def _messages(request: ModelRequest) -> Iterator[Json]:
-    system = "\n\n".join(part for part in request.system if part.strip())
+def _messages(instructions: Sequence[str], messages: Sequence[Block]) -> Iterator[Json]:
+    system = "\n\n".join(part for part in instructions if part.strip())
     if system:
         yield {"role": "system", "content": system}
-    for message in to_api(request.messages):
+    for message in messages:
         content = _blocks(message["content"])
         if message["role"] == "assistant":
             yield from _assistant(content)

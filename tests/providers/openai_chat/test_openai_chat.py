@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
+from agent_cli.contracts.found_tools import CALL_FOUND, reference_to
 from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
 from agent_cli.contracts.provider import (
     Model,
@@ -32,6 +33,8 @@ from tests.providers.openai_chat.server import (
     used,
 )
 
+FIND = ToolSpec("find", "Find tools", {"type": "object"}, finds_tools=True)
+FOUND = ToolSpec("mcp__s__ask", "Ask it.", {"type": "object"}, is_deferred=True)
 READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {}}})
 REQUEST = ModelRequest(
     model=Model("m-1", api=API), messages=(UserMessage.of("hi"),), system=("Be brief.", "In Kyiv.")
@@ -163,6 +166,38 @@ async def test_history_with_calls_and_images_has_the_form_of_this_api() -> None:
     assert (result["role"], result["tool_call_id"]) == ("tool", "c1")
     assert [part["type"] for part in rest["content"]] == ["image_url", "text"]
     assert rest["content"][0]["image_url"]["url"] == "data:image/png;base64,aGk="
+
+
+async def test_find_changes_no_earlier_byte_and_the_found_tool_can_be_called() -> None:
+    """One constant tool calls what was found; all but the server sees a call of the found tool."""
+    given = '{"name": "mcp__s__ask", "input": {"a": 1}}'
+    called = chunk({"tool_calls": [call(0, "c2", CALL_FOUND, given)]})
+    found = AssistantMessage(({"type": "tool_use", "id": "c1", "name": "find", "input": {}},))
+    finding = (
+        *(UserMessage.of("hi"), found),
+        ToolResultMessage("c1", "find", (text_block("These:"), reference_to(FOUND))),
+    )
+    with chat_server(text("ok"), Stream([called, chunk({}, "tool_calls")]), text("ok")) as server:
+        await asked(server, replace(REQUEST, tools=(FIND, READ)))
+        asking = replace(REQUEST, tools=(FIND, READ, FOUND), messages=finding)
+        reply = reply_of(await asked(server, asking))
+        calling = (
+            *(*finding, AssistantMessage(reply.content)),
+            ToolResultMessage("c2", FOUND.name, (text_block("done"),)),
+        )
+        await asked(server, replace(asking, messages=calling))
+
+    first, second, third = server.received
+    assert (reply.content[0]["name"], reply.content[0]["input"]) == (FOUND.name, {"a": 1})
+    assert first["tools"] == second["tools"] == third["tools"]
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["find", "read", CALL_FOUND]
+    assert second["messages"][: len(first["messages"])] == first["messages"]
+    assert third["messages"][: len(second["messages"])] == second["messages"]
+    assert '"description": "Ask it."' in second["messages"][-1]["content"]
+    assert third["messages"][-2]["tool_calls"][0]["function"] == {
+        "name": CALL_FOUND,
+        "arguments": given,
+    }
 
 
 @pytest.mark.parametrize(
