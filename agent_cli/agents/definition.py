@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.money import USD_MAX
-from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.written_servers import FIELD, written_servers
@@ -21,10 +21,7 @@ _ITEM: Final = re.compile(r"(?:^|\s)-\s")
 _ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _MODES: Final[Mapping[str, Mode]] = {
-    "default": "ask",
-    "acceptedits": "auto-edit",
-    "bypasspermissions": "yolo",
-    "dontask": "ask",
+    **CLAUDE_MODES,
     **{mode: mode for mode in get_args(Mode)},
 }
 _EFFORTS: Final[Mapping[str, ThinkingLevel]] = {

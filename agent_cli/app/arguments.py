@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from agent_cli.app.option_table import (
     BATCH,
+    CHOOSE_SESSION,
     COMMANDS,
     EXCLUSIVE,
     ONE_RUN,
@@ -121,6 +122,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
                 operands += words
                 break
             continue
+        ours = _our_words(word, words)
+        if ours is not None:
+            words[:0] = ours
+            continue
         name, option = _option(word)
         value = _value(name, word, option, words)
         if option.setting:
@@ -141,6 +146,16 @@ def asks_for_json(argv: Sequence[str]) -> bool:
 def help_text() -> str:
     """Return the output of `--help`."""
     return (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
+
+
+def _our_words(word: str, words: list[str]) -> Sequence[str] | None:
+    """Return our words for another agent's option; None if *word* is none, or one of ours."""
+    name, is_glued, value = word.partition("=")
+    if (name if name.startswith("--") else name[:2]) in {*OPTIONS, *SHORT_OPTIONS}:
+        return None
+    from agent_cli.contracts.foreign_names import foreign_words  # noqa: PLC0415 - seldom needed
+
+    return foreign_words(name, value if is_glued else None, words)
 
 
 def _option(word: str) -> tuple[str, OptionEntry]:
@@ -167,7 +182,7 @@ def _value(name: str, word: str, option: OptionEntry, words: list[str]) -> objec
         return words.pop(0) if words and not words[0].startswith("-") else option.constant
     # The next word is the value even if it starts with "-": prompts and rules may. Only the
     # name of another option means that there is no value.
-    is_missing = not words or words[0].partition("=")[0] in {*OPTIONS, *SHORT_OPTIONS}
+    is_missing = not words or _is_option(words[0].partition("=")[0])
     if is_missing and name == "--print":
         return "-"
     if is_missing:
@@ -175,10 +190,19 @@ def _value(name: str, word: str, option: OptionEntry, words: list[str]) -> objec
     return words.pop(0)
 
 
+def _is_option(name: str) -> bool:
+    """Return whether *name* is an option of ours, or one of another agent."""
+    if name in OPTIONS or name in SHORT_OPTIONS or not name.startswith("-"):
+        return name in OPTIONS or name in SHORT_OPTIONS
+    from agent_cli.contracts.foreign_names import FOREIGN_OPTIONS  # noqa: PLC0415 - as above
+
+    return name in FOREIGN_OPTIONS
+
+
 def _override(option: OptionEntry, value: object, name: str) -> Override:
     if isinstance(value, bool):
         return Override(option.setting, value, name)
-    text = str(value)
+    text = str(option.convert(str(value)))
     return Override(option.setting, (text,) if option.takes is Takes.SEVERAL else text, name)
 
 
@@ -225,11 +249,13 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
         second_words = [key.partition(" ")[2] for key in COMMANDS if key.startswith(f"{name} ")]
         if second_words:
             raise UsageError(f"agent-cli {name} needs one of: {', '.join(second_words)}")
+        if arguments.print_prompt is None and (meant := _with_foreign(arguments, operands)):
+            return meant
         hint = _nearest(name, [key.partition(" ")[0] for key in COMMANDS])
         if hint and len(operands) == 1:
             raise UsageError(f"unknown command {name!r}{hint}; a prompt goes after --")
-        if meant := _mistyped(name, operands[1:]):
-            raise UsageError(f"unknown command {name!r} (did you mean {meant}?)")
+        if near := _mistyped(name, operands[1:]):
+            raise UsageError(f"unknown command {name!r} (did you mean {near}?)")
         prompt = _one_prompt(operands)
         if arguments.print_prompt == "-":  # `-p --model x PROMPT`, as other agents take it
             return arguments._replace(print_prompt=prompt)
@@ -242,6 +268,31 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
     if not command.fewest <= len(rest) <= command.most:
         raise UsageError(f"usage: agent-cli {name} {command.operands}".rstrip())
     return arguments._replace(command=name, operands=rest)
+
+
+def _with_foreign(arguments: Arguments, operands: list[str]) -> Arguments | None:
+    """Return the arguments that a command of another agent stands for; None if it is none."""
+    from agent_cli.contracts.foreign_names import FOREIGN_COMMANDS  # noqa: PLC0415 - as above
+
+    name, *rest = operands
+    foreign = FOREIGN_COMMANDS.get(name)
+    if foreign is None:
+        return None
+    match foreign.ours:
+        case "":
+            raise UsageError(f"{name} is a command of {foreign.agents}: {foreign.instead}")
+        case "-p":
+            arguments = arguments._replace(print_prompt=_one_prompt(rest) if rest else "-")
+            # What is a switch of single commands here chooses the format of events there.
+            if arguments.json:
+                return arguments._replace(json=False, output_format="stream-json")
+            return arguments
+        case "--resume":
+            if not arguments.continue_session:
+                arguments = arguments._replace(resume=rest.pop(0) if rest else CHOOSE_SESSION)
+            return arguments._replace(prompt=_one_prompt(rest)) if rest else arguments
+        case command:
+            return _with_command(arguments, [command, *rest])
 
 
 def _one_prompt(words: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, get_args
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.money import USD_MAX
-from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.permission_modes import Mode, our_mode_name
 
 CHOOSE_SESSION = ""
 """The value of `Arguments.resume` when no id was given: the user chooses."""
@@ -169,7 +169,10 @@ OPTIONS = {
     ),
     "--max-tokens": OptionEntry(Takes.VALUE, setting="max_tokens"),
     "--permission-mode": OptionEntry(
-        Takes.VALUE, setting="permissions.mode", values=" ".join(get_args(Mode))
+        Takes.VALUE,
+        setting="permissions.mode",
+        convert=our_mode_name,
+        values=" ".join(get_args(Mode)),
     ),
     "--allow": OptionEntry(Takes.SEVERAL, setting="permissions.allow"),
     "--deny": OptionEntry(Takes.SEVERAL, setting="permissions.deny"),

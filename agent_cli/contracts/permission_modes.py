@@ -19,6 +19,16 @@ MODE_DESCRIPTIONS: Final[Mapping[Mode, str]] = {
 }
 
 
+CLAUDE_MODES: Final[Mapping[str, Mode]] = {
+    "default": "ask",
+    "manual": "ask",
+    "dontask": "ask",
+    "acceptedits": "auto-edit",
+    "bypasspermissions": "yolo",
+}
+"""Claude Code's names of modes in lower case; `plan` is the same in both."""
+
+
 def stricter(one: Mode, other: Mode) -> Mode:
     """Return the stricter of two modes."""
     return one if STRICTNESS.index(one) <= STRICTNESS.index(other) else other
@@ -28,3 +38,8 @@ def mode_named(name: str) -> Mode | None:
     """Return the mode of that name; None if there is none."""
     modes: dict[str, Mode] = {mode: mode for mode in STRICTNESS}
     return modes.get(name)
+
+
+def our_mode_name(name: str) -> str:
+    """Return our name of Claude Code's mode *name*; other names stay as they are."""
+    return CLAUDE_MODES.get(name.lower(), name)

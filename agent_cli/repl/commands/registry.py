@@ -64,7 +64,13 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
     name, *behind = re.split(r"\s", line[1:], maxsplit=1)
     argument = "".join(behind).strip()
     commands = commands_of(app)
-    command = next((command for command in commands if command.name == name), None)
+    named = {command.name: command for command in commands}
+    command = named.get(name)
+    if command is None and (ours := _meant(name)):
+        ours, *value = ours.split()
+        if value and argument:
+            raise UsageError(f"/{name} takes no argument")
+        command, argument = named[ours], argument or "".join(value)
     if command is None:
         begun = [each for each in commands if name and each.name.startswith(name)]
         command = begun[0] if len(begun) == 1 else None
@@ -73,6 +79,20 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
     if argument and not command.argument:
         raise UsageError(f"/{command.name} takes no argument")
     return command, argument
+
+
+def _meant(name: str) -> str:
+    """Return our words for another agent's command, such as "mode plan"; "" if it is none.
+
+    Raises:
+        UsageError: Nothing here does the same.
+    """
+    from agent_cli.contracts.foreign_names import FOREIGN_SLASH_COMMANDS  # noqa: PLC0415 - seldom
+
+    foreign = FOREIGN_SLASH_COMMANDS.get(name)
+    if foreign and not foreign.ours:
+        raise UsageError(f"/{name} is a command of {foreign.agents}: {foreign.instead}")
+    return foreign.ours if foreign else ""
 
 
 async def run_command(line: str, context: Context) -> None:

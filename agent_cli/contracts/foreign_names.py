@@ -1,0 +1,272 @@
+"""The options, commands and slash commands of other agents, and what they are called here.
+
+One table for the parser of the command line, the prompt and docs/coming-from.md. A name stands for
+words of ours if those do the same; for all others, one sentence says what to use. Names of our own
+are not listed, even where another agent means something else by them. Nothing imports this module
+before somebody has typed a name that we do not know.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from agent_cli.contracts.claude_tools import our_tool_name
+from agent_cli.contracts.errors import UsageError
+
+_CLAUDE, _CODEX, _PI = "Claude Code", "Codex", "pi"
+_CLAUDE_CODEX, _CLAUDE_PI, _CODEX_PI = "Claude Code, Codex", "Claude Code, pi", "Codex, pi"
+_ALL = "Claude Code, Codex, pi"
+
+
+class Foreign(NamedTuple):
+    """A name of other agents.
+
+    Attributes:
+        agents: The agents that have it.
+        ours: The words that do the same here; "" if nothing does.
+        instead: What to use if nothing does the same: a sentence without a full stop.
+        takes_rules: Whether its values are permission rules, several in one text or word by word.
+    """
+
+    agents: str
+    ours: str = ""
+    instead: str = ""
+    takes_rules: bool = False
+
+
+FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
+    "--dangerously-skip-permissions": Foreign(_CLAUDE, "--permission-mode yolo"),
+    "--allow-dangerously-skip-permissions": Foreign(
+        _CLAUDE, instead="--permission-mode yolo is always there and needs no leave"
+    ),
+    "--allowedTools": Foreign(_CLAUDE, "--allow", takes_rules=True),
+    "--allowed-tools": Foreign(_CLAUDE, "--allow", takes_rules=True),
+    "--disallowedTools": Foreign(_CLAUDE, "--deny", takes_rules=True),
+    "--disallowed-tools": Foreign(_CLAUDE, "--deny", takes_rules=True),
+    "--max-turns": Foreign(_CLAUDE, "--max-rounds"),
+    "--max-budget-usd": Foreign(_CLAUDE, "--max-cost"),
+    "--no-session-persistence": Foreign(_CLAUDE, "--no-session"),
+    "--include-partial-messages": Foreign(
+        _CLAUDE, instead="leave it out: --output-format stream-json always has each new piece"
+    ),
+    "--input-format": Foreign(
+        _CLAUDE, instead="stdin is text; a program that sends messages uses agent-cli acp"
+    ),
+    "--replay-user-messages": Foreign(
+        _CLAUDE, instead="a program that sends messages uses agent-cli acp"
+    ),
+    "--session-id": Foreign(
+        _CLAUDE_PI, instead="ids are given by the program: --resume ID goes on with one"
+    ),
+    "--fork-session": Foreign(_CLAUDE, instead="use --fork ID instead of --resume ID"),
+    "--fallback-model": Foreign(
+        _CLAUDE, instead="a busy model is asked again; --model names the only one"
+    ),
+    "--agent": Foreign(_CLAUDE, instead="ask for the agent in the prompt"),
+    "--agents": Foreign(_CLAUDE, instead="write each agent as a file: docs/agents.md"),
+    "--strict-mcp-config": Foreign(
+        _CLAUDE, instead="--no-mcp starts no server; agent-cli mcp disable NAME turns one off"
+    ),
+    "--tools": Foreign(_CLAUDE_PI, instead="--deny TOOL takes a tool away, and is repeatable"),
+    "--setting-sources": Foreign(
+        _CLAUDE, instead="--settings FILE adds a file; config show --origin lists all sources"
+    ),
+    "--plugin-dir": Foreign(_CLAUDE, instead="use agent-cli plugins add PATH"),
+    "--system-prompt-file": Foreign(_CLAUDE, instead='use --system-prompt "$(cat FILE)"'),
+    "--append-system-prompt-file": Foreign(
+        _CLAUDE, instead='use --append-system-prompt "$(cat FILE)"'
+    ),
+    "--debug": Foreign(
+        _CLAUDE, instead="--verbose shows more; docs/troubleshooting.md has the logs"
+    ),
+    "--bare": Foreign(_CLAUDE, instead="use --no-plugins --no-mcp"),
+    "--ide": Foreign(_CLAUDE, instead="editors start agent-cli acp: docs/acp.md"),
+    "-w": Foreign(_CLAUDE, "--worktree"),
+    "-v": Foreign(_CLAUDE_PI, "--version"),
+    "-n": Foreign(_CLAUDE_PI, instead="a session is named after its first prompt"),
+    "--name": Foreign(_CLAUDE_PI, instead="a session is named after its first prompt"),
+    "--full-auto": Foreign(_CODEX, "--permission-mode auto-edit"),
+    "--yolo": Foreign(_CODEX, "--permission-mode yolo"),
+    "--dangerously-bypass-approvals-and-sandbox": Foreign(
+        _CODEX,
+        instead="use --permission-mode yolo; sandbox.mode in the settings is the sandbox's",
+    ),
+    "--sandbox": Foreign(
+        _CODEX,
+        instead="commands run in a sandbox unless the settings say otherwise;"
+        " --permission-mode plan only reads",
+    ),
+    "-s": Foreign(_CODEX, instead="see --sandbox: --permission-mode plan only reads"),
+    "--ask-for-approval": Foreign(
+        _CODEX, instead="use --permission-mode ask, auto-edit, plan or yolo"
+    ),
+    "-a": Foreign(_CODEX_PI, instead="use --permission-mode ask, auto-edit, plan or yolo"),
+    "-m": Foreign(_CODEX, "--model"),
+    "--cd": Foreign(_CODEX, instead="start it there: cd DIR && agent-cli; --add-dir DIR adds one"),
+    "-C": Foreign(_CODEX, instead="start it there: cd DIR && agent-cli; --add-dir DIR adds one"),
+    "--image": Foreign(_CODEX, instead="name the picture in the prompt: @pic.png"),
+    "-i": Foreign(_CODEX, instead="name the picture in the prompt: @pic.png"),
+    "--config": Foreign(_CODEX, instead="use --settings FILE, or the option of the setting"),
+    "--profile": Foreign(_CODEX, instead="use --settings FILE, one file for each profile"),
+    "--output-schema": Foreign(_CODEX, "--json-schema"),
+    "--output-last-message": Foreign(_CODEX, instead="use -p PROMPT > FILE: stdout is the answer"),
+    "-o": Foreign(_CODEX, instead="use -p PROMPT > FILE: stdout is the answer"),
+    "--ephemeral": Foreign(_CODEX, "--no-session"),
+    "--skip-git-repo-check": Foreign(_CODEX, instead="leave it out: no repository is needed"),
+    "--oss": Foreign(_CODEX, instead='set [provider] wire_api = "chat": docs/clouds.md'),
+    "--search": Foreign(_CODEX, instead="add an MCP server that searches: docs/mcp.md"),
+    "--last": Foreign(_CODEX, "--continue"),
+    "-V": Foreign(_CODEX, "--version"),
+    "--thinking": Foreign(_PI, "--effort"),
+    "--mode": Foreign(
+        _PI, instead="--output-format stream-json writes events; agent-cli acp is for programs"
+    ),
+    "--provider": Foreign(_PI, instead="set [provider] in the settings: docs/clouds.md"),
+    "--api-key": Foreign(_PI, instead="set ANTHROPIC_API_KEY; other users see a command line"),
+    "--session": Foreign(_PI, "--resume"),
+    "--session-dir": Foreign(_PI, instead="XDG_STATE_HOME says where sessions lie"),
+    "--models": Foreign(_PI, instead="set [models] in the settings; agent-cli models lists them"),
+    "--list-models": Foreign(_PI, instead="use agent-cli models"),
+    "--no-tools": Foreign(_PI, "--deny *"),
+    "-nt": Foreign(_PI, "--deny *"),
+    "--exclude-tools": Foreign(_PI, "--deny", takes_rules=True),
+    "--extension": Foreign(_PI, instead="use agent-cli plugins add PATH"),
+    "-e": Foreign(_PI, instead="use agent-cli plugins add PATH"),
+    "--no-extensions": Foreign(_PI, "--no-plugins"),
+    "--skill": Foreign(_PI, instead="put the skill into .agents/skills: docs/skills.md"),
+    "--no-context-files": Foreign(_PI, instead="/context lists the instruction files"),
+    "--theme": Foreign(_PI, instead="use /theme at the prompt, or the setting ui.theme"),
+    "--export": Foreign(_PI, instead="use agent-cli sessions export ID html"),
+    "--offline": Foreign(_PI, instead="leave it out: only the model and your servers are asked"),
+    "--approve": Foreign(_PI, "--trust"),
+}
+
+FOREIGN_COMMANDS: Final[Mapping[str, Foreign]] = {
+    "exec": Foreign(_CODEX, "-p"),
+    "resume": Foreign(_CODEX, "--resume"),
+    "fork": Foreign(_CODEX, instead="use agent-cli --fork ID"),
+    "review": Foreign(_CODEX, instead="use agent-cli -- /review"),
+    "apply": Foreign(_CODEX, instead="changes are made in place; batch leaves changes.patch"),
+    "login": Foreign(_CLAUDE_CODEX, instead="set ANTHROPIC_API_KEY; agent-cli doctor checks it"),
+    "logout": Foreign(_CLAUDE_CODEX, instead="no login is kept: unset ANTHROPIC_API_KEY"),
+    "update": Foreign(_ALL, instead="upgrade it with what installed it: docs/install.md"),
+    "plugin": Foreign(_CLAUDE_CODEX, "plugins"),
+}
+
+FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
+    "new": Foreign(_CODEX_PI, "clear"),
+    "reset": Foreign(_CLAUDE, "clear"),
+    "cost": Foreign(_CLAUDE, "usage"),
+    "stats": Foreign(_CLAUDE, "usage"),
+    "quit": Foreign(_ALL, "exit"),
+    "continue": Foreign(_CLAUDE, "resume"),
+    "branch": Foreign(_CLAUDE, "fork"),
+    "clone": Foreign(_PI, "fork"),
+    "checkpoint": Foreign(_CLAUDE, "rewind"),
+    "allowed-tools": Foreign(_CLAUDE, "permissions"),
+    "approvals": Foreign(_CODEX, "mode"),
+    "plan": Foreign(_CLAUDE_CODEX, "mode plan"),
+    "bashes": Foreign(_CLAUDE, "jobs"),
+    "tasks": Foreign(_CLAUDE, "jobs"),
+    "ps": Foreign(_CODEX, "jobs"),
+    "todos": Foreign(_CLAUDE, "todo"),
+    "subagents": Foreign(_CODEX, "agents"),
+    "hotkeys": Foreign(_PI, "help"),
+    "keymap": Foreign(_CODEX, "help"),
+    "share": Foreign(_PI, "export"),
+    "btw": Foreign(
+        _CLAUDE, instead="/fork, ask there, and /resume the first session, which stays as it was"
+    ),
+    "side": Foreign(
+        _CODEX, instead="/fork, ask there, and /resume the first session, which stays as it was"
+    ),
+    "tree": Foreign(
+        _PI, instead="/rewind goes back to before a prompt, /fork list continues in a copy"
+    ),
+    "memory": Foreign(
+        _CLAUDE, instead="edit AGENTS.md or CLAUDE.md; /context lists those that are read"
+    ),
+    "memories": Foreign(
+        _CODEX, instead="edit AGENTS.md or CLAUDE.md; /context lists those that are read"
+    ),
+    "config": Foreign(_CLAUDE, instead="agent-cli config show --origin lists the settings"),
+    "settings": Foreign(_CLAUDE_PI, instead="agent-cli config show --origin lists the settings"),
+    "status": Foreign(
+        _CLAUDE_CODEX, instead="/doctor checks the setup; /context and /usage show the session"
+    ),
+    "session": Foreign(_PI, instead="/context and /usage show the session, /resume lists others"),
+    "vim": Foreign(_CLAUDE_CODEX, instead="start with --vi; the setting ui.vi keeps it"),
+    "login": Foreign(_ALL, instead="set ANTHROPIC_API_KEY and start anew; /doctor checks it"),
+    "logout": Foreign(_ALL, instead="no login is kept: unset ANTHROPIC_API_KEY"),
+    "bug": Foreign(_CLAUDE_PI, instead="nothing is sent to us; /doctor shows what a report needs"),
+    "feedback": Foreign(
+        _CLAUDE_CODEX, instead="nothing is sent to us; /doctor shows what a report needs"
+    ),
+    "mention": Foreign(_CODEX, instead="type @ and the beginning of a file's name"),
+    "skills": Foreign(_CLAUDE_CODEX, instead="/help lists skills with the other commands"),
+    "plugin": Foreign(_CLAUDE, instead="agent-cli plugins adds, lists and removes plugins"),
+    "plugins": Foreign(_CODEX, instead="agent-cli plugins adds, lists and removes plugins"),
+    "ide": Foreign(_CLAUDE, instead="editors start agent-cli acp: docs/acp.md"),
+    "sandbox": Foreign(
+        _CLAUDE, instead="/doctor shows the sandbox; [sandbox] in the settings sets it"
+    ),
+    "statusline": Foreign(_CLAUDE_CODEX, instead="set status_line.command in the settings"),
+    "terminal-setup": Foreign(_CLAUDE, instead="Alt-Enter starts a new line: docs/terminals.md"),
+    "stop": Foreign(_CODEX, instead="/jobs stop 1 ends a command in the background"),
+    "rename": Foreign(_CLAUDE, instead="a session is named after its first prompt"),
+    "name": Foreign(_PI, instead="a session is named after its first prompt"),
+    "fast": Foreign(_CLAUDE, instead="/effort low thinks less, /model changes the model"),
+    "scoped-models": Foreign(_PI, instead="/model chooses among [models] of the settings"),
+    "import": Foreign(_CODEX_PI, instead="files of Claude Code and Codex are read where they lie"),
+    "reload": Foreign(_PI, instead="start anew with agent-cli -c: all files are read again"),
+    "changelog": Foreign(_PI, instead="CHANGELOG.md lists what changed"),
+    "release-notes": Foreign(_CLAUDE, instead="CHANGELOG.md lists what changed"),
+    "worktree": Foreign(_CODEX, instead="start with --worktree NAME"),
+    "trust": Foreign(_PI, instead="agent-cli trust --show lists what is trusted here"),
+}
+
+# A comma or a space outside parentheses ends a rule: "Bash(git log *),Read Edit".
+_RULE: Final = re.compile(r"(?:[^\s,()]|\([^()]*\))+")
+
+
+def foreign_words(name: str, glued: str | None, words: list[str]) -> Sequence[str] | None:
+    """Return our words for another agent's option; None if no agent listed here has it.
+
+    Args:
+        name: The option.
+        glued: Its value if it was written with the option: `--name=value`.
+        words: The words behind it; rules of the option are taken out of them.
+
+    Raises:
+        UsageError: Nothing here does the same.
+    """
+    foreign = FOREIGN_OPTIONS.get(name)
+    if foreign is None:
+        return None
+    if not foreign.ours:
+        raise UsageError(f"{name} is an option of {foreign.agents}: {foreign.instead}")
+    if foreign.takes_rules:
+        return _with_rules(name, foreign.ours, glued, words)
+    option, *value = foreign.ours.split(maxsplit=1)
+    if value and glued is not None:
+        raise UsageError(f"{name} takes no value")
+    return [option, *value] if glued is None else [f"{option}={glued}"]
+
+
+def _with_rules(name: str, ours: str, glued: str | None, words: list[str]) -> Sequence[str]:
+    if glued is None:
+        if not words or words[0].startswith("-"):
+            raise UsageError(f"{name} needs a value; see agent-cli --help")
+        texts = [words.pop(0)]
+        while words and _is_rule(words[0]):
+            texts.append(words.pop(0))
+    else:
+        texts = [glued]
+    return [f"{ours}={rule}" for text in texts for rule in _RULE.findall(text)]
+
+
+def _is_rule(word: str) -> bool:
+    """Return whether a word is a rule of Claude Code, and not the prompt."""
+    tool = word.partition("(")[0]
+    is_tool = tool.startswith("mcp__") or our_tool_name(tool) != tool
+    return is_tool and _RULE.fullmatch(word) is not None

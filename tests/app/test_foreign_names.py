@@ -1,0 +1,145 @@
+"""Options and commands of other agents: those that mean the same work, the others name ours."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from agent_cli.app.arguments import Arguments, parse_arguments
+from agent_cli.app.option_table import COMMANDS, OPTIONS, SHORT_OPTIONS, Takes
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.foreign_names import (
+    FOREIGN_COMMANDS,
+    FOREIGN_OPTIONS,
+    FOREIGN_SLASH_COMMANDS,
+    Foreign,
+)
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "coming-from.md"
+
+ALIASES = sorted(name for name, each in FOREIGN_OPTIONS.items() if each.ours)
+OTHERS = sorted(set(FOREIGN_OPTIONS) - set(ALIASES))
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_option_that_means_the_same_works(name: str) -> None:
+    """As if ours had been typed, also behind a bare `-p`."""
+    ours = FOREIGN_OPTIONS[name].ours.split()
+    takes_value = OPTIONS[ours[0]].takes is not Takes.NOTHING and len(ours) == 1
+    value = ["1"] if takes_value else []
+
+    meant = parse_arguments(["-p", *ours, *value, "go on"])
+
+    assert meant.print_prompt == "go on" or meant.command == "version"
+    assert parse_arguments(["-p", name, *value, "go on"]) == meant
+    assert parse_arguments(["-p", "go on", "=".join([name, *value])]) == parse_arguments(
+        ["-p", "go on", *ours, *value]
+    )
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_option_without_a_counterpart_names_ours(name: str) -> None:
+    foreign = FOREIGN_OPTIONS[name]
+
+    for words in ([name], [f"{name}=x"], ["-p", name, "x"]):
+        with pytest.raises(UsageError) as raised:
+            parse_arguments(words)
+        assert str(raised.value) == f"{name} is an option of {foreign.agents}: {foreign.instead}"
+
+
+def test_options_of_ours_are_not_shadowed() -> None:
+    assert FOREIGN_OPTIONS.keys().isdisjoint({*OPTIONS, *SHORT_OPTIONS})
+    assert FOREIGN_COMMANDS.keys().isdisjoint(key.split()[0] for key in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "rules"),
+    [
+        (["Bash(git log:*),Edit Read"], ["Bash(git log:*)", "Edit", "Read"]),
+        (["Bash(npm run test, lint)"], ["Bash(npm run test, lint)"]),
+        (["Read", "mcp__docs__*", "Bash(ls *)"], ["Read", "mcp__docs__*", "Bash(ls *)"]),
+    ],
+)
+def test_rules_come_in_one_text_or_word_by_word(words: list[str], rules: list[str]) -> None:
+    """The word behind them that is no rule is the prompt."""
+    parsed = parse_arguments(["-p", "--allowedTools", *words, "Fix it"])
+
+    assert [override.value for override in parsed.overrides] == [(rule,) for rule in rules]
+    assert parsed.print_prompt == "Fix it"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("acceptEdits", "auto-edit"),
+        ("bypassPermissions", "yolo"),
+        ("default", "ask"),
+        ("plan", "plan"),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_modes_of_claude_code_are_understood(theirs: str, ours: str) -> None:
+    parsed = parse_arguments(["--permission-mode", theirs])
+
+    assert [override.value for override in parsed.overrides] == [ours]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["exec", "fix it"], Arguments("print", print_prompt="fix it")),
+        (["exec"], Arguments("print", print_prompt="-")),
+        (
+            ["exec", "--json", "fix it"],
+            Arguments("print", print_prompt="fix it", output_format="stream-json"),
+        ),
+        (["resume"], Arguments(resume="")),
+        (["resume", "12", "go on"], Arguments(resume="12", prompt="go on")),
+        (["resume", "--last"], Arguments(continue_session=True)),
+        (["plugin", "list"], Arguments("plugins", ("list",))),
+        (["-p", "--verbose", "review"], Arguments("print", print_prompt="review", verbose=True)),
+        (["--", "login"], Arguments(prompt="login")),
+    ],
+)
+def test_command_that_means_the_same_works(words: list[str], expected: Arguments) -> None:
+    assert parse_arguments(words) == expected
+
+
+@pytest.mark.parametrize("name", [name for name, each in FOREIGN_COMMANDS.items() if each.instead])
+def test_command_without_a_counterpart_names_ours(name: str) -> None:
+    """It is not sent to the model as a prompt."""
+    foreign = FOREIGN_COMMANDS[name]
+
+    with pytest.raises(UsageError) as raised:
+        parse_arguments([name])
+
+    assert str(raised.value) == f"{name} is a command of {foreign.agents}: {foreign.instead}"
+
+
+@pytest.mark.parametrize("words", [["--yolo=1"], ["--allowedTools"], ["--allowedTools", "-c"]])
+def test_wrong_values_are_reported(words: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"takes no value|needs a value"):
+        parse_arguments(words)
+
+
+@pytest.mark.parametrize(
+    ("heading", "names", "before"),
+    [
+        ("Options", FOREIGN_OPTIONS, ""),
+        ("Commands", FOREIGN_COMMANDS, ""),
+        ("Slash commands", FOREIGN_SLASH_COMMANDS, "/"),
+    ],
+)
+def test_docs_have_the_table_of_the_code(
+    heading: str, names: Mapping[str, Foreign], before: str
+) -> None:
+    """Written anew from the code, the page would be the same."""
+    section = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")
+    rows = [line for line in section[0].splitlines() if line.startswith("| `")]
+
+    assert rows == [
+        f"| `{before}{name}` | {each.agents} |"
+        f" {f'`{before}{each.ours}`' if each.ours else each.instead} |"
+        for name, each in names.items()
+    ]
