@@ -6,6 +6,7 @@ Blocking. Nothing of what is fetched runs: no hook of git, no filter, no submodu
 import json
 import re
 import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from agent_cli.system.trees import walk
 MARKETPLACE: Final = f"{FOLDER}/marketplace.json"
 FILES_MAX: Final = 5_000
 BYTES_MAX: Final = 50 * 1024 * 1024
+LEVELS_MAX: Final = 40
 _SHORT: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _URL: Final = re.compile(r"(?:https?|ssh|file)://.|[\w.-]+@[\w.-]+:.")
 _LIMIT_S: Final = 300.0
@@ -183,24 +185,34 @@ def _copied(source: Source, top: Path) -> str:
     """Copy a plain folder; it has no commit, so its content alone is pinned."""
     from_folder = Path(source.address)
     _check(from_folder)
-    shutil.copytree(from_folder, top, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    try:
+        shutil.copytree(from_folder, top, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    except OSError as error:
+        raise UsageError(f"{from_folder} cannot be copied: {error}") from error
     return ""
 
 
 def _check(root: Path) -> None:
-    """Check that *root* is small enough to be shown, and that no link leads out of it.
+    """Check that *root* holds only files, few enough to be shown, and no link that leads out.
 
     Raises:
-        UsageError: It is not.
+        UsageError: It is not so.
     """
     count = size = 0
-    for folder, _, names in walk(root):
-        if ".git" in Path(folder).relative_to(root).parts:
-            continue
-        for name in names:
+    top = real_path(root)
+    for folder, folders, names in walk(root):
+        if ".git" in folders:
+            folders.remove(".git")
+        if len(Path(folder).relative_to(root).parts) > LEVELS_MAX:
+            raise UsageError(f"{root} has folders more than {LEVELS_MAX} deep")
+        for name in (*folders, *names):
             path = Path(folder, name)
-            if not real_path(path).is_relative_to(real_path(root)):
-                raise UsageError(f"{path.relative_to(root)} of the plugin leads out of its folder")
-            count, size = count + 1, size + path.lstat().st_size
+            about, shown = path.lstat(), repr(str(path.relative_to(root)))
+            if stat.S_ISLNK(about.st_mode):
+                if not real_path(path).is_relative_to(top):
+                    raise UsageError(f"{shown} of the plugin leads out of its folder")
+            elif not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
+                raise UsageError(f"{shown} of the plugin is neither a file nor a folder")
+            count, size = count + 1, size + about.st_size
             if count > FILES_MAX or size > BYTES_MAX:
-                raise UsageError(f"{root} has more than {FILES_MAX:,} files or 50 MB")
+                raise UsageError(f"{root} has more than {FILES_MAX:,} files and folders, or 50 MB")

@@ -8,8 +8,11 @@ A plugin whose content has another digest than the one that was shown is left ou
 
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -18,11 +21,18 @@ from agent_cli.added_plugins.plugin import AddedPlugin, read_plugin
 from agent_cli.added_plugins.sources import Source
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system import paths
+from agent_cli.system.file_locks import wait_for_lock
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.trees import remove_tree, walk
 
 _FILE: Final = "plugins.json"
+# No plugin's name begins with a dot.
+_LOCK: Final = ".lock"
+_NEW: Final = ".new"
+LINK: Final = "//link"
+PROGRAM: Final = "//program"
+"""Marks behind a path, which holds no two slashes: no file can be called so itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +102,44 @@ class PluginStore:
         Raises:
             UsageError: The content changed after it was shown, or cannot be written.
         """
+        if name == _FILE:
+            raise UsageError(f"no plugin can be called {name!r}: the list of plugins is")
         root = self.folder_of(name, pin)
         try:
-            remove_tree(root)
-            private_dir(root.parent)
-            shutil.copytree(content, root, symlinks=True)
-            if digest_of(root) != pin.digest:
-                remove_tree(root)
-                raise UsageError("the plugin changed after it was shown: add it again")
-            before = self.pins().get(name)
-            self._write({**self.pins(), name: pin})
+            with self._locked():
+                if not root.is_dir() or digest_of(root) != pin.digest:
+                    self._copy(content, root, pin.digest)
+                pins = self.pins()
+                self._write({**pins, name: pin})
+                before = pins.get(name)
+                if before and before.digest != pin.digest:
+                    remove_tree(self.folder_of(name, before).parent)
         except OSError as error:
-            raise UsageError(f"{root} cannot be written: {error.strerror}") from error
-        if before and before.digest != pin.digest:
-            remove_tree(self.folder_of(name, before).parent)
+            raise UsageError(f"{root} cannot be written: {error.strerror or error}") from error
+
+    def _copy(self, content: Path, root: Path, digest: str) -> None:
+        """Copy *content* to *root*, which holds all of it or nothing; raises OSError."""
+        new = self._folder / _NEW
+        remove_tree(new)
+        shutil.copytree(content, new, symlinks=True)
+        if digest_of(new) != digest:
+            remove_tree(new)
+            raise UsageError("the plugin changed after it was shown: add it again")
+        private_dir(root.parent)
+        remove_tree(root)
+        new.rename(root)
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """Keep other processes from changing the plugins; raises OSError."""
+        private_dir(self._folder)
+        path = self._folder / _LOCK
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            wait_for_lock(descriptor, path)
+            yield
+        finally:
+            os.close(descriptor)
 
     def remove(self, name: str) -> None:
         """Remove the plugin *name* and its content.
@@ -113,11 +147,16 @@ class PluginStore:
         Raises:
             UsageError: There is none.
         """
-        pins = self.pins()
-        if name not in pins:
-            raise UsageError(f"there is no plugin {name!r}; there are: {', '.join(pins) or 'none'}")
-        self._write({each: pin for each, pin in pins.items() if each != name})
-        remove_tree(self._folder / name)
+        try:
+            with self._locked():
+                pins = self.pins()
+                if name not in pins:
+                    known = ", ".join(pins) or "none"
+                    raise UsageError(f"there is no plugin {name!r}; there are: {known}")
+                self._write({each: pin for each, pin in pins.items() if each != name})
+                remove_tree(self._folder / name)
+        except OSError as error:
+            raise UsageError(f"{self._folder} cannot be written: {error.strerror}") from error
 
     def _write(self, pins: Mapping[str, Pin]) -> None:
         text = json.dumps({name: asdict(pin) for name, pin in pins.items()}, indent=2)
@@ -133,15 +172,21 @@ def digest_of(root: Path) -> str:
 
 
 def contents_of(root: Path) -> dict[str, bytes]:
-    """Return the files below *root* by path; a mark for a program or a link; raises OSError."""
+    """Return the files below *root* by path, with `PROGRAM` or `LINK` behind it where it is one.
+
+    Raises:
+        OSError: One of them cannot be read.
+    """
     found: dict[str, bytes] = {}
-    for folder, _, names in walk(root):
-        for name in names:
+    for folder, folders, names in walk(root):
+        for name in (*folders, *names):
             path = Path(folder, name)
             key = str(path.relative_to(root))
-            if path.is_symlink():
-                found[f"{key} (link)"] = str(path.readlink()).encode(errors="surrogateescape")
-            else:
-                mark = " (program)" if path.stat().st_mode & 0o100 else ""
-                found[f"{key}{mark}"] = path.read_bytes()
+            about = path.lstat().st_mode
+            if stat.S_ISLNK(about):
+                found[f"{key}{LINK}"] = os.fsencode(path.readlink())
+            elif stat.S_ISREG(about):
+                found[f"{key}{PROGRAM if about & 0o100 else ''}"] = path.read_bytes()
+            elif not stat.S_ISDIR(about):
+                raise OSError(f"{path} is neither a file nor a folder")
     return found

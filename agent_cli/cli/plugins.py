@@ -1,11 +1,13 @@
 """`agent-cli plugins`: add plugins in Claude Code's format, shown whole before they count."""
 
 import difflib
+import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from agent_cli.added_plugins.plugin import AddedPlugin, read_plugin
@@ -16,15 +18,16 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import WrittenHooks
 from agent_cli.system.paths import real_path
-from agent_cli.system.trees import walk
+from agent_cli.system.trees import remove_tree, walk
 from agent_cli.terminal.confirmation import confirmed
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.trust.effects import hook_effects, server_effects
+from agent_cli.trust.effects import agent_effects, hook_effects, server_effects
 
 _USAGE: Final = (
     "write agent-cli plugins add SOURCE[@REF] [NAME], list, show NAME, update [NAME] or remove NAME"
 )
 _ACTS: Final = ("agents", "commands", "skills", "outputStyles")
+_WORD: Final = re.compile(r"[^\s/\\'\"`$(){};:,=<>|&\[\]]+")
 _WORDS: Final[Mapping[str, str]] = {
     "agents": "agent",
     "commands": "command",
@@ -73,11 +76,13 @@ def _pin(store: PluginStore, name: str) -> Pin:
 
 
 def _add(store: PluginStore, source: Source, *, yes: bool) -> int:
-    with TemporaryDirectory(prefix="agent-cli-") as folder:
-        fetched = fetch(source, Path(folder))
+    with _scratch() as folder:
+        fetched = fetch(source, folder)
         plugin = read_plugin(fetched.folder, fetched.name)
         pin = Pin(source, fetched.commit, digest_of(fetched.folder))
         _print(described(plugin))
+        if before := store.pins().get(plugin.name):
+            print(_line(f"it takes the place of the plugin {plugin.name} from {_from(before)}"))
         if not _agreed(f"Use the plugin {plugin.name}, until it changes?", yes=yes):
             return 1
         store.keep(plugin.name, fetched.folder, pin)
@@ -87,8 +92,8 @@ def _add(store: PluginStore, source: Source, *, yes: bool) -> int:
 
 def _update(store: PluginStore, name: str, *, yes: bool) -> int:
     pin = store.pins()[name]
-    with TemporaryDirectory(prefix="agent-cli-") as folder:
-        fetched = fetch(pin.source, Path(folder))
+    with _scratch() as folder:
+        fetched = fetch(pin.source, folder)
         now = Pin(pin.source, fetched.commit, digest_of(fetched.folder))
         before = store.folder_of(name, pin)
         is_whole = before.is_dir() and digest_of(before) == pin.digest
@@ -113,12 +118,11 @@ def _list(store: PluginStore) -> int:
     for plugin in found:
         pin = pins[plugin.name]
         what = ", ".join(_counts(plugin)) or "nothing that is used here"
-        source = pin.source.address + (f"@{pin.source.ref}" if pin.source.ref else "")
-        print(reveal(f"{plugin.name}: {what}; from {source}{_at(pin)}"))
+        print(_line(f"{plugin.name}: {what}; from {_from(pin)}"))
     if not pins:
         print("no plugins are added: agent-cli plugins add owner/repo")
     for problem in problems:
-        print(f"agent-cli: {reveal(problem)}", file=sys.stderr)
+        print(f"agent-cli: {_line(problem)}", file=sys.stderr)
     return 1 if problems else 0
 
 
@@ -142,6 +146,8 @@ def described(plugin: AddedPlugin, *, whole: bool = True) -> Iterator[str]:
     for kind in _ACTS:
         for file in _files(plugin, kind):
             yield f"  {_WORDS[kind]} {file.relative_to(plugin.root)}"
+            for effect in agent_effects(file) if kind == "agents" else ():
+                yield f"    {effect}"
     written = [WrittenHooks(event, group, file) for event, group, file in plugin.hooks]
     for effect in hook_effects(written):
         yield f"  {effect}"
@@ -163,17 +169,31 @@ def _files(plugin: AddedPlugin, kind: str) -> Iterator[Path]:
 
 
 def _scripts(plugin: AddedPlugin) -> Iterator[Path]:
-    """Yield the plugin's own files that its hooks and servers name."""
-    text = str([*plugin.hooks, plugin.servers])
-    for folder, _, names in walk(plugin.root):
-        for name in sorted(names):
-            path = Path(folder, name)
-            if str(path) in text and real_path(path).is_relative_to(plugin.root):
-                yield path
+    """Yield the plugin's own files whose names its hooks and servers hold, or such a file does.
+
+    The name alone counts: a command may change the folder before.
+    """
+    waiting = [str([plugin.servers, *(group for _, group, _ in plugin.hooks)])]
+    files = {Path(folder, name) for folder, _, names in walk(plugin.root) for name in names}
+    files = {path for path in files if real_path(path).is_relative_to(plugin.root)}
+    while waiting:
+        words = {*_WORD.findall(waiting.pop())}
+        found = sorted(
+            path
+            for path in files
+            if {path.name, path.stem if path.suffix == ".py" else path.name} & words
+        )
+        files.difference_update(found)
+        for path in found:
+            yield path
+            waiting.append(_text(path))
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="surrogateescape")
+    data = path.read_bytes() if path.is_file() else b""
+    if b"\0" in data:
+        return f"(not text: {len(data):,} bytes)"
+    return data.decode(errors="surrogateescape")
 
 
 def _changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[str]:
@@ -194,11 +214,30 @@ def _agreed(question: str, *, yes: bool) -> bool:
     return confirmed(question)
 
 
+@contextmanager
+def _scratch() -> Generator[Path]:
+    """Yield a new folder; a repository in it may be too deep for `TemporaryDirectory`."""
+    folder = Path(tempfile.mkdtemp(prefix="agent-cli-"))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+
+
+def _from(pin: Pin) -> str:
+    return f"{pin.source.address}{f'@{pin.source.ref}' if pin.source.ref else ''}{_at(pin)}"
+
+
 def _at(pin: Pin) -> str:
     return f" at {pin.commit[:12]}" if pin.commit else ""
 
 
 def _print(lines: Iterator[str]) -> None:
     for line in lines:
-        print(reveal(line))
+        print(_line(line))
     sys.stdout.flush()
+
+
+def _line(text: str) -> str:
+    """Return *text* as one line: a file's name must not begin a line that looks like ours."""
+    return reveal(text).replace("\n", "\\n")

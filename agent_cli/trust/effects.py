@@ -189,13 +189,18 @@ def server_effects(servers: Mapping[str, object]) -> Iterator[str]:
 
 def _agent(path: Path, variables: Mapping[str, str]) -> Iterator[str]:
     yield _plain(f"tells an agent called {path.stem} what to do, when the model starts it")
+    yield from agent_effects(path, variables)
+
+
+def agent_effects(path: Path, variables: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield a sentence for each MCP server that an agent's definition starts."""
     try:
         servers = written_servers(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError) as error:
         yield f"cannot be used as it is: {_plain(str(error))}"
         return
     for name, entry in servers.entries.items() if servers else ():
-        yield f"{_server(_as_written(name, entry), variables)}, for that agent"
+        yield f"{_server(_as_written(name, entry), variables or {})}, for that agent"
 
 
 def _as_written(name: str, entry: object) -> McpServer:
