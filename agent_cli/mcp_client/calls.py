@@ -58,6 +58,11 @@ class Server(Protocol):
         """Whether there is a client right now."""
         ...
 
+    @property
+    def fault(self) -> str:
+        """Why we ended the last connection, as a clause; "" if we did not."""
+        ...
+
     async def client(self) -> Client:
         """Return the connected client, or raise `ToolError`."""
         ...
@@ -247,7 +252,8 @@ def _protocol_error(server: Server, error: MCPError) -> str:
     unknown_effect = "The call may have taken effect: check before you repeat it."
     # Servers also use the code of a closed connection for their own errors.
     if error.code == CONNECTION_CLOSED and not server.connected:
-        return f"MCP server '{name}' ended during the call. {unknown_effect}"
+        why = f": {server.fault}" if server.fault else ""
+        return f"MCP server '{name}' ended during the call{why}. {unknown_effect}"
     if error.code == HTTP_FAILED:
         return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
     if error.code == TOO_LONG:

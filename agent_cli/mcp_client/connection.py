@@ -76,6 +76,7 @@ class ServerConnection:
         self._notes: list[str] = []
         self._stderr: tuple[str, ...] = ()
         self._last_end = ""
+        self._link: Link | None = None
         self._needs_sign_in = False
         self._is_forgotten = False
         self._stopping = asyncio.Event()
@@ -123,6 +124,11 @@ class ServerConnection:
     def connected(self) -> bool:
         """Whether there is a client right now."""
         return self._client is not None
+
+    @property
+    def fault(self) -> str:
+        """Why we ended the last connection, as a clause; "" if we did not."""
+        return self._link.fault if self._link else ""
 
     async def client(self) -> Client:
         """Return the connected client; wait for a restart in progress.
@@ -172,7 +178,7 @@ class ServerConnection:
         self._needs_sign_in = False
         ready_at: float | None = None
         with StderrTail() as stderr:
-            link = Link(
+            self._link = link = Link(
                 self.config,
                 self._environment,
                 stderr.writer,

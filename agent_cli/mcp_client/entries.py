@@ -7,7 +7,7 @@ be parsed at all is an error. Variables come from a mapping, never from the proc
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -38,17 +38,21 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_WEB_SOCKET: Final = ("ws", "wss", "websocket")
+_NO_WEB_SOCKET: Final = (
+    "servers over WebSocket cannot be used: MCP has no such transport; ask its author for"
+    ' the address of streamable HTTP, and write "type": "http"'
+)
+
+
 def _transport_alias(given: object) -> object:
     """Accept the names of streamable HTTP that other programs use.
 
     Raises:
         SettingsError: It is WebSocket.
     """
-    if given in ("ws", "wss", "websocket"):
-        raise SettingsError(
-            "servers over WebSocket cannot be used: MCP has no such transport; ask its author for"
-            ' the address of streamable HTTP, and write "type": "http"'
-        )
+    if given in _WEB_SOCKET:
+        raise SettingsError(_NO_WEB_SOCKET)
     return "http" if given in ("streamable-http", "streamableHttp", "streamable_http") else given
 
 
@@ -248,6 +252,8 @@ def _transport(entry: _Entry) -> TransportName:
         raise SettingsError('"command" is missing, the program that is the server')
     if entry.headers_helper and transport == "stdio":
         raise SettingsError('"headersHelper" makes headers, which only a server with a "url" gets')
+    if transport != "stdio" and entry.url.partition("://")[0].lower() in _WEB_SOCKET:
+        raise SettingsError(_NO_WEB_SOCKET)
     if transport != "stdio" and not entry.url:
         raise SettingsError(f'"url" is missing, which a server of type "{transport}" needs')
     return transport

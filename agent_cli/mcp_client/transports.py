@@ -63,6 +63,11 @@ class Link:
         return "it closed the connection"
 
     @property
+    def fault(self) -> str:
+        """Why we ended the connection, as a clause; "" if we did not. Known before it is closed."""
+        return self._process.fault if self._process else ""
+
+    @property
     def refused(self) -> int | None:
         """The HTTP status with which the server refused the connection, or None."""
         return self._http.refused if self._http else None

@@ -216,7 +216,7 @@ def silence(id: Any) -> None:
     pass
 
 
-@action("ended during the call")
+@action("ended during the call: it sent a line of more than 32 MB. The call may have taken effect")
 def a_line_without_an_end(id: Any) -> None:
     try:
         for _ in range(200):

@@ -80,6 +80,7 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "args": {"command": "x", "args": "--flag"},
             "helper": {"command": "x", "headersHelper": "./token.sh"},
             "socket": {"type": "ws", "url": "wss://x/mcp"},
+            "plain socket": {"url": "WSS://x/mcp"},
             "bracket": {"url": "http://[::1"},
             "issuer": {"url": "https://x/mcp", "oauth": {"issuer": "http://[::1"}},
             "long": {"command": "x", "timeout": 10**400},
@@ -88,6 +89,10 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
     )
 
     found = read_config_file(path, {})
+    no_socket = (
+        "servers over WebSocket cannot be used: MCP has no such transport; ask its author for the"
+        ' address of streamable HTTP, and write "type": "http"'
+    )
 
     assert [server.name for server in found.servers] == ["good"]
     assert found.problems == tuple(
@@ -102,10 +107,8 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "text": "a server is an object, {...}",
             "args": '"args" must be a list',
             "helper": '"headersHelper" makes headers, which only a server with a "url" gets',
-            "socket": (
-                "servers over WebSocket cannot be used: MCP has no such transport; ask its author"
-                ' for the address of streamable HTTP, and write "type": "http"'
-            ),
+            "socket": no_socket,
+            "plain socket": no_socket,
             "bracket": '"url" is not a web address; write it like https://example.com/mcp',
             "issuer": '"oauth.issuer" is not a web address; write it like https://example.com/mcp',
             "long": '"timeout" must be at most 1000000000000',

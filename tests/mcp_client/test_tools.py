@@ -21,6 +21,7 @@ class NoServer:
     host = Host()
     silence_limits = SilenceLimits()
     connected = False
+    fault = ""
 
     async def client(self) -> "Client":
         raise NotImplementedError
