@@ -428,6 +428,7 @@ class Application:
 
     async def __aexit__(self, *_failure: object) -> None:
         self._serving.cancel()
+        self.launcher.close()
         if "SLOW_CLOSING" in os.environ:
             Path("closing").touch()
             await asyncio.to_thread(wait_for, "may-close")

@@ -27,11 +27,13 @@ def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
         assert (before, Path("made").exists()) == (False, True)
         shown = (
             "── Run touch made ──",
-            "   commands can change anything",
+            "commands can change anything",
             "sandbox: bubblewrap",
             "allow? Yes",
         )
-        at = [terminal.text.find(words) for words in shown]
+        # A long temporary folder wraps the row that names it.
+        text = " ".join(terminal.text.split())
+        at = [text.find(words) for words in shown]
         assert -1 not in at
         assert at == sorted(at)
 
