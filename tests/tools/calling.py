@@ -19,6 +19,7 @@ class Tools:
 
     workspace: Workspace
     updates: list[str] = field(default_factory=list[str])
+    update_details: list[Json] = field(default_factory=list[Json])
     cancel: CancelToken = field(default_factory=CancelToken)
 
     @property
@@ -32,7 +33,7 @@ class Tools:
 
     async def __call__(self, name: str, **given: Json) -> ToolResult:
         tool = self.named(name)
-        context = ToolContext(update=lambda partial: self.updates.append(partial.text))
+        context = ToolContext(update=self._keep)
         try:
             params = check_input(tool, given)
             result = await tool.execute("toolu_1", params, self.cancel, context)
@@ -40,6 +41,10 @@ class Tools:
             return ToolResult.error(str(error))
         assert isinstance(result, ToolResult)
         return result
+
+    def _keep(self, partial: ToolResult) -> None:
+        self.updates.append(partial.text)
+        self.update_details.append(partial.details)
 
     async def text(self, name: str, **given: Json) -> str:
         """Return the text of a call that must succeed."""

@@ -138,6 +138,7 @@ async def test_output_is_streamed_while_the_command_runs(tools: Tools) -> None:
         )
         await until(lambda: tools.updates)
         assert tools.updates == ["first\n"]
+        assert tools.update_details == [{"lines": 1}]
         tools.file("go", "")
 
     assert call.result().startswith("first\n")

@@ -88,6 +88,12 @@ def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolRe
     return ToolResult.of(f"{status}{end}", details)
 
 
+def so_far(output: OutputBuffer) -> ToolResult:
+    """Return the last output of a running command, and how many lines it has printed."""
+    text = output.last_lines()
+    return ToolResult.of(text, {"lines": output.total_lines + bool(text.rpartition("\n")[2])})
+
+
 def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
     """Return the result for a command that ended, or reached a limit."""
     text = output.final_text()

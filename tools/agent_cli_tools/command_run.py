@@ -14,7 +14,7 @@ from agent_cli.core.batches import first_of
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.system.launching import Watched
 from agent_cli.undo.rights import raises_rights
-from agent_cli_tools.command_answers import Ended, finished, moved, started, stopped
+from agent_cli_tools.command_answers import Ended, finished, moved, so_far, started, stopped
 from agent_cli_tools.command_start import start_command
 from agent_cli_tools.job import Job
 from agent_cli_tools.line_patterns import LinePattern
@@ -109,7 +109,7 @@ class CommandRun:
             _NotBegun: The sandbox was not built.
         """
         confinement = await self._confinement()
-        updates = _Updates(lambda: self._on_update(self._output.last_lines()))
+        updates = _Updates(lambda: self._on_update(so_far(self._output)))
         command = await self._started(confinement or Confinement(), updates)
         began = time.monotonic()
         try:

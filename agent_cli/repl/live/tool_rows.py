@@ -7,7 +7,8 @@ from typing import Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.tooling import Tool, ToolResult
+from agent_cli.contracts.wording import counted
 from agent_cli.repl.approval.refusals import failure
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.paint import Paint, rows_of
@@ -202,8 +203,11 @@ class ToolRows:
         if isinstance(details, dict) and isinstance(status := details.get("status"), str):
             call.beside = clean(status)
             return
-        rows = rows_of(event.partial_result.text.rstrip("\n"))[-_UPDATE_ROWS_MAX:]
-        call.update = tuple(self._paint.text(f"  {row}", "dim") for row in rows)
+        rows = rows_of(event.partial_result.text.rstrip("\n"))
+        hidden = max(_printed(event.partial_result), len(rows)) - _UPDATE_ROWS_MAX
+        note = [f"… {counted(hidden, 'line')} above"] if hidden > 0 else []
+        shown = [*note, *rows[-_UPDATE_ROWS_MAX:]]
+        call.update = tuple(self._paint.text(f"  {row}", "dim") for row in shown)
 
     def _end(self, event: events.ToolExecutionEnd) -> None:
         call = self._call(event.tool_call_id, event.tool_name, None)
@@ -241,6 +245,16 @@ class ToolRows:
             outcome = self._paint.text(words, "bad" if is_bad else "dim")
             yield f"{mark} {name}{outcome}"
             mark = " "
+
+
+def _printed(partial: ToolResult) -> int:
+    """Return how many lines a running command has printed, without blank ones at the end; or 0."""
+    match partial.details:
+        case {"lines": int(lines)}:
+            blank = len(partial.text) - len(partial.text.rstrip("\n")) - 1
+            return lines - max(blank, 0)
+        case _:
+            return 0
 
 
 def _label(output: SideOutput) -> str | None:

@@ -178,8 +178,29 @@ def test_progress_of_a_running_call_is_shown_below_its_row_until_the_end() -> No
     during = screen.tail
     screen(end("1", ToolResult.of("done")))
 
-    assert during[1:] == ["  2", "  3", "  4 of 40"]
+    assert during[1:] == ["  … 1 line above", "  2", "  3", "  4 of 40"]
     assert screen.rows == ["✓ read a.py · 0.0 s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "shown"),
+    [
+        ("8\n9\n10\n", 10, ["  … 7 lines above", "  8", "  9", "  10"]),
+        ("8\n9\n10\n\n\n", 12, ["  … 7 lines above", "  8", "  9", "  10"]),
+        ("1\n2", 2, ["  1", "  2"]),
+        ("\n", 1, ["  "]),
+    ],
+)
+def test_lines_above_the_last_of_a_running_command_are_counted(
+    text: str, lines: int, shown: list[str]
+) -> None:
+    """An update holds only the end of the output; the command says how much it printed."""
+    screen = Screen()
+    screen(start("1", "a.py"))
+
+    screen(events.ToolExecutionUpdate("1", "bash", ToolResult.of(text, {"lines": lines})))
+
+    assert screen.tail[1:] == shown
 
 
 def test_subagent_status_is_on_the_row_of_its_call() -> None:
