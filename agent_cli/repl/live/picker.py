@@ -30,13 +30,20 @@ _HINTS: Final = (
 class Picker:
     """Has its own line for the filter, so that the input keeps its text."""
 
-    def __init__(self, rows_max: Callable[[], int], columns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        rows_max: Callable[[], int],
+        columns: Callable[[], int],
+        put_back: Callable[[str], None],
+    ) -> None:
         """Show nothing yet.
 
         Args:
             rows_max: Returns the maximum number of rows of the list.
             columns: Returns the width of the terminal.
+            put_back: Gets a filter that no row fits when the list is left: it was meant as input.
         """
+        self._put_back = put_back
         self._rows_max = rows_max
         self._columns = columns
         self._question = ""
@@ -64,6 +71,13 @@ class Picker:
             self._picked = None
             app.layout.focus_last()
             app.invalidate()
+            if self.typed and not self._fitting():
+                self._put_back(self.typed)
+
+    @property
+    def typed(self) -> str:
+        """The filter of this list, or of the last one."""
+        return self._filter.text.strip()
 
     def close(self) -> None:
         """End the list without a choice, and all further ones at once: the session ends."""

@@ -90,7 +90,7 @@ class LiveScreen:
         self.menu = Menu(self.buffer, lambda: self.app)
         self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
         self.queue = self._queue_edit()
-        self.picker = Picker(lambda: self.rows_max, lambda: self.columns)
+        self.picker = Picker(lambda: self.rows_max, lambda: self.columns, self.put_back)
         self.agents = AgentRows(
             self.is_free, lambda: self.rows_max, lambda: self.columns, refresh=self.refresh
         )

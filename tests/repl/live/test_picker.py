@@ -49,6 +49,21 @@ async def test_picker_filters_by_typed_words_in_any_order_and_case(tmp_path: Pat
         assert await taken == 1
 
 
+@pytest.mark.parametrize(("typed", "left"), [("a sentence ", "a sentence"), ("session 3", "")])
+async def test_leaving_the_picker_returns_typed_text_that_no_row_fits(
+    typed: str, left: str, tmp_path: Path
+) -> None:
+    """A list may open while one types: such a sentence is no filter, and used to be lost."""
+    async with live(tmp_path) as it:
+        taken = picking(it, NAMES)
+        it.type(typed)
+        await it.until(lambda: it.rows[0] == f"which? {typed}".rstrip())
+        it.type(ESCAPE)
+
+        assert await taken is None
+        await it.until(lambda: it.rows == [f"you> {left}".rstrip()])
+
+
 @pytest.mark.parametrize("key", [ESCAPE, CTRL_C, CTRL_O])
 async def test_leaving_the_picker_chooses_nothing_and_stops_nothing(
     key: str, tmp_path: Path

@@ -234,6 +234,7 @@ class Episode:
                 *lines_left(self.screen.buffer),
                 asked.draft if asked else "",
                 self.screen.queue.left(),
+                self.screen.picker.typed if self.screen.picker.is_open() else "",
                 *self.screen.buffer.history.get_strings(),
                 *_said(self.app),
             ]
