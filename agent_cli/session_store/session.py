@@ -133,7 +133,10 @@ class Session:
         except OSError as error:
             if not self._refused:
                 self._refused = True
-                self._tell(f"the session is no longer being saved: {error.strerror} ({self.path})")
+                self._tell(
+                    f"the session is no longer being saved: {error.strerror} ({self.path});"
+                    " it is kept in memory, and saved once it can be written"
+                )
             return
         if self._refused:
             self._refused = False
