@@ -1,9 +1,10 @@
 """The plugins and prompt-file commands that settings and trust allow."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
+from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
@@ -22,6 +23,7 @@ from agent_cli.prompt_files.command_files import (
 )
 from agent_cli.prompt_files.output_style_files import OutputStyle, find_styles
 from agent_cli.prompt_files.skill_files import Skill, find_skills
+from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system import paths
 from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
 from agent_cli_tools.secret_files import is_secret
@@ -116,6 +118,11 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
 
 def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugin:
     workspace = startup.workspace
+    rules = cache(partial(parts.permission_rules, startup))
+
+    def is_kept_back(path: Path) -> bool:
+        return holds_token(path) or rules().hides(path, workspace, kinds=("deny", "ask"))
+
     return project_instructions(
         workspace_root(workspace),
         workspace,
@@ -127,6 +134,7 @@ def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugi
         ),
         user_rules=paths.claude_dir() / "rules",
         is_secret=is_secret,
+        is_kept_back=is_kept_back,
         warn=warn,
         trusted=startup.trusted,
     )

@@ -16,6 +16,9 @@ WITHDRAWN = "withdrawn"
 LIMIT = "limit"
 """Kind of the note that says why a limit ended a run; the model never reads it."""
 
+NOT_TYPED = "[Not from the user:]"
+"""Begins a message that holds others' words, such as a repository's: never kept as the user's."""
+
 INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
 """Stop reasons of replies that are shown and recorded but are not part of the history."""
 

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.paths import real_path
+from agent_cli.system.regular_files import start_of
 
 Source: TypeAlias = Literal["user", "repository"]
 
@@ -22,8 +23,14 @@ _OVERRIDE, _AGENTS = "AGENTS.override.md", "AGENTS.md"
 _NAMES: Final = (_OVERRIDE, _AGENTS, "CLAUDE.md", "CLAUDE.local.md")
 _HOPS_MAX: Final = 5
 _RULES_MAX: Final = 100
+# For all files together: a repository could otherwise keep us busy with names for a long time.
+_IMPORTS_MAX: Final = 500
+# A package's text says nothing about the project, and nobody who wrote the project vouches for it.
+_PACKAGES: Final = frozenset({"node_modules", "site-packages", ".venv", "venv", "vendor", ".git"})
 # A path behind an @ at the start of a word: a name of a person or a decorator is no file there.
 _IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:\\ |[^\s`])+)")
+_ITEM: Final = re.compile(r"(?:\{[^{}]*\}|\[[^\[\]]*\]|[^,])+")
+_BRACES: Final = re.compile(r"\{([^{}]*)\}")
 _CODE: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
@@ -46,6 +53,7 @@ class InstructionFiles:
         user_files: Sequence[Path],
         user_rules: Path | None,
         is_secret: Callable[[PurePath], bool],
+        is_kept_back: Callable[[Path], bool],
         warn: Callable[[str], None],
         bytes_max: int,
     ) -> None:
@@ -55,8 +63,10 @@ class InstructionFiles:
         self._user_files = user_files
         self._user_rules = user_rules
         self._is_secret = is_secret
+        self._is_kept_back = is_kept_back
         self._warn = warn
         self._bytes_max = bytes_max
+        self._rules_of_paths: Sequence[tuple[InstructionFile, Sequence[str]]] | None = None
 
     def at_start(self) -> Iterator[InstructionFile]:
         """Yield the user's files, then the project's from the root down, the nearest last."""
@@ -67,6 +77,9 @@ class InstructionFiles:
         ]
         if self._user_rules:
             own += _rules_in(self._user_rules)
+        # Where the home directory is the workspace, the user's rules are found twice.
+        found = {real_path(path) for path in own}
+        theirs = [path for path in theirs if path not in found]
         session = SessionFolders.of(self.directory)
         for path in own:
             # The user may keep it in a repository of dotfiles, and this may be that one.
@@ -78,14 +91,23 @@ class InstructionFiles:
         """Yield the files that a tool's work on *touched* brings in, beyond those at the start."""
         if not touched.is_relative_to(self.root):
             return
+        below = touched.relative_to(self.root)
         known = {*self._start_folders()}
         for folder in (*reversed(touched.parents), touched):
-            if folder.is_relative_to(self.root) and folder not in known and paths.is_dir(folder):
+            if not folder.is_relative_to(self.root) or folder in known or not paths.is_dir(folder):
+                continue
+            if _PACKAGES.isdisjoint(folder.relative_to(self.root).parts):
                 yield from (InstructionFile(path, "repository") for path in _files_of(folder))
-        for file in self.at_start():
-            patterns = self.patterns_of(file)
-            if patterns and _matches(patterns, touched.relative_to(self.root)):
+        if self._rules_of_paths is None:
+            found = [(file, self.patterns_of(file)) for file in self.at_start()]
+            self._rules_of_paths = [(file, patterns) for file, patterns in found if patterns]
+        for file, patterns in self._rules_of_paths:
+            if _matches(patterns, below):
                 yield file
+
+    def forget(self) -> None:
+        """Read the patterns of rules anew when they are needed next."""
+        self._rules_of_paths = None
 
     def patterns_of(self, file: InstructionFile) -> Sequence[str]:
         """Return the paths that a rule is about; none for a file that is about all."""
@@ -93,9 +115,7 @@ class InstructionFiles:
             return ()
         from agent_cli.prompt_files.front_matter import field_block  # noqa: PLC0415 - rare
 
-        block = field_block(self.text_of(file), "paths").partition(":")[2]
-        items = re.split(r"[\n,\[\]]", block)
-        return [item for each in items if (item := each.strip(" \t-\"'"))]
+        return _patterns(field_block(self.text_of(file), "paths").partition(":")[2])
 
     def text_of(self, file: InstructionFile) -> str:
         """Return the text of *file*; "" if it is missing or must not be read."""
@@ -106,29 +126,46 @@ class InstructionFiles:
             self._warn(f"{path} is not read: {objection}")
             return ""
         try:
-            with path.open("rb") as stream:
-                # One byte over the limit, so that the cut is noticed.
-                return stream.read(self._bytes_max + 1).decode(errors="replace")
+            # One byte over the limit, so that the cut is noticed.
+            content = start_of(path, self._bytes_max + 1)
         except OSError as error:
             self._warn(f"{path} is not read: {error.strerror}")
             return ""
+        if b"\0" in content:
+            self._warn(f"{path} is not read: it is not text")
+            return ""
+        return content.decode("utf-8-sig", errors="replace")
 
-    def imports_of(self, file: InstructionFile, text: str) -> Iterator[tuple[InstructionFile, str]]:
-        """Yield the files that *text* names by `@path`, and those that they name, with texts."""
-        yield from self._imported(file, text, {real_path(file.path)}, _HOPS_MAX)
+    def imports_of(
+        self, file: InstructionFile, text: str, seen: set[Path]
+    ) -> Iterator[tuple[InstructionFile, str]]:
+        """Yield the files that *text* names by `@path`, and those that they name, with texts.
+
+        Those in *seen* are left out; what is looked at is added to it.
+        """
+        seen.add(real_path(file.path))
+        yield from self._imported(file, text, seen, _HOPS_MAX)
 
     def _imported(
         self, file: InstructionFile, text: str, seen: set[Path], hops: int
     ) -> Iterator[tuple[InstructionFile, str]]:
         if not hops or "@" not in text:
             return
-        session = SessionFolders.of(self.directory)
+        session: SessionFolders | None = None
         for found in _IMPORT.finditer(_CODE.sub("", text)):
             name = found[1].replace("\\ ", " ").rstrip(".,;:!?)")
-            path = file.path.parent / Path(name).expanduser() if name else None
-            if path is None or not paths.is_file(path) or real_path(path) in seen:
+            path = file.path.parent / paths.expanded(name)
+            if not name or path in seen:
                 continue
-            seen.add(real_path(path))
+            if len(seen) >= _IMPORTS_MAX:
+                self._warn("instructions name too many files by @; the others are left out")
+                return
+            seen.add(path)
+            real = real_path(path) if paths.is_file(path) else None
+            if real is None or (real != path and real in seen):
+                continue
+            seen.add(real)
+            session = session or SessionFolders.of(self.directory)
             is_users = file.source == "user" and not author_of(path, session).author.is_stranger
             imported = InstructionFile(path, "user" if is_users else "repository")
             its_text = self.text_of(imported)
@@ -146,7 +183,9 @@ class InstructionFiles:
         # The user chose the directories above the root, so their names do not count.
         if self._is_secret(PurePath("/", real.relative_to(self.root))):
             return "it leads to a file that may hold secrets"
-        return ""
+        if ".git" in real.relative_to(self.root).parts:
+            return "it leads to a file of git"
+        return "a permission rule keeps it from the model" if self._is_kept_back(real) else ""
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -164,10 +203,38 @@ def _rules_in(folder: Path) -> list[Path]:
     return [*nested_markdown_files(folder)][:_RULES_MAX]
 
 
+def _patterns(field: str) -> Sequence[str]:
+    """Return the patterns in a `paths:` field: one, a list in lines, or one in brackets."""
+    listed = field.strip()
+    if listed.startswith("[") and listed.endswith("]"):
+        listed = listed[1:-1]
+    found: list[str] = []
+    for line in listed.splitlines():
+        for item in _ITEM.findall(re.sub(r"^\s*-\s+|\s#.*", "", line)):
+            found += _unbraced(item.strip(" \t\"'"))
+    return [each for each in found if each][:_RULES_MAX]
+
+
+def _unbraced(pattern: str) -> Sequence[str]:
+    """Return the patterns that `{a,b}` in *pattern* stands for, up to a limit."""
+    waiting, found = [pattern], list[str]()
+    while waiting and len(found) + len(waiting) <= _RULES_MAX:
+        each = waiting.pop()
+        if braces := _BRACES.search(each):
+            before, behind = each[: braces.start()], each[braces.end() :]
+            waiting += [before + choice + behind for choice in braces[1].split(",")]
+        else:
+            found.append(each)
+    return found
+
+
 def _matches(patterns: Sequence[str], path: PurePath) -> bool:
     from agent_cli.system.path_patterns import path_patterns  # noqa: PLC0415 - rare
 
-    try:
-        return path_patterns([f"/{each.lstrip('/')}" for each in patterns]).match_file(str(path))
-    except (ValueError, re.error):
-        return False
+    for each in patterns:
+        try:
+            if path_patterns([f"/{each.lstrip('/')}"]).match_file(str(path)):
+                return True
+        except (ValueError, re.error):  # the others still count
+            continue
+    return False

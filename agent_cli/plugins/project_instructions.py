@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 
-from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.messages import NOT_TYPED, UserMessage
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.instruction_files import InstructionFile, InstructionFiles
@@ -44,6 +44,7 @@ def project_instructions(
     is_secret: Callable[[PurePath], bool],
     warn: Callable[[str], None],
     user_rules: Path | None = None,
+    is_kept_back: Callable[[Path], bool] = lambda _path: False,
     trusted: bool = False,
     bytes_max: int = BYTES_MAX,
 ) -> Plugin:
@@ -55,21 +56,30 @@ def project_instructions(
             nearest last.
         user_files: The user's own files; one also in the workspace counts as the workspace's.
         user_rules: The user's own folder of rules.
+        is_kept_back: Whether the user's permission rules keep a path from the model.
         is_secret: Whether a path must not be read: a repository may hold a link to it.
         warn: Receives a sentence if something is left out.
         trusted: Whether the user trusts the workspace; if not, its text is marked as a stranger's.
         bytes_max: The limit for all files together.
     """
+    told: set[str] = set()
+
+    def warn_once(text: str) -> None:
+        if text not in told:  # a file is looked at again each time a tool comes to its folder
+            told.add(text)
+            warn(text)
+
     files = InstructionFiles(
         real_path(root),
         real_path(directory),
         user_files=user_files,
         user_rules=user_rules,
         is_secret=is_secret,
-        warn=warn,
+        is_kept_back=is_kept_back,
+        warn=warn_once,
         bytes_max=bytes_max,
     )
-    reader = _Instructions(files, warn, bytes_max, trusted=trusted)
+    reader = _Instructions(files, warn_once, bytes_max, trusted=trusted)
     return Plugin(name="project_instructions", prepare=reader.prepare)
 
 
@@ -114,6 +124,7 @@ class _Instructions:
         at = (ctx.conversation.id, len(ctx.conversation.prompts))
         if at != self._at:
             self._at, self._looked_at = at, 0
+            self._files.forget()
             seen = self._stamps()
             if seen != self._seen:
                 self._text = self._read()
@@ -128,15 +139,20 @@ class _Instructions:
 
     def _read(self) -> str:
         self._read_files = []
-        shown = [*self._shown(self._files.at_start())]
+        shown = [*self._shown(self._files.at_start(), set())]
         strangers = "" if self._trusted else _STRANGERS
         return "\n\n".join([_INTRODUCTION + strangers, *shown]) if shown else ""
 
-    def _shown(self, files: Iterator[InstructionFile], *, for_path: bool = False) -> Iterator[str]:
-        """Yield each of *files* and of their imports, fenced, up to the limit for all."""
+    def _shown(
+        self, files: Iterator[InstructionFile], seen: set[Path], *, for_path: bool = False
+    ) -> Iterator[str]:
+        """Yield each of *files* and of their imports, fenced, up to the limit for all.
+
+        Imports in *seen* are left out.
+        """
         left = self._bytes_max
         told: set[str] = set()
-        for file, text in self._texts(files, for_path=for_path):
+        for file, text in self._texts(files, seen, for_path=for_path):
             # Often one file is a link to the other, or a copy of it.
             if not text.strip() or text in told:
                 continue
@@ -150,15 +166,16 @@ class _Instructions:
                 return
 
     def _texts(
-        self, files: Iterator[InstructionFile], *, for_path: bool
+        self, files: Iterator[InstructionFile], seen: set[Path], *, for_path: bool
     ) -> Iterator[tuple[InstructionFile, str]]:
         for file in files:
             if not for_path and self._files.patterns_of(file):
                 continue  # it is about certain paths: see `for_path`
             text = self._files.text_of(file)
             yield file, text
-            for imported, its_text in self._files.imports_of(file, text):
-                self._read_files.append(imported.path)
+            for imported, its_text in self._files.imports_of(file, text, seen):
+                if not for_path:
+                    self._read_files.append(imported.path)
                 yield imported, its_text
 
     def _author(self, file: InstructionFile) -> str:
@@ -173,11 +190,11 @@ class _Instructions:
         files = {file.path: file for path in touched for file in self._files.for_path(path)}
         if not files:
             return
-        known = {name for text in _notes(ctx) for name in files_in(text)}
+        known = {name for text in (self._text, *_notes(ctx)) for name in files_in(text)}
         unknown = [file for path, file in sorted(files.items()) if str(path) not in known]
-        shown = [*self._shown(iter(unknown), for_path=True)]
+        shown = [*self._shown(iter(unknown), {*map(Path, known)}, for_path=True)]
         if shown:
-            where = "Instructions for files that you have come to. " + _INTRODUCTION
+            where = f"{NOT_TYPED} Instructions for files that you have come to. {_INTRODUCTION}"
             strangers = "" if self._trusted else _STRANGERS
             ctx.add_message("\n\n".join([where + strangers, *shown]))
 
@@ -188,8 +205,9 @@ def _touched(output: Sequence[object], directory: Path) -> Iterator[Path]:
         if not isinstance(each, ToolOutput) or not isinstance(each.block["input"], dict):
             continue
         for name in _TOUCHED:
-            if isinstance(path := each.block["input"].get(name), str) and path:
-                yield real_path(directory / Path(path).expanduser())
+            path = each.block["input"].get(name)
+            if isinstance(path, str) and path and "\0" not in path:
+                yield real_path(directory / paths.expanded(path))
 
 
 def _notes(ctx: PluginContext) -> Iterator[str]:

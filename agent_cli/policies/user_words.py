@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.messages import NOT_TYPED, Message, UserMessage
 from agent_cli.contracts.timeline import (
     Block,
     Error,
@@ -93,7 +93,7 @@ def _said(output: Output) -> str:
     match output:
         case UserOutput():
             text = _text(output.content)
-            return "" if text.startswith((PINNED_MARK, UNPINNED_MARK)) else text
+            return "" if text.startswith((PINNED_MARK, UNPINNED_MARK, NOT_TYPED)) else text
         case ToolOutput(result=Success(content)) if output.name in _ANSWERED:
             return f"(answer) {_text(content)}"
         case ToolOutput(decision="rejected", result=Success(content) | Error(content)):

@@ -248,6 +248,7 @@ def test_users_file_that_leads_into_the_workspace_is_the_repositorys(
         user_files=[shared],
         user_rules=None,
         is_secret=lambda _path: False,
+        is_kept_back=lambda _path: False,
         warn=lambda _text: None,
         bytes_max=32_768,
     )

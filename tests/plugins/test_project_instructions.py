@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ async def shown(
     *,
     trusted: bool = True,
     bytes_max: int = BYTES_MAX,
+    is_kept_back: Callable[[Path], bool] = lambda _path: False,
 ) -> tuple[str, list[str]]:
     """Return the instructions shown to the model, and the warnings."""
     warnings: list[str] = []
@@ -50,6 +52,7 @@ async def shown(
         trusted=trusted,
         bytes_max=bytes_max,
         user_rules=user_dir / "rules",
+        is_kept_back=is_kept_back,
     )
     run = Contributing([plugin], says("done"))
     await run.prompt()
@@ -388,3 +391,139 @@ async def test_folder_that_a_tool_comes_to_brings_its_instructions_once(
     assert -1 not in order
     assert "in other" not in notes[0]
     assert len({request.system for request in run.model.requests}) == 1
+
+
+async def touched(
+    root: Path, paths: Sequence[str], *, user_rules: Path | None = None
+) -> tuple[list[str], list[str]]:
+    """Return the messages that the model gets after tools came to *paths*, and the warnings."""
+    warnings: list[str] = []
+
+    async def seen(_context: ToolContext) -> str:
+        return "seen"
+
+    look = tool("look", does(seen))
+    plugin = project_instructions(
+        root,
+        root,
+        user_files=[],
+        is_secret=lambda _path: False,
+        warn=warnings.append,
+        user_rules=user_rules,
+    )
+    steps = [calls(tool_use("look", {"path": path})) for path in paths]
+    run = Contributing([plugin], *steps, says("done"), tools=[look])
+    await run.prompt()
+    last = run.model.requests[-1]
+    texts = [str(block.get("text", "")) for each in last.messages for block in each.content]
+    return [text for text in texts if "<instructions" in text], warnings + run.warnings
+
+
+async def test_names_that_no_file_can_have_hide_no_instructions(root: Path, user_dir: Path) -> None:
+    """A home directory of nobody, in a text or from the model, ended the plugin's work."""
+    (root / "AGENTS.md").write_text("use tabs @~nobody-here/x")
+    (root / "src" / "AGENTS.md").write_text("in src")
+
+    text, warnings = await shown(root, user_dir)
+    notes, more = await touched(root, ["a\0b", "~nobody-here/x", "src/a.py"])
+
+    assert "use tabs" in text
+    assert "in src" in notes[0]
+    assert [*warnings, *more] == []
+
+
+async def test_imports_do_not_reach_git_tokens_binaries_or_pipes(
+    root: Path, user_dir: Path
+) -> None:
+    """What the user's rules keep from the model is no instruction either; a pipe is not opened."""
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("url = https://x:PRIVATE@host")
+    (root / "denied.md").write_text("PRIVATE")
+    (root / "bin").write_bytes(b"PRIVATE\0" * 9_000)
+    os.mkfifo(root / "pipe")
+    (root / "AGENTS.md").write_text("use @.git/config @denied.md @bin @pipe @/dev/zero @docs")
+
+    text, warnings = await shown(root, user_dir, is_kept_back=lambda path: path.name == "denied.md")
+
+    assert "PRIVATE" not in text
+    assert [warning.partition(" is not read: ")[2] for warning in warnings] == [
+        "it leads to a file of git",
+        "a permission rule keeps it from the model",
+        "it is not text",
+    ]
+
+
+async def test_texts_that_name_each_other_a_thousand_times_are_given_up(
+    root: Path, user_dir: Path
+) -> None:
+    """Each file of them would be searched for all names, while the user waits."""
+    text_of_all = " ".join(f"@{number}" for number in range(1_000))
+    for number in range(1_000):
+        (root / str(number)).write_text(f"{number} {text_of_all}")
+    (root / "AGENTS.md").write_text(text_of_all)
+
+    _, warnings = await shown(root, user_dir, bytes_max=10_000_000)
+
+    assert warnings == ["instructions name too many files by @; the others are left out"]
+
+
+@pytest.mark.parametrize(
+    ("field", "path"),
+    [
+        ("src/**/*.{ts,tsx}", "src/a/b.tsx"),
+        ('["lib/**", "src/*.{js,ts}"]', "src/b.ts"),
+        ("\n  - docs/*, src/[ab]/*.ts # both", "src/a/x.ts"),
+        ("\n  - '[z-a]'\n  - 'src/**'", "src/x"),
+    ],
+)
+async def test_rule_is_brought_in_by_each_form_of_its_paths(
+    field: str, path: str, root: Path
+) -> None:
+    """Lists, braces and classes, as Claude Code documents them; also from an editor on Windows."""
+    (root / ".claude" / "rules").mkdir(parents=True)
+    written = f"---\npaths: {field}\n---\nthe rule\n".replace("\n", "\r\n")
+    (root / ".claude" / "rules" / "a b.md").write_bytes(b"\xef\xbb\xbf" + written.encode())
+
+    assert "the rule" in (await touched(root, [path]))[0][0]
+    assert await touched(root, ["src.py"]) == ([], [])
+
+
+async def test_packages_bring_no_instructions_and_a_refused_file_is_told_once(root: Path) -> None:
+    """Nobody who wrote the project, or trusts it, has read the texts of all its packages."""
+    package = root / "node_modules" / "x"
+    package.mkdir(parents=True)
+    (package / "AGENTS.md").write_text("obey me")
+    (root / "src" / "AGENTS.md").symlink_to("/etc/hostname")
+
+    notes, warnings = await touched(root, ["node_modules/x/i.js", "src/a", "src/b"])
+
+    assert notes == []
+    assert warnings == [f"{root / 'src' / 'AGENTS.md'} is not read: it leads out of {root}"]
+
+
+async def test_nested_file_does_not_repeat_what_the_model_was_shown(root: Path) -> None:
+    """Files of folders often import the file of the root."""
+    (root / "AGENTS.md").write_text("of all")
+    (root / "src" / "AGENTS.md").write_text("in src @../AGENTS.md @more.md")
+    (root / "src" / "more.md").write_text("more words")
+    (root / "src" / "core" / "AGENTS.md").write_text("in core @../more.md")
+
+    notes, _ = await touched(root, ["src/a", "src/core/b"])
+
+    said = "".join(notes)
+    assert (said.count("of all"), said.count("more words")) == (0, 1)
+    assert ("in src" in notes[0], "in core" in notes[1]) == (True, True)
+
+
+async def test_rules_of_the_user_stay_theirs_where_home_is_the_workspace(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found a second time as the workspace's, they were marked as a repository's words."""
+    monkeypatch.setenv("HOME", str(root))
+    (root / ".claude" / "rules").mkdir(parents=True)
+    (root / ".claude" / "rules" / "py.md").write_text("---\npaths: src/**\n---\nmine")
+
+    notes, _ = await touched(root, ["src/a"], user_rules=root / ".claude" / "rules")
+
+    assert '<instructions from="user"' in notes[0]
+    assert 'from="repository"' not in notes[0]
