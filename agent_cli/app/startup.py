@@ -159,7 +159,7 @@ def _plain_http(environment: Environment) -> tuple[str, ...]:
         name: url
         for name, url in environment.items()
         # Each cloud has a variable of its own: ANTHROPIC_VERTEX_BASE_URL, ...
-        if name.startswith("ANTHROPIC_") and name.endswith("_BASE_URL")
+        if name.startswith(("ANTHROPIC_", "OPENAI_")) and name.endswith("_BASE_URL")
         if url.lower().startswith("http://")
     }
     if not addresses:

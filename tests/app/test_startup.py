@@ -328,11 +328,12 @@ def test_start_in_a_deleted_directory_is_an_error_with_a_remedy(
         ("http://[::1", False),  # the first request reports it
     ],
 )
+@pytest.mark.parametrize("name", ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"])
 def test_unencrypted_base_url_gives_a_warning_except_on_loopback(
-    url: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, url: str, warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key is sent to that address; on the loopback interface no one is in between."""
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+    monkeypatch.setenv(name, url)
 
     notices = start(Arguments(), may_ask=False).notices
 

@@ -57,6 +57,12 @@ class ChatConnection:
         return (self.base_url or DEFAULT_BASE_URL).strip().rstrip("/")
 
     @property
+    def endpoint(self) -> str:
+        """The URL to post to; a query, such as a version's, stays at its end."""
+        base, mark, query = self.address.partition("?")
+        return f"{base.rstrip('/')}/chat/completions{mark}{query}"
+
+    @property
     def is_openai(self) -> bool:
         """Whether the server is OpenAI's own, which renamed a parameter that others keep."""
         return self.address == DEFAULT_BASE_URL

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _API = "the Chat Completions API"
 _DONE = "[DONE]"
+_MESSAGE_CHARS_MAX = 10_000
 _PAGES = ("text/html", "application/json")
 
 _log = logger(__name__)
@@ -142,7 +143,7 @@ async def _posted(
         **bearer(request.api_key or where.api_key),
     }
     address = Address(
-        url=f"{where.address}/chat/completions",
+        url=where.endpoint,
         shown=shown,
         variable=REMEDIES.address,
         request_id="x-request-id",
@@ -178,7 +179,7 @@ async def _chunks(
                 raise BrokenReply(str(error)) from error
             if not isinstance(chunk, dict):
                 raise BrokenReply("an event is not an object")
-            if "error" in chunk:
+            if chunk.get("error"):
                 kind, code, message = _said(chunk, opened.redact(event.data))
                 raise refused(
                     Refusal(
@@ -204,7 +205,7 @@ def _refusal(
     kind, code, message = _said(answer, response.text or f"status {response.status_code}")
     refusal = Refusal(
         status=response.status_code,
-        message=where.redact(message),
+        message=where.redact(message[:_MESSAGE_CHARS_MAX]),
         remedies=REMEDIES,
         kind=kind,
         code=code,

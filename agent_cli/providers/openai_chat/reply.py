@@ -1,5 +1,6 @@
 """Convert the chunks of a chat completion to our events, and build the reply from them."""
 
+import json
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -124,7 +125,9 @@ class ChatReply:
             block = yield from self._block("thinking", -1)
             block.pieces.append(thought)
             yield ThinkingDelta(block.index, thought)
-        if (text := delta.get("content")) and isinstance(text, str):
+        for text in _texts(delta.get("content")):
+            if self._open and self._open.kind == "tool_use" and text.isspace():
+                continue  # a line break within a call would cut it in two
             block = yield from self._block("text", -1)
             block.pieces.append(text)
             yield TextDelta(block.index, text)
@@ -140,13 +143,21 @@ class ChatReply:
         function: Mapping[str, Json] = given if isinstance(given, dict) else {}
         if not isinstance(key, int):  # some servers send each call whole, without its number
             key = self._begun_blocks if call.get("id") else (self._open.key if self._open else 0)
-        is_new = self._open is None or self._open.kind != "tool_use" or self._open.key != key
+        id, name = str(call.get("id") or ""), str(function.get("name") or "")
+        grown = self._open if self._open and self._open.kind == "tool_use" else None
+        if grown and id not in ("", grown.id) and name:
+            yield from self._close()  # some servers give every call the number 0
+            grown = None
+        is_new = grown is None or grown.key != key
+        if is_new and not name:
+            raise BrokenReply("a piece of a tool call came without its beginning")
         block = yield from self._block("tool_use", key)
         if is_new:
-            block.id = str(call.get("id") or f"call_{uuid4().hex}")
-            block.name = str(function.get("name") or "")
+            block.id, block.name = id or f"call_{uuid4().hex}", name
             yield ToolCallStart(block.index, block.id, block.name)
         arguments = function.get("arguments")
+        if isinstance(arguments, dict):  # some servers send them as an object
+            arguments = json.dumps(arguments)
         if arguments and isinstance(arguments, str):
             block.pieces.append(arguments)
             yield ToolCallDelta(block.index, arguments)
@@ -175,6 +186,14 @@ class ChatReply:
             cache_read_tokens=cached,
         )
         return tokens + Usage(cost_microdollars=self._price(self._model, tokens))
+
+
+def _texts(content: Json) -> Iterator[str]:
+    """Yield the texts of *content*; some servers send a list of parts."""
+    for part in content if isinstance(content, list) else [content]:
+        text = part.get("text") if isinstance(part, dict) else part
+        if text and isinstance(text, str):
+            yield text
 
 
 def _count(figures: Mapping[str, Json], name: str) -> int:

@@ -61,7 +61,7 @@ def reply_of(events: list[StreamEvent]) -> Reply:
     return events[-1].reply
 
 
-def call(index: int | None, id: str | None, name: str | None, arguments: str) -> Mapping[str, Any]:
+def call(index: int | None, id: str | None, name: str | None, arguments: Json) -> Mapping[str, Any]:
     """Return a piece of a tool call, with what the server gives of it."""
     function = {"arguments": arguments} | ({"name": name} if name else {})
     given = {"id": id, "type": "function"} if id else {}
@@ -107,6 +107,18 @@ async def test_text_is_streamed_and_the_usage_and_cost_are_told() -> None:
                 [call(None, "c2", "read", '{"path": "b"}')],
             ],
             id="without numbers",
+        ),
+        pytest.param(
+            [
+                [call(0, "c1", "read", '{"path": "a"}')],
+                [call(0, "c2", "read", '{"path": ')],
+                [call(0, "c2", None, '"b"}')],
+            ],
+            id="with one number",
+        ),
+        pytest.param(
+            [[call(0, "c1", "read", {"path": "a"}), call(1, "c2", "read", {"path": "b"})]],
+            id="as objects",
         ),
     ],
 )
@@ -264,3 +276,41 @@ async def test_server_that_does_not_answer_is_named_without_its_password() -> No
         await anext(provider.stream(REQUEST))
 
     assert "secret" not in str(raised.value)
+
+
+async def test_text_in_parts_and_an_error_that_is_none_are_read() -> None:
+    """As servers with reasoning send content, and gateways fill every field."""
+    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "fine"}]
+    with chat_server(Stream([{**chunk({"content": parts}, "stop"), "error": None}])) as server:
+        reply = reply_of(await asked(server))
+
+    assert reply.content == (text_block("fine"),)
+
+
+async def test_line_break_within_a_call_does_not_cut_it() -> None:
+    """Some servers send one between the pieces."""
+    pieces = [
+        chunk({"tool_calls": [call(0, "c1", "read", '{"path": ')]}),
+        chunk({"content": "\n"}),
+        chunk({"tool_calls": [call(0, None, None, '"a"}')]}, "tool_calls"),
+    ]
+    with chat_server(Stream(pieces)) as server:
+        reply = reply_of(await asked(server))
+
+    assert [block["input"] for block in reply.content] == [{"path": "a"}]
+
+
+async def test_pieces_of_calls_that_take_turns_are_a_broken_reply() -> None:
+    """The rest of the first would otherwise be a call without a name."""
+    mixed = [call(0, "c1", "read", '{"pa'), call(1, "c2", "read", "{}"), call(0, None, None, "1")]
+    with chat_server(Stream([chunk({"tool_calls": mixed})]), text("fine")) as server:
+        events = await asked(server)
+
+    assert [type(event) for event in events].count(Retrying) == 1
+
+
+def test_query_of_the_base_url_stays_behind_the_path() -> None:
+    """Azure and gateways name a version there."""
+    connection = ChatConnection(base_url="https://host/v1/?api-version=1&key=a/b")
+
+    assert connection.endpoint == "https://host/v1/chat/completions?api-version=1&key=a/b"
