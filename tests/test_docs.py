@@ -11,6 +11,7 @@ import pytest
 
 from agent_cli import Tool
 from agent_cli.app.arguments import parse_arguments
+from agent_cli.repl.commands.files import REVIEW_COMMAND
 from agent_cli.repl.commands.registry import COMMANDS
 from tests.e2e.program import AGENT_CLI, agent_cli
 from tests.messages_api import reply, serve_in_thread
@@ -101,7 +102,7 @@ def test_prompt_page_names_every_slash_command() -> None:
     table = page("prompt").partition("| at the prompt | |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`/([a-z-]+)", table))
 
-    assert named == {command.name for command in COMMANDS}
+    assert named == {command.name for command in (*COMMANDS, REVIEW_COMMAND)}
 
 
 def test_program_on_the_library_page_runs(tmp_path: Path) -> None:

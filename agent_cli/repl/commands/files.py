@@ -102,9 +102,18 @@ def _add_dir(context: Context, given: str) -> None:
     context.writer.aside(f"tools and commands may use {folder} in this session")
 
 
-async def _init(context: Context, wish: str) -> None:
-    text = await asyncio.to_thread((files("agent_cli.prompts") / "init.md").read_text, "utf-8")
+async def _send_shipped(context: Context, name: str, wish: str) -> None:
+    """Send the prompt *name* that the program comes with, and what the user adds to it."""
+    text = await asyncio.to_thread((files("agent_cli.prompts") / name).read_text, "utf-8")
     context.send(OutgoingPrompt(f"{text}\n{wish}".strip()))
+
+
+async def _init(context: Context, wish: str) -> None:
+    await _send_shipped(context, "init.md", wish)
+
+
+async def _review(context: Context, wish: str) -> None:
+    await _send_shipped(context, "review.md", wish)
 
 
 FILE_COMMANDS: Final = (
@@ -145,3 +154,14 @@ FILE_COMMANDS: Final = (
         asks_the_model=True,
     ),
 )
+REVIEW_COMMAND: Final = Command(
+    "review",
+    "have the model review what changed in the working tree",
+    _review,
+    "[what matters]",
+    during_a_run=False,
+    asks_the_model=True,
+    source="shipped",
+    more="Changes nothing. A command of yours with this name is used instead.",
+)
+"""Not one of `FILE_COMMANDS`: many users have a prompt file of this name, which comes first."""

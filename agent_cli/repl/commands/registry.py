@@ -11,7 +11,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import PromptCommand
-from agent_cli.repl.commands.files import FILE_COMMANDS
+from agent_cli.repl.commands.files import FILE_COMMANDS, REVIEW_COMMAND
 from agent_cli.repl.commands.help import about, every_line, overview
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
 from agent_cli.repl.commands.sessions import SESSION_COMMANDS
@@ -28,7 +28,7 @@ _WITH: Final = "with"
 def commands_of(app: Application) -> Sequence[Command]:
     """Return all current commands; the first of each name wins.
 
-    Built-in commands come first, so that none can be replaced.
+    Built-in commands come first, so that none can be replaced; `/review` alone comes last.
     """
     found = {command.name: command for command in COMMANDS}
     for prompt in app.prompt_commands():
@@ -36,6 +36,7 @@ def commands_of(app: Application) -> Sequence[Command]:
             found.setdefault(prompt.name, _sending(prompt))
     for command in server_commands(app):
         found.setdefault(command.name, command)
+    found.setdefault(REVIEW_COMMAND.name, REVIEW_COMMAND)
     return list(found.values())
 
 

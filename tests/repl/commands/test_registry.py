@@ -260,6 +260,22 @@ def test_init_command_asks_the_model_to_write_agents_md() -> None:
     assert shown == []
 
 
+def test_review_command_is_the_users_or_else_the_shipped_one() -> None:
+    """A prompt file of that name is not shadowed; `/help` says where the command is from."""
+
+    class WithoutPrompts(Application):
+        prompts = ()
+
+    assert converse("/review the tests")[0] == "You said 'review the tests' to model-1.\n"
+
+    out, shown = converse("/review the tests", app=WithoutPrompts())
+
+    assert "Review the changes in this working tree" in out
+    assert "\\n\\nthe tests" in out
+    assert shown == []
+    assert "shipped:       /review" in said("/help", app=WithoutPrompts())
+
+
 def test_usage_counts_the_conversation_and_clear_resets_the_count() -> None:
     """Two replies of 10 + 2 tokens at 50 microdollars each."""
     assert said("one", "two", "/usage", "/clear", "/usage") == [
