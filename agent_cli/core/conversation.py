@@ -327,7 +327,13 @@ class Conversation(Record):
         tokens: tuple[int, int] = (0, 0),
         words: str = "",
     ) -> None:
-        """Project *summary* and the user's *words* in place of all before *first_kept_id*."""
+        """Project *summary* and the user's *words* in place of all before *first_kept_id*.
+
+        Raises:
+            ConversationError: No entry has that id.
+        """
+        if first_kept_id is not None:
+            self._require_entry(first_kept_id)
         entry = CompactionOutput(new_id(), self.now(), summary, first_kept_id, *tokens, words)
         self._append(entry)
 
@@ -341,8 +347,17 @@ class Conversation(Record):
         return left_out
 
     def trim(self, first_kept_id: str, *, removed_messages: int) -> None:
-        """Leave everything before *first_kept_id* out of the model's context."""
+        """Leave everything before *first_kept_id* out of the model's context.
+
+        Raises:
+            ConversationError: No entry has that id.
+        """
+        self._require_entry(first_kept_id)
         self._append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages))
+
+    def _require_entry(self, id: str) -> None:
+        if all(entry.id != id for entry in projection.entries(self._prompts)):
+            raise ConversationError(f"there is no entry {id!r} in this conversation")
 
     def note(self, message: CustomMessage) -> CustomMessage:
         """Append an entry of a kind the core does not know; return it as it is recorded."""

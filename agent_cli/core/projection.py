@@ -241,7 +241,9 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
                 pass
     if first_kept_id is None:
         return shown
-    first = next(i for i, output in enumerate(shown) if isinstance(output, UserOutput))
+    first = next((i for i, output in enumerate(shown) if isinstance(output, UserOutput)), None)
+    if first is None:
+        return shown  # every prompt was refused
     if (kept_from := gone.get(first_kept_id)) is None:
         kept_from = next(i for i, output in enumerate(shown) if output.id == first_kept_id)
     if kept_from <= first:

@@ -5,7 +5,19 @@ from pathlib import Path
 from typing import Final, get_args
 
 from agent_cli.contracts.errors import SessionError
-from agent_cli.contracts.timeline import NO_USAGE, Prompt, PromptState, usage_of
+from agent_cli.contracts.timeline import (
+    NO_USAGE,
+    BlockOutput,
+    CompactionOutput,
+    Output,
+    Prompt,
+    PromptState,
+    ReplyOutput,
+    TrimOutput,
+    UserOutput,
+    usage_of,
+)
+from agent_cli.core.projection import entries
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
 from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
@@ -30,6 +42,7 @@ class History:
         self.taken_back = NO_USAGE
         self.damage = damage
         self._codec = codec
+        self._ids: set[str] = set()  # of prompts and entries
 
     @classmethod
     def of_log(cls, log: Log, path: Path, codec: Codec) -> "History":
@@ -62,7 +75,11 @@ class History:
             case "session":
                 self.header = Header.of_record(record)
             case "prompt":
-                self.prompts.append(self._codec.prompt(record))
+                prompt = self._codec.prompt(record)
+                self._know(prompt.id)
+                if prompt.input is not None:
+                    self._know(prompt.input.id)
+                self.prompts.append(prompt)
             case "output":
                 self._put(record)
             case "state":
@@ -72,10 +89,12 @@ class History:
             case "dropped":
                 prompt = self._prompt(record["prompt"])
                 prompt.output = [out for out in prompt.output if out.id not in record["outputs"]]
+                self._count_ids()
             case "rewound":
                 first = self.prompts.index(self._prompt(record["prompt"]))
                 self.taken_back = usage_of(self.prompts[first:], self.taken_back)
                 del self.prompts[first:]
+                self._count_ids()
             case _:
                 pass
         if usage is not None:
@@ -89,11 +108,33 @@ class History:
         if not 0 <= index <= len(outputs):
             raise LookupError(index)
         if not record.get("replaced"):
+            self._check(output)
+            self._ids.add(output.id)
             outputs.insert(index, output)
         elif outputs[index].id == output.id:
             outputs[index] = output
         else:
             raise LookupError(output.id)
+
+    def _check(self, output: Output) -> None:
+        """Raise `LookupError` if *output* keeps an unknown entry, or is in the request already."""
+        match output:
+            case CompactionOutput(first_kept_id=str(kept)) | TrimOutput(first_kept_id=kept):
+                if kept not in self._ids:
+                    raise LookupError(kept)
+            case UserOutput() | BlockOutput() | ReplyOutput():
+                self._know(output.id)
+            case _:
+                pass  # a tool may give its side outputs the same id twice
+
+    def _know(self, id: str) -> None:
+        if id in self._ids:
+            raise LookupError(id)
+        self._ids.add(id)
+
+    def _count_ids(self) -> None:
+        found = {output.id for output in entries(self.prompts)}
+        self._ids = found | {prompt.id for prompt in self.prompts}
 
     def _prompt(self, prompt_id: str) -> Prompt:
         # From the end: nearly all records concern the last prompt.

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import (
     CustomMessage,
     UserMessage,
@@ -260,6 +261,31 @@ def test_prompt_without_input_continues_from_results(
         "assistant",
         "toolResult",
     ]
+
+
+def test_cut_at_an_unknown_entry_is_refused_and_changes_nothing() -> None:
+    """S2-05: recorded, it would make every later request impossible."""
+    conversation = looked()
+    before = sent(conversation)
+
+    with pytest.raises(ConversationError, match="no entry 'gone' in this conversation"):
+        conversation.compact("they looked", "gone")
+    with pytest.raises(ConversationError, match="no entry 'gone' in this conversation"):
+        conversation.trim("gone", removed_messages=1)
+
+    assert sent(conversation) == before
+
+
+def test_cut_in_a_conversation_of_refused_prompts_shows_nothing() -> None:
+    """S2-05: the cut stays, the prompt does not."""
+    conversation = Conversation()
+    said = conversation.begin(UserMessage.of("go")).input
+    assert said is not None
+    conversation.trim(said.id, removed_messages=0)
+    conversation.discard_reply("", "refusal")
+    conversation.complete()
+
+    assert sent(conversation) == []
 
 
 def test_trim_at_the_first_prompt_changes_nothing() -> None:

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
@@ -212,6 +213,28 @@ WRONG_SHAPES: Final = (
     },
     {"kind": "prompt", "id": 5, "user_id": "u", "model": "m", "at_ms": 1, "visible": True},
     {"kind": "held", "usage": {"input_tokens": "many"}},
+    {
+        "kind": "output",
+        "index": 2,
+        "output": {
+            "kind": "compaction",
+            "id": "x",
+            "at_ms": 1,
+            "summary": "s",
+            "first_kept_id": "y",
+        },
+    },
+    {
+        "kind": "output",
+        "index": 2,
+        "output": {
+            "kind": "trim",
+            "id": "x",
+            "at_ms": 1,
+            "first_kept_id": "y",
+            "removed_messages": 1,
+        },
+    },
     {"kind": "rewound", "prompt": "nobody"},
     {"no": "kind"},
 )
@@ -251,6 +274,54 @@ async def test_record_of_a_wrong_shape_is_damage_to_all_that_read_it(
         ]
         * 2
     )
+
+
+def _edited(
+    records: Sequence[JsonObject], how: str, here: int, dice: random.Random
+) -> list[JsonObject]:
+    """Return *records*, the header in its place, with number *here* deleted, doubled or moved."""
+    edited = [*records]
+    record = edited[here] if how == "doubled" else edited.pop(here)
+    there = dice.randrange(here if how == "doubled" else 1, len(edited)) + 1
+    return edited if how == "deleted" else [*edited[:there], record, *edited[there:]]
+
+
+@pytest.mark.parametrize("how", ["deleted", "doubled", "moved"])
+async def test_edited_records_are_read_alike_by_all_and_the_history_stays_valid(
+    tmp_path: Path, how: str
+) -> None:
+    """S2-01: a record may name a prompt, an entry or a call that is not there, or is there twice.
+
+    The chain of checksums is right, as an editing program would leave it.
+    """
+    source, _ = await a_long_talk(SessionStore(tmp_path / "source"))
+    source.close()
+    records = [*read_log(source.path).records]
+    for each in records:
+        del each["prev"]  # the log writes its own
+    dice = random.Random(28)
+    for here in range(1, len(records), 2):
+        store = SessionStore(tmp_path / str(here))
+        store.folder.mkdir()
+        log = LogFile.create(store.folder / source.path.name)
+        log.append(_edited(records, how, here, dice), sync=False)
+        log.close()
+
+        damage = store.read(source.id).damage
+        session, conversation = store.fork(source.id)
+        session.close()
+        if damage is None:
+            session, conversation = store.resume(source.id)
+            session.close()
+        else:
+            with pytest.raises(SessionError, match=f"line {damage.number} is not valid"):
+                store.resume(source.id)
+
+        assert faults(conversation) == []
+        path = store.find(source.id)
+        assert [each.line for each in verify(path)] == ([damage.number] if damage else [])
+        assert store.describe(path).problem == (str(verify(path)[0]) if damage else "")
+        assert export(store.read(source.id), "md", redact=str)
 
 
 def test_session_is_found_by_a_prefix_of_its_id(store: SessionStore) -> None:
