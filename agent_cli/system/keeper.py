@@ -40,19 +40,19 @@ class CommandWatcher(Protocol):
     """Stops the changes of a command until they are recorded; see `launching.Watched`.
 
     Attributes:
-        listener: Readable while a call stands still; -1 if the command runs unwatched.
-        reason: Why it runs unwatched; "" if it is watched.
+        is_on: Whether it stops calls.
+        reason: Why the command runs unwatched; "" if it is watched.
     """
 
-    listener: int
+    is_on: bool
     reason: str
 
     def start(self, start: Callable[[], int]) -> int:
         """Start the command by *start*, and return its process id."""
         ...
 
-    def serve(self) -> None:
-        """Answer the call that stands still."""
+    def look(self) -> None:
+        """Let a call go on that is held for too long; wants to be called every second."""
         ...
 
     def end(self) -> None:
@@ -147,19 +147,14 @@ def _watch(
         Whether the session knows that all is over.
     """
     poll = select.poll()
-    stopped = watch.listener if watch else -1
-    for source in (link.fileno(), signals, *([stopped] if stopped >= 0 else [])):
+    for source in (link.fileno(), signals):
         poll.register(source, select.POLLIN)
     has_ended = has_left = False
     while True:
-        ready = dict(poll.poll(_LOOK_AGAIN_S * 1000 if has_left else None))
-        if watch and stopped in ready:
-            if ready[stopped] & select.POLLIN:
-                watch.serve()
-            else:  # no process has the filter any more
-                poll.unregister(stopped)
-            if len(ready) == 1:
-                continue
+        is_on = watch is not None and watch.is_on
+        ready = dict(poll.poll(_LOOK_AGAIN_S * 1000 if has_left or is_on else None))
+        if watch:
+            watch.look()
         if link.fileno() in ready:
             return False
         if signals in ready:

@@ -4,12 +4,15 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from agent_cli.undo.records import LOG, ChangeRecord
+from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord
+
+_NAMED_MAX = 5
 
 Signature: TypeAlias = list[int] | None
 
@@ -65,6 +68,8 @@ def read_log(folder: Path) -> CommandLog | None:
     if not header:
         return None
     began_ns = int(str(header["at"]))
+    if is_incomplete(folder) and not any(each.kind == "lost" for each in records):
+        records.append(ChangeRecord("lost", began_ns, "some files", "the disk was full"))
     return CommandLog(folder, str(header["command"]), began_ns, records, ended_ns, after)
 
 
@@ -74,6 +79,24 @@ def is_watched(folder: Path) -> bool:
         return (folder / LOG).stat().st_size > 0
     except OSError:
         return False
+
+
+def is_incomplete(folder: Path) -> bool:
+    """Return whether the log in *folder* misses changes, or files that could not be kept."""
+    try:
+        return stat.S_IMODE((folder / LOG).stat().st_mode) == INCOMPLETE
+    except OSError:
+        return False
+
+
+def unkept(folder: Path) -> str:
+    """Return the first files that the log in *folder* could not keep, and why; "" for none."""
+    if not is_incomplete(folder):
+        return ""
+    log = read_log(folder)
+    lost = [f"{each.path} ({each.to})" for each in log.lost] if log else []
+    more = f", and {len(lost) - _NAMED_MAX} more" if len(lost) > _NAMED_MAX else ""
+    return ", ".join(lost[:_NAMED_MAX]) + more
 
 
 def is_running(folder: Path) -> bool:

@@ -7,6 +7,7 @@ whatever happens to it later. Imports little: see `system/launcher`.
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import stat
 import struct
@@ -16,11 +17,12 @@ from agent_cli.undo import images
 from agent_cli.undo.calls import Call
 from agent_cli.undo.listener import StoppedCall, bytes_of
 from agent_cli.undo.locations import Key, Location, Locations
-from agent_cli.undo.records import LOG, ChangeRecord, State
+from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord, State
 
 _NO_FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 1, 2
 _CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+_THE_REST = "what the command changed after that"
 _NAMELESS = getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY
 
 
@@ -50,6 +52,7 @@ class ChangeRecorder:
         self._timed: set[Key] = set()
         self._count = 0
         self._moves: dict[str, list[tuple[int, str]]] = {}
+        self._why_given_up = ""
         self.touched: dict[str, int] = {}
 
     def write_line(self, line: bytes) -> None:
@@ -58,7 +61,10 @@ class ChangeRecorder:
         Raises:
             OSError: The disk is full.
         """
-        os.write(self._log, line)
+        if (written := os.write(self._log, line)) < len(line):
+            with contextlib.suppress(OSError):
+                os.write(self._log, b"\n")  # the reader skips the part before it
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({written} bytes)")
 
     def before(self, call: StoppedCall, kind: Call) -> None:
         """Record what *call* is about to change.
@@ -66,6 +72,8 @@ class ChangeRecorder:
         Raises:
             OSError: The call will fail, or what it changes cannot be recorded.
         """
+        if self._why_given_up:
+            return
         match kind.kind:
             case "open" | "openat2":
                 self._open(call, kind)
@@ -88,10 +96,17 @@ class ChangeRecorder:
                     case _:
                         self._described_anew(found)
 
-    def note_fault(self, why: str) -> None:
-        """Record that the change of an unknown file was not recorded."""
+    def note_fault(self, why: str, about: str = "a file") -> None:
+        """Record that a change was not recorded, also where the log can take no line."""
         with contextlib.suppress(OSError):
-            self._write("lost", "a file", why, None)
+            os.fchmod(self._log, INCOMPLETE)
+        with contextlib.suppress(OSError):
+            self._write("lost", about, why, None)
+
+    def give_up(self, why: str) -> None:
+        """Record nothing more: a log with a hole is worse than one that ends."""
+        if not self._why_given_up:
+            self._why_given_up = why
 
     def called_now(self, path: str) -> str:
         """Return the present name of a recorded *path*, after its folders were renamed."""
@@ -107,8 +122,13 @@ class ChangeRecorder:
             else:
                 return path
 
-    def close(self) -> None:
-        """Close the log."""
+    def close(self, end: dict[str, object] | None = None) -> None:
+        """Close the log, with a last line."""
+        if self._why_given_up:
+            self.note_fault(self._why_given_up, _THE_REST)
+        with contextlib.suppress(OSError):  # a full disk
+            if end:
+                self.write_line(json.dumps(end, separators=(",", ":")).encode() + b"\n")
         os.close(self._log)
 
     def _open(self, call: StoppedCall, kind: Call) -> None:
@@ -208,14 +228,15 @@ class ChangeRecorder:
             return
         kept = self._next_kept()
         try:
-            if images.keep_link(path, kept):
-                self._add("gone", path, os.path.basename(kept), state)
-                return
+            is_linked = images.keep_link(path, kept)
         except FileNotFoundError:
             return
-        attributes = images.attributes_of(path)
-        if self._copy(path, found, kept):
-            self._add("gone", path, os.path.basename(kept), state, attributes)
+        except OSError as error:
+            self._lost(path, os.strerror(error.errno or errno.EIO), state)
+            return
+        attributes = None if is_linked else images.attributes_of(path)
+        if is_linked or self._copy(path, found, kept):
+            self._add_kept("gone", path, kept, state, attributes)
 
     def _leaves(self, location: Location) -> None:
         """Keep all that is at *location*: it leaves the workspace."""
@@ -242,7 +263,7 @@ class ChangeRecorder:
         kept, attributes = self._next_kept(), images.attributes_of(location.path)
         if self._copy(location.path, found, kept):
             self._copied.add(inode)
-            self._add("write", location.path, os.path.basename(kept), State.of(found), attributes)
+            self._add_kept("write", location.path, kept, State.of(found), attributes)
 
     def _copy(self, path: str, found: os.stat_result, kept: str) -> bool:
         """Copy a file; record it as lost and return False if that cannot be done."""
@@ -259,8 +280,22 @@ class ChangeRecorder:
             except OSError as error:
                 why = os.strerror(error.errno or errno.EIO)
         if why:
-            self._add("lost", path, why, State.of(found))
+            self._lost(path, why, State.of(found))
         return not why
+
+    def _lost(self, path: str, why: str, state: State) -> None:
+        with contextlib.suppress(OSError):
+            os.fchmod(self._log, INCOMPLETE)
+        self._add("lost", path, why, state)
+
+    def _add_kept(
+        self, kind: str, path: str, kept: str, state: State, attributes: dict[str, str] | None
+    ) -> None:
+        try:
+            self._add(kind, path, os.path.basename(kept), state, attributes)
+        except OSError:
+            os.unlink(kept)  # or it would take room for nothing
+            raise
 
     def _described_anew(self, location: Location | None) -> None:
         if location is None or location.found is None or location.key in self._own:
@@ -301,6 +336,8 @@ class ChangeRecorder:
         state: State | None,
         attributes: dict[str, str] | None = None,
     ) -> None:
+        if self._why_given_up and kind != "lost":
+            return  # the call has gone on by now: what was kept may be too new
         self.write_line(ChangeRecord(kind, time.time_ns(), path, to, state, attributes).line())
 
     def _next_kept(self) -> str:

@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 
 LOG = "log.jsonl"
 EDITION = 1
+INCOMPLETE = 0o400
+"""The mode of a log that misses something: a full disk can still take a mode, but no line."""
 
 
 class State(NamedTuple):

@@ -1,9 +1,11 @@
 """Stop the changes of one command until they are recorded; the keeper drives it.
 
-    thread of the keeper    has the filter, starts the command, and waits until the keeper ends
-    the keeper itself       has no filter; answers the calls that stand still
+    filtered thread     has the filter, starts the command, and waits until the keeper ends
+    answering thread    has no filter; records the calls that stand still, and lets them go on
+    the keeper itself   looks whether the answering thread is in time
 
-Imports little: see `system/launcher`. No `threading`: nothing of it is needed here.
+Whatever goes wrong here, the call goes on unprotected, and the log says so. Imports little: see
+`system/launcher`. No `threading`: nothing of it is needed here.
 """
 
 import _thread
@@ -11,26 +13,33 @@ import errno
 import json
 import os
 import select
-import struct
 import time
 from collections.abc import Callable
 from typing import Any
 
 from agent_cli.undo import listener
 from agent_cli.undo.calls import Call, machine
+from agent_cli.undo.listener import StoppedCall
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.recorder import ChangeRecorder
 from agent_cli.undo.records import EDITION, signature_at
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+CALL_LIMIT_S = 5.0
+_END_LIMIT_S = 5.0
+_LOOK_AGAIN_MS = 1000
+# Other errors say that the path leads nowhere, so the call will fail.
+_OUR_FAULTS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    *(errno.EIO, errno.EFBIG, errno.EROFS),
+)
 
 
 class CommandWatch:
     """The watch over one command.
 
     Attributes:
-        listener: Readable while a call stands still; -1 if the command runs unwatched.
-        reason: Why it runs unwatched; "" if it is watched.
+        is_on: Whether it stops calls; `look` wants to be called every second then.
+        reason: Why the command runs unwatched; "" if it is watched.
     """
 
     def __init__(self, order: dict[str, Any], *, begun: int) -> None:
@@ -41,9 +50,10 @@ class CommandWatch:
             begun: Becomes readable when a nested command itself begins; what happens before is the
                 work of the program that builds the sandbox. -1: it begins at once.
         """
-        self.listener = -1
+        self.is_on = False
         self.reason = ""
         self._order = order
+        self._listener = -1
         self._recorder: ChangeRecorder | None = None
         self._begun: select.poll | None = None
         if begun >= 0:
@@ -51,6 +61,9 @@ class CommandWatch:
             self._begun.register(begun, select.POLLIN)
         here = machine()
         self._calls: dict[int, Call] = here.calls if here else {}
+        # The call that is being recorded, and since when.
+        self._standing: tuple[StoppedCall, float] | None = None
+        self._is_answering = True
 
     def start(self, start: Callable[[], int]) -> int:
         """Call *start*, which starts the command, in a thread with the filter; return its result.
@@ -61,18 +74,18 @@ class CommandWatch:
             OSError: As *start*.
         """
         reading, writing = os.pipe()
-        result: list[int | OSError] = []
+        result: list[int | BaseException] = []
 
         def filtered() -> None:
             try:
                 if self._recorder is not None:
                     try:
-                        self.listener = listener.install()
+                        self._listener = listener.install()
                     except OSError as error:
                         self.reason = _why(error)
                 os.write(writing, b"f")
                 result.append(start())
-            except OSError as error:
+            except BaseException as error:
                 result.append(error)
             finally:
                 os.write(writing, b"s")
@@ -84,46 +97,49 @@ class CommandWatch:
             self._open()
             _thread.start_new_thread(filtered, ())
             os.read(reading, 1)
-            self._serve_until(reading)
+            self._begin()
+            poll = select.poll()
+            poll.register(reading, select.POLLIN)
+            while not poll.poll(_LOOK_AGAIN_MS):
+                self.look()
         finally:
             os.close(reading)
             os.close(writing)
-        if isinstance(child := result[0], OSError):
+        if isinstance(child := result[0], BaseException):
             raise child
         return child
 
-    def serve(self) -> None:
-        """Answer the call that stands still; call it when `listener` is readable."""
-        call = listener.receive(self.listener)
-        if call is None:
-            return
-        if self._recorder is not None and self._has_begun():
-            try:
-                self._recorder.before(call, self._calls[call.number])
-            except OSError as error:
-                if error.errno in _NO_SPACE:
-                    listener.fail(self.listener, call.id, errno.ENOSPC)
-                    return
-                # The path leads nowhere, so the call will fail.
-            except (ValueError, LookupError, struct.error) as error:
-                # A fault of ours must not end the command; the undo will name it.
-                self._recorder.note_fault(f"{type(error).__name__} at call {call.number}")
-        listener.let_go_on(self.listener, call.id)
+    def look(self) -> None:
+        """Let the call go on that takes too long to record, and all later ones, unprotected."""
+        standing = self._standing
+        if self._is_answering and standing and time.monotonic() - standing[1] > CALL_LIMIT_S:
+            why = f"a file took longer than {CALL_LIMIT_S:.0f} s to keep"
+            _thread.start_new_thread(self._let_go_on, (standing[0], why))
+            self._is_answering = False
 
     def end(self) -> None:
         """Record how all that the command touched is now; all its processes have ended."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
-        now = dict.fromkeys(map(recorder.called_now, recorder.touched))
-        after = {path: signature_at(path) for path in now}
-        line = json.dumps({"end": time.time_ns(), "after": after}, separators=(",", ":"))
-        try:
-            recorder.write_line(line.encode() + b"\n")
-        except OSError:
-            return  # the undo then takes what is there for what the command left
-        finally:
-            recorder.close()
+        done = _thread.allocate_lock()
+        done.acquire()
+
+        def finish() -> None:
+            try:
+                now = dict.fromkeys(map(recorder.called_now, list(recorder.touched)))
+                after = {path: signature_at(path) for path in now}
+                recorder.close({"end": time.time_ns(), "after": after})
+            finally:
+                done.release()
+
+        if not recorder.touched:
+            finish()
+            return
+        # A hanging file system must not keep us; without the end, the undo takes what is there
+        # for what the command left.
+        _thread.start_new_thread(finish, ())
+        done.acquire(timeout=_END_LIMIT_S)
 
     def _open(self) -> None:
         order = self._order
@@ -135,32 +151,71 @@ class CommandWatch:
         except OSError as error:
             self.reason = _why(error)
 
-    def _serve_until(self, started: int) -> None:
-        """Answer calls until the thread has started the command, or failed to."""
-        if self.listener < 0:
-            self._forget()
-        elif self._recorder is not None:
-            header = {"edition": EDITION, "at": time.time_ns(), **self._order["header"]}
-            try:
+    def _begin(self) -> None:
+        """Begin the log, and answer calls."""
+        if self._listener < 0:
+            if self._recorder is not None:
+                self._recorder.close()
+                self._recorder = None
+            return
+        self.is_on = True
+        header = {"edition": EDITION, "at": time.time_ns(), **self._order["header"]}
+        try:
+            if self._recorder is not None:
                 self._recorder.write_line(json.dumps(header).encode() + b"\n")
-            except OSError as error:
-                self.reason = _why(error)
-                self._forget()
-        poll = select.poll()
-        poll.register(started, select.POLLIN)
-        if self.listener >= 0:
-            poll.register(self.listener, select.POLLIN)
-        while True:
-            ready = dict(poll.poll())
-            if ready.get(self.listener, 0) & select.POLLIN:
-                self.serve()
-            if started in ready:
-                return
-
-    def _forget(self) -> None:
-        if self._recorder is not None:
-            self._recorder.close()
+        except OSError as error:
+            self.reason = _why(error)
             self._recorder = None
+        _thread.start_new_thread(self._answer, ())
+
+    def _answer(self) -> None:
+        try:
+            self._record_all()
+        finally:
+            if self._is_answering:
+                self._let_go_on(None, "a fault of the record")
+
+    def _record_all(self) -> None:
+        """Record each call and let it go on, until one takes too long."""
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        while self._is_answering:
+            poll.poll()
+            call = listener.receive(self._listener)
+            if call is None:
+                continue
+            self._standing = call, time.monotonic()
+            try:
+                self._record(call)
+            finally:
+                if self._is_answering:
+                    listener.let_go_on(self._listener, call.id)
+            self._standing = None
+
+    def _record(self, call: StoppedCall) -> None:
+        recorder = self._recorder
+        if recorder is None or not self._has_begun():
+            return
+        try:
+            recorder.before(call, self._calls[call.number])
+        except OSError as error:
+            if error.errno in _OUR_FAULTS:
+                recorder.give_up(os.strerror(error.errno))
+        except BaseException as error:
+            recorder.note_fault(f"{type(error).__name__} at call {call.number}")
+
+    def _let_go_on(self, late: StoppedCall | None, why: str) -> None:
+        """Let the *late* call and all others go on, until the keeper ends."""
+        if recorder := self._recorder:
+            recorder.give_up(why)
+        if late:
+            listener.let_go_on(self._listener, late.id)
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        while True:
+            poll.poll()
+            if call := listener.receive(self._listener):
+                listener.let_go_on(self._listener, call.id)
 
     def _has_begun(self) -> bool:
         if self._begun is not None and self._begun.poll(0):

@@ -76,6 +76,14 @@ def is_over(log: Path) -> bool:
     return not is_running(log)
 
 
+def has_died(pid: int) -> bool:
+    """Return whether no call of the process can still be under way."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def plan(folder: Path, log: CommandLog) -> None:
     write_plan(folder, [Step(str(log.folder), each) for each in reversed(log.records)], {})
 
@@ -155,12 +163,13 @@ def test_what_a_killed_command_did_until_then_is_undone(
         deleted = root / "data/p1.bin"
         wait_until(partial(is_gone, deleted))
         time.sleep(chance.random() / 50)  # any moment will do
+        pid = int(link.found("pid")["pid"])
         if victim == "keeper":
-            pid = int(link.found("pid")["pid"])
             keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
             os.kill(keeper, signal.SIGKILL)
         link.end(LIMIT_S)
         wait_until(partial(is_over, base / "log"))
+        wait_until(partial(has_died, pid))
 
         log = logged(base / "log")
         plan(base / "plan", log)

@@ -1,17 +1,21 @@
 """bash: run a command in a fresh shell at the workspace's root."""
 
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.parameters import Parameters
+from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNSANDBOXED
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Sandbox
+    from agent_cli.system.launching import Watched
     from agent_cli_tools.workspace import Workspace
 
 TIMEOUT_MAX_S = 600
@@ -58,7 +62,8 @@ def bash_tool(
         )
         async with cancel.scope(), workspace.running(params.command) as watched:
             run = CommandRun(workspace, held, wanted, new_output, on_update, watched)
-            return await run.result()
+            result = await run.result()
+            return _with_unkept(result, watched) if watched else result
 
     async def attempt(
         _call_id: str, params: BashParameters, cancel: CancelToken, _on_update: ToolContext
@@ -90,6 +95,16 @@ def bash_tool(
         reads=lambda _params: workspace.dirs,
         summary=lambda params: _first_line(params.command),
     )
+
+
+def _with_unkept(result: ToolResult, watched: "Watched") -> ToolResult:
+    """Return *result* with a note if /undo cannot bring back all that the command changed."""
+    from agent_cli.undo.logs import unkept  # noqa: PLC0415 - with a command
+
+    if not (files := unkept(Path(watched.folder))):
+        return result
+    note = f"[/undo cannot bring back all that this command changed: {files}]"
+    return replace(result, content=(*result.content, text_block(note)))
 
 
 def _first_line(command: str) -> str:

@@ -1,7 +1,6 @@
 """Run one command of the model to its end, or as a background job."""
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.batches import first_of
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.system.launching import Watched
-from agent_cli.undo.rights import raises_rights
+from agent_cli.undo.rights import may_gain_rights
 from agent_cli_tools.command_answers import Ended, finished, moved, so_far, started, stopped
 from agent_cli_tools.command_start import start_command
 from agent_cli_tools.job import Job
@@ -166,10 +165,11 @@ class CommandRun:
 
     def _recorded(self, confinement: Confinement) -> Watched | None:
         """Return how to record what the command changes; None where that would hinder it."""
-        hinders = (
-            not confinement.is_sandbox and os.geteuid() != 0 and raises_rights(self._wanted.text)
-        )
-        return None if hinders else self._watched
+        if self._watched is None or may_gain_rights(
+            confinement.prefix, restricts_itself=confinement.restriction is not None
+        ):
+            return None
+        return self._watched
 
     def _job_to_end(self) -> Job | None:
         """Return the agent's running job that this command kills, if that is all it does.

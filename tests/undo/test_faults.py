@@ -1,0 +1,167 @@
+"""Faults of our recording: the command goes on as if it were not watched, and the log says so."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.undo.listener import why_missing
+from agent_cli.undo.logs import is_incomplete, read_log, unkept
+from agent_cli.undo.records import LOG
+from agent_cli.undo.rights import may_gain_rights
+
+pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+
+# A keeper that does only what concerns the watch: the real filter, log and threads.
+KEEPER = """
+import os, sys, time
+from agent_cli.undo import images, watch as module
+from agent_cli.undo.locations import Locations
+from agent_cli.undo.recorder import ChangeRecorder
+module.CALL_LIMIT_S = 0.5
+folder, root, command, fault = sys.argv[1:]
+exec(fault)
+order = {"folder": folder, "roots": [root], "copy_bytes_max": 10**6, "header": {"command": command}}
+watch = module.CommandWatch(order, begun=-1)
+def start():
+    child = os.fork()
+    if child == 0:
+        os.chdir(root)
+        os.execv("/bin/sh", ["sh", "-c", command])
+    return child
+child = watch.start(start)
+while True:
+    watch.look()
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended:
+        break
+    time.sleep(0.01)
+watch.end()
+print(watch.reason)
+os._exit(os.waitstatus_to_exitcode(status))
+"""
+COMMAND = "rm one; echo x > two; mv three four; chmod 600 four; mkdir five"
+RAISES = """
+def fail(*_arguments, **_options):
+    raise {error}
+{target} = fail
+"""
+HANGS = """
+def hang(*_arguments, **_options):
+    time.sleep(600)
+{target} = hang
+"""
+LIMIT_S = 30
+
+
+def run(tmp_path: Path, fault: str, command: str = COMMAND) -> Path:
+    """Run *command* in a keeper with a *fault*; return the folder of the log."""
+    root, log = tmp_path / "work", tmp_path / "log"
+    log.mkdir()
+    root.mkdir()
+    for name in ("one", "two", "three"):
+        (root / name).write_text(name)
+    subprocess.run(
+        [sys.executable, "-c", KEEPER, log, root, command, fault], check=True, timeout=LIMIT_S
+    )
+    return log
+
+
+ERRORS = ("OSError(28, 'full')", "OSError(24, 'files')", "KeyError(1)", "SystemExit(3)")
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["ChangeRecorder.before", "Locations.named", "images.keep_link", "images.keep_copy"],
+)
+@pytest.mark.parametrize("fault", [*(RAISES.replace("{error}", each) for each in ERRORS), HANGS])
+def test_fault_of_the_recording_never_harms_the_command(
+    tmp_path: Path, fault: str, target: str
+) -> None:
+    """ENOSPC, EMFILE, an exception, a hang: in the whole, in the look-up, and in the keeping."""
+    log = run(tmp_path, fault.format(target=target))
+
+    root = tmp_path / "work"
+    assert sorted(each.name for each in root.iterdir()) == ["five", "four", "two"]
+    assert (root / "two").read_text() == "x\n"
+    assert is_incomplete(log)
+    assert unkept(log)
+    assert (found := read_log(log))
+    assert found.lost
+    assert found.ended_ns
+
+
+def test_dead_answering_thread_holds_no_call(tmp_path: Path) -> None:
+    """The keeper takes over if the thread that answers ends in the midst of a call."""
+    fault = RAISES.format(target="module.CommandWatch._record", error="SystemExit(3)")
+
+    run(tmp_path, fault)
+
+    assert sorted(each.name for each in (tmp_path / "work").iterdir()) == ["five", "four", "two"]
+
+
+FULL = """
+mount -t tmpfs -o size=2m none {0} && cd {0} && mkdir log work && cd work && touch $(seq 99) &&
+{2} "$0" -c "$1" {0}/log {0}/work "cat /dev/zero > fill; rm ?; rm ??; rm fill; echo x > new" "" &&
+ls && stat -c %a ../log/{1} && df --output=pcent . | tail -n 1
+"""
+
+
+@pytest.mark.parametrize("first", ["", "cat /dev/zero > fill;"])
+def test_command_frees_a_full_disk(tmp_path: Path, first: str) -> None:
+    """A real file system that is full to the last byte, with the log on it: before or by it."""
+    namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=256k none {tmp_path}"
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*namespace, mount], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no file system can be mounted here")
+
+    done = subprocess.run(
+        [*namespace, FULL.format(tmp_path, LOG, first), sys.executable, KEEPER],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+
+    assert done.returncode == 0, done.stderr
+    reason, name, mode, used = done.stdout.split("\n")[:4]
+    assert name == "new"
+    assert (reason, mode) == (("No space left on device", "600") if first else ("", "400"))
+    assert int(used.strip(" %")) < 20
+
+
+@pytest.mark.parametrize(
+    ("user", "sandbox", "restricts_itself", "expected"),
+    [
+        (1000, [], False, True),
+        (1000, [], True, False),
+        (1000, ["plain"], False, False),
+        (1000, ["set-user-id"], False, True),
+        (1000, ["missing"], False, True),
+        (0, [], False, False),
+    ],
+)
+def test_command_that_may_gain_rights(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: int,
+    sandbox: list[str],
+    restricts_itself: bool,
+    expected: bool,
+) -> None:
+    """Without a sandbox a user's script may call sudo, so it is not watched."""
+    if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
+        pytest.skip("no command gains rights here")
+    for name, mode in (("plain", 0o755), ("set-user-id", 0o4755)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    monkeypatch.setattr("os.geteuid", lambda: user)
+
+    paths = [str(tmp_path / each) for each in sandbox]
+
+    assert may_gain_rights(paths, restricts_itself=restricts_itself) == expected
