@@ -59,6 +59,7 @@ WRITERS_TO_STDOUT = (
     "system/ending/",  # flushes it
 )
 CATCHERS_OF_EVERYTHING = {
+    "undo/watch/": "a fault of the record must not hold or fail the command that it records",
     "__main__/": "a signal in an import comes out as any exception; all others are raised again",
     "acp/connection/": "a bug costs one request, and the client reads of it",
     "acp/server/": "a session that breaks ends no other session",

@@ -134,7 +134,7 @@ class SandboxSettings(NamedTuple):
 class UndoSettings(NamedTuple):
     """What is kept so that the changes of commands can be undone; files above `max_mb` are not."""
 
-    commands: Annotated[CommandUndo, choice(*get_args(CommandUndo), user_only=True)] = "auto"
+    commands: Annotated[CommandUndo, choice(*get_args(CommandUndo), user_only=True)] = "off"
     max_mb: Annotated[float, number(0, 1_000_000, "MB")._replace(user_only=True)] = 100
 
 

@@ -6,6 +6,7 @@ Imports little: see `system/launcher`.
 import contextlib
 import errno
 import os
+from collections.abc import Generator
 from fcntl import ioctl
 
 _CLONE = 0x40049409  # FICLONE
@@ -15,7 +16,8 @@ _PART_BYTES = 1 << 30
 def keep_link(path: str, kept: str) -> bool:
     """Give the file at *path* one more name; return False if another file system forbids it."""
     try:
-        os.link(path, kept, follow_symlinks=False)
+        with _folder_of(path) as folder:
+            os.link(os.path.basename(path), kept, src_dir_fd=folder, follow_symlinks=False)
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
             raise
@@ -29,10 +31,15 @@ def keep_copy(path: str, kept: str) -> None:
     Raises:
         OSError: It cannot be read or written; then there is no *kept*.
     """
-    if os.path.islink(path):
-        os.symlink(os.readlink(path), kept)
-        return
-    source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with _folder_of(path) as folder:
+        try:
+            source = os.open(os.path.basename(path), reads, dir_fd=folder)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            os.symlink(os.readlink(os.path.basename(path), dir_fd=folder), kept)
+            return
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         target = os.open(kept, flags, 0o600)
@@ -45,6 +52,25 @@ def keep_copy(path: str, kept: str) -> None:
             os.close(target)
     finally:
         os.close(source)
+
+
+@contextlib.contextmanager
+def _folder_of(path: str) -> Generator[int]:
+    """Open the folder around *path*, which no link on the way may have led elsewhere.
+
+    The command, or another one, may put a link there between our look and our opening.
+
+    Raises:
+        FileNotFoundError: The folder is another one by now.
+    """
+    above = os.path.dirname(path)
+    folder = os.open(above, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if os.readlink(f"/proc/self/fd/{folder}") != above:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def copy_content(source: int, target: int) -> None:

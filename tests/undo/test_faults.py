@@ -10,6 +10,7 @@ import pytest
 from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import is_incomplete, read_log, unkept
 from agent_cli.undo.records import LOG
+from agent_cli.undo.reversal import Step, carry_out, write_plan
 from agent_cli.undo.rights import may_gain_rights
 
 pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
@@ -165,3 +166,59 @@ def test_command_that_may_gain_rights(
     paths = [str(tmp_path / each) for each in sandbox]
 
     assert may_gain_rights(paths, restricts_itself=restricts_itself) == expected
+
+
+FUZZ = """
+import os, random, threading, sys
+outside, seed = sys.argv[1], int(sys.argv[2])
+r = random.Random(seed)
+def flip():
+    while True:
+        try:
+            os.rename("flip", "flip2"); os.symlink(outside, "flip")
+            os.unlink("flip"); os.rename("flip2", "flip")
+        except OSError: pass
+os.makedirs("flip/sub")
+threading.Thread(target=flip, daemon=True).start()
+folder = os.open(outside, os.O_RDONLY)
+inside = os.open(".", os.O_RDONLY)
+starts = [outside, "flip", "../outside", "flip/../../outside", f"/proc/self/fd/{folder}",
+    f"/proc/self/fd/{inside}/flip", "/proc/self/cwd/../outside", "./flip/.", "link",
+    f"/dev/fd/{folder}"]
+os.symlink(outside, "link")
+for _ in range(400):
+    at = f"{r.choice(starts)}/{r.choice(['secret', 'sub', '../one', '.', '..', 'made'])}"
+    try:
+        match r.randrange(7):
+            case 0: open(at, "r+").close()
+            case 1: os.rename(at, at + "2"); os.rename(at + "2", at)
+            case 2: os.chmod(at, 0o600)
+            case 3: os.link(at, "hard"); os.unlink("hard")
+            case 4: os.truncate(at, 14)
+            case 5: os.close(os.open(at, os.O_WRONLY, dir_fd=r.choice([folder, inside])))
+            case 6: os.utime(at)
+    except OSError: pass
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_file_outside_is_kept_or_restored(tmp_path: Path, seed: int) -> None:
+    """Paths outside, `..`, /proc/self/fd, links that change while we look."""
+    outside = tmp_path / "outside"
+    (outside / "sub").mkdir(parents=True)
+    (outside / "secret").write_text("secret content")
+    program = tmp_path / "fuzz.py"
+    program.write_text(FUZZ)
+    log = run(tmp_path, "", f"{sys.executable} {program} {outside} {seed}")
+    found = read_log(log)
+    assert found
+
+    write_plan(tmp_path / "plan", [Step(str(log), each) for each in reversed(found.records)], {})
+    carry_out(tmp_path / "plan")
+
+    root = tmp_path / "work"
+    assert all(each.path.startswith(f"{root}") for each in found.records if each.kind != "lost")
+    kept = [each for each in log.iterdir() if each.is_file() and not each.is_symlink()]
+    assert not [each for each in kept if each.read_bytes() == b"secret content"]
+    assert (outside / "secret").read_text() == "secret content"
+    assert sorted(each.name for each in outside.iterdir()) == ["secret", "sub"]
