@@ -191,7 +191,7 @@ for _ in range(400):
     try:
         match r.randrange(7):
             case 0: open(at, "r+").close()
-            case 1: os.rename(at, at + "2"); os.rename(at + "2", at)
+            case 1: os.chmod(at, 0o644, dir_fd=folder)
             case 2: os.chmod(at, 0o600)
             case 3: os.link(at, "hard"); os.unlink("hard")
             case 4: os.truncate(at, 14)
