@@ -167,7 +167,7 @@ async def test_subagents_last_reply_is_the_result_of_its_call() -> None:
         result = await run.prompt()
 
     assert (result.stop_reason, run.answers(result)) == ("end_turn", ["It is `basket.py:1`."])
-    assert script.tools(TASK) == ["read", "bash", "grep", "glob"]
+    assert script.tools(TASK) == ["read", "bash", "grep", "glob", "job_output"]
     assert "explore a codebase" in json.dumps(script.bodies(TASK)[0]["system"])
     assert script.bodies(TASK)[0]["model"] == "claude-haiku-5-5"
     assert any(isinstance(event, ToolExecutionStart) for event in run.of_agents())

@@ -7,6 +7,7 @@ import pytest
 from agent_cli.contracts.timeline import Json
 from tests.app.test_agents import Script, program, started, task_of
 from tests.app.test_hooked_agents import heard
+from tests.e2e.program import asks_for_summary
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import ReceivedRequest, reply, tool_use
 from tests.messages_api.script import Answer
@@ -25,9 +26,9 @@ class Summarized(Script):
         task = task_of(request)
         if task.startswith("[Summary"):
             return reply("Found.")
-        if not task.startswith("<conversation>"):
+        if not asks_for_summary(request.body):
             return super().__call__(request)
-        self.request = task
+        self.request = str(request.body["messages"][-1])
         return reply("A summary.")
 
 

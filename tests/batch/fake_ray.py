@@ -36,6 +36,9 @@ exceptions = SimpleNamespace(
     RuntimeEnvSetupError=RuntimeEnvSetupError,
 )
 sys.modules[f"{__name__}.exceptions"] = exceptions  # type: ignore[assignment]
+util = SimpleNamespace(scheduling_strategies=SimpleNamespace())
+sys.modules[f"{__name__}.util"] = util  # type: ignore[assignment]
+sys.modules[f"{__name__}.util.scheduling_strategies"] = util.scheduling_strategies
 ENDS: dict[str, Exception | str] = {
     "done": "",
     "crashed": WorkerCrashedError("The worker died.\nMore about it."),

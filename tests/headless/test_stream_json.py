@@ -148,6 +148,7 @@ def test_every_event_has_a_json_form(kind: type) -> None:
         "output": TextOutput("o1", 7, "r1", text_block("x")),
         "calls": (events.ToolCall("c1", "read", {}),),
         "call": events.ToolCall("c1", "read", {}),
+        "trouble": "network",
         "reply": Usage(),
         "total": Usage(),
         "level": "info",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 _STATE = "jobs"
+_STARTS_JOBS = "bash"
 
 
 class AgentJobs:
@@ -54,7 +55,8 @@ class AgentJobs:
 
     async def __call__(self, turn: Turn) -> None:
         """Offer `job_output`, and report the matches and ends of jobs."""
-        turn.tools += self.tools()
+        if any(tool.name == _STARTS_JOBS for tool in turn.tools):
+            turn.tools += self.tools()
         if not turn.conversation.open_calls():
             for text in chain(self._lost(turn), await self._news()):
                 turn.tell_model(text)
