@@ -58,7 +58,7 @@ def test_user_of_the_asking_agent_approves_a_call_of_the_other_agent(transport: 
             terminal.until("MCP 1/1")
             terminal.send("go\r")
             answer(terminal, "peer: answer? (y/n)", "y\r")
-            answer(terminal, "peer: Allow this call [no]>", "yes\r")
+            answer(terminal, "peer: Allow this call [no · - = empty]>", "yes\r")
             terminal.until("Outer done.")
 
     assert Path("note.txt").read_text() == "done\n"

@@ -43,7 +43,7 @@ def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> No
         terminal.until(lambda: re.search(r"full +ready +9 ", terminal.text) is not None)
         terminal.send("go\r")
         answer(terminal, "full: answer? (y/n)", "y\r")
-        answer(terminal, "full: 1 Colour [green]>", "\r")
+        answer(terminal, "full: 1 Colour [green · - = empty]>", "\r")
         answer(terminal, "full: 2 Count>", "two\r")
         terminal.until("not taken: two is not a whole number")
         answer(terminal, "full: 2 Count>", "2\r")

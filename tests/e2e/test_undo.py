@@ -22,9 +22,20 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
         reply(other), ended, reply(edit), reply(make), reply(run), ended, ended, ended
     ) as api:
         options = ("--permission-mode", "yolo")
-        first = agent_cli(*options, script="change mine\nchange more\n/diff run\n", api=api)
+        first = agent_cli(
+            *options,
+            script="change mine\nchange more\n/diff run\n",
+            api=api,
+            AGENT_CLI_UNDO__COMMANDS="auto",
+        )
         Path("mine.txt").write_text("two, and mine\n")
-        second = agent_cli(*options, "--continue", script="/undo\n/undo\nhello\nyou\n", api=api)
+        second = agent_cli(
+            *options,
+            "--continue",
+            script="/undo\n/undo\nhello\nyou\n",
+            api=api,
+            AGENT_CLI_UNDO__COMMANDS="auto",
+        )
         told = [str(request.body["messages"]) for request in api.requests[-2:]]
 
     assert (

@@ -195,7 +195,7 @@ async def test_approve_decides_about_calls_of_subagents_and_without_it_they_are_
                 ),
             )
         read = text_of(results_in(answers.bodies("do ring")[1])[0])
-        assert answers.tools("do ring") == ["ring", "job_output"]
+        assert answers.tools("do ring") == ["ring"]
         assert ("rang 3 times" in read) is allowed
         assert [call.name for call in result.declined] == ([] if allowed else ["ring"])
         assert heard == [(None, "agent"), ("bell", "ring")]

@@ -144,7 +144,9 @@ def test_incomplete_plan_is_no_plan(tmp_path: Path) -> None:
     assert not has_plan(tmp_path)
 
 
-@pytest.mark.parametrize("victim", ["session", "keeper"])
+# A keeper that dies in mid-command leaves a log whose last call may not have happened: slow, as
+# its undo then names a file that it cannot find.
+@pytest.mark.parametrize("victim", ["session", pytest.param("keeper", marks=pytest.mark.slow)])
 def test_what_a_killed_command_did_until_then_is_undone(
     launcher: Launcher, tmp_path: Path, victim: str
 ) -> None:

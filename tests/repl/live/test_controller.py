@@ -181,7 +181,7 @@ async def test_question_waits_until_an_open_picker_is_closed(tmp_path: Path) -> 
         await it.until(lambda: asking.done() or "which session? oy" in it.rows)
         assert not asking.done()
         it.type(ESCAPE)
-        await it.until(lambda: "you>" in it.rows)
+        await it.until(lambda: "you> oy" in it.rows)
 
         def is_asked() -> bool:
             it.now_s += 9  # its silence may begin after the list is gone from the screen
