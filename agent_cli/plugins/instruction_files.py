@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
+from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import real_path
-from agent_cli.system.regular_files import start_of
 
 Source: TypeAlias = Literal["user", "repository"]
 
