@@ -29,6 +29,10 @@ MODULES_MAX = 800
 WATCHED = """
 import atexit, sys
 from agent_cli.__main__ import main
+from agent_cli.app import preparations
+
+# The reply comes at once, also on a busy machine: while a run waits, it loads its tools.
+preparations._REPLY_IS_LATE_S = 60
 
 def show():
     ours = {name.partition(".")[0] for name in sys.modules}
