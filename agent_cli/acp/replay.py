@@ -6,6 +6,7 @@ from pathlib import Path
 from agent_cli.acp.content import image, message_chunk, text
 from agent_cli.acp.tool_calls import CallView
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.timeline import (
     Block,
     DiscardedOutput,
@@ -17,7 +18,6 @@ from agent_cli.contracts.timeline import (
     ThinkingOutput,
     ToolOutput,
     UserOutput,
-    typed_in,
 )
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.core.projection import entries
@@ -31,7 +31,7 @@ def replayed(
     calls = CallView(lambda: tools, workspace)
     for output in entries([prompt for prompt in prompts if prompt.visible]):
         match output:
-            case UserOutput():
+            case UserOutput() if output.is_typed:
                 yield from _said(output)
             case TextOutput():
                 words = clean(str(output.block.get("text", "")))

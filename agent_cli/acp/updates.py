@@ -8,17 +8,10 @@ from agent_cli.acp.options import config_options
 from agent_cli.acp.ports import Application
 from agent_cli.acp.tool_calls import CallView, progress
 from agent_cli.contracts import events
-from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.messages import AssistantMessage, typed_in
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
-from agent_cli.contracts.timeline import (
-    FileOutput,
-    Json,
-    ToolOutput,
-    UserOutput,
-    WidgetOutput,
-    typed_in,
-)
+from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, UserOutput, WidgetOutput
 from agent_cli.core.recorded_calls import new_id
 from agent_cli.terminal.narration import narrate, one_line, side_output
 from agent_cli.terminal.sanitize import Filter, clean

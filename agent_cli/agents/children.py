@@ -18,9 +18,11 @@ from typing import Final, Protocol, TypeAlias
 from agent_cli.agents.activity import AgentActivity
 from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.definition import AgentDefinition
+from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import AgentEvent, AgentStart, Event, EventSink
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, ToolOutput
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.agent import Agent
@@ -257,7 +259,7 @@ class Children:
                 return replace(result, stop_reason="aborted")
             if not why:
                 return result
-            result = await worker.agent.prompt(why)
+            result = await worker.agent.prompt(UserMessage.of(why, author=HOOK))
 
 
 def _text(result: RunResult) -> str:

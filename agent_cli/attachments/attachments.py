@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.attachments.files import NamedFile, attach, judged, named_files, place
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_chars
-from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import Block, text_of, typed_in
+from agent_cli.contracts.messages import UserMessage, typed_in
+from agent_cli.contracts.timeline import Block, text_of
 from agent_cli.system.paths import exists, real_path
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references

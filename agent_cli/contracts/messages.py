@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
+from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
 
@@ -16,15 +17,17 @@ WITHDRAWN = "withdrawn"
 LIMIT = "limit"
 """Kind of the note that says why a limit ended a run; the model never reads it."""
 
-NOT_TYPED = "[Not from the user:]"
-"""Begins a message that holds others' words, such as a repository's: never kept as the user's."""
-
 INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
 """Stop reasons of replies that are shown and recorded but are not part of the history."""
 
 DataT = TypeVar("DataT", bound=BaseModel)
 
 _CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
+
+
+def typed_in(content: tuple[Block, ...]) -> str:
+    """Return the text typed by the user: the last text block, behind its attachments."""
+    return text_of(tuple(block for block in content if block["type"] == "text")[-1:])
 
 
 def is_cut_off(stop_reason: str) -> bool:
@@ -38,17 +41,18 @@ def now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class UserMessage(Frozen):
-    """A message of the user. `timestamp` is Unix ms and is never sent."""
+class UserMessage(Frozen, Authored):
+    """A message in the user's role. `timestamp` (Unix ms) and `author` are never sent."""
 
     role: ClassVar[Literal["user"]] = "user"
     content: tuple[Block, ...]
     timestamp: int = field(default_factory=now_ms)
+    author: str = USER
 
     @classmethod
-    def of(cls, text: str, images: Sequence[Block] = ()) -> "UserMessage":
+    def of(cls, text: str, images: Sequence[Block] = (), *, author: str = USER) -> "UserMessage":
         """Return a message of *text* followed by *images* (image blocks of the Messages API)."""
-        return cls((text_block(text), *images) if text else tuple(images))
+        return cls((text_block(text), *images) if text else tuple(images), author=author)
 
     @property
     def text(self) -> str:

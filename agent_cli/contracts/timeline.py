@@ -6,10 +6,10 @@ blocks it holds have the shape of the Messages API, because they are kept exactl
 Entries are deeply immutable, also for the code that made them.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias
 
+from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -108,11 +108,12 @@ class Output(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class UserOutput(Output):
-    """A message of the user: a prompt's input, or one steered into a running prompt."""
+class UserOutput(Output, Authored):
+    """A message in the user's role: a prompt's input, or one added to a running prompt."""
 
     kind: ClassVar[str] = "user"
     content: tuple[Block, ...]
+    author: str = USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,19 +284,9 @@ class Prompt:
     usage: Usage = NO_USAGE
 
 
-def usage_of(prompts: Iterable[Prompt], taken_back: Usage = NO_USAGE) -> Usage:
-    """Return the usage of *prompts*, added to that of rewound ones."""
-    return sum((prompt.usage for prompt in prompts), taken_back)
-
-
 def text_block(text: str) -> Block:
     """Return a text block."""
     return {"type": "text", "text": text}
-
-
-def typed_in(content: tuple[Block, ...]) -> str:
-    """Return the text typed by the user: the last text block, behind its attachments."""
-    return text_of(tuple(block for block in content if block["type"] == "text")[-1:])
 
 
 def text_of(content: tuple[Block, ...]) -> str:

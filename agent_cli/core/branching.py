@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from agent_cli.contracts.errors import SessionNotFound
+from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.timeline import (
     BlockOutput,
     Output,
@@ -15,7 +16,6 @@ from agent_cli.contracts.timeline import (
     ReplyOutput,
     TextOutput,
     ToolOutput,
-    typed_in,
 )
 
 

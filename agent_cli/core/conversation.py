@@ -154,7 +154,7 @@ class Conversation(Record):
         self.answer_open_calls()
         self.complete()
         at_ms = self.now()
-        entry = UserOutput(new_id(), at_ms, message.content) if message else None
+        entry = UserOutput(new_id(), at_ms, message.content, message.author) if message else None
         asked = model.id if model else UNKNOWN_MODEL
         prompt = Prompt(new_id(), self.user_id, asked, at_ms, visible, input=entry)
         self._start(prompt)
@@ -181,10 +181,10 @@ class Conversation(Record):
         if is_new:
             entry = self.begin(message, model=model).input
         else:
-            entry = UserOutput(new_id(), self.now(), message.content)
+            entry = UserOutput(new_id(), self.now(), message.content, message.author)
             self._append(entry)
         assert entry is not None
-        return UserMessage(entry.content, entry.at_ms)
+        return UserMessage(entry.content, entry.at_ms, entry.author)
 
     def add_reply(self, reply: Reply) -> list[ToolOutput]:
         """Append a complete reply and return its calls, each pending."""

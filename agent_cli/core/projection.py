@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.messages import (
     WITHDRAWN,
     AssistantMessage,
@@ -18,6 +19,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import (
+    NO_USAGE,
     Block,
     BlockOutput,
     CompactionOutput,
@@ -32,6 +34,7 @@ from agent_cli.contracts.timeline import (
     TextOutput,
     ToolOutput,
     TrimOutput,
+    Usage,
     UserOutput,
     text_block,
 )
@@ -40,6 +43,11 @@ _SUMMARY_TEXT = "[Summary of the conversation up to here]"
 TRIGGER_TEXT = "(no input: go on)"
 WORDS_TEXT = "[What the user said until then, word for word, with the numbers of the entries]"
 INTERRUPTED_TEXT = "[The user interrupted the reply here.]"
+
+
+def usage_of(prompts: Iterable[Prompt], taken_back: Usage = NO_USAGE) -> Usage:
+    """Return the usage of *prompts*, added to that of rewound ones."""
+    return sum((prompt.usage for prompt in prompts), taken_back)
 
 
 def entries(prompts: Iterable[Prompt]) -> Iterator[Output]:
@@ -72,7 +80,7 @@ def messages(outputs: Iterable[Output]) -> Iterator[Message]:
                 blocks = []
                 last_ms = at_ms
             case UserOutput():
-                yield UserMessage(output.content, at_ms)
+                yield UserMessage(output.content, at_ms, output.author)
             case DiscardedOutput():
                 content = (text_block(output.text),) if output.text else ()
                 yield AssistantMessage(content, output.reason, error=output.error, timestamp=at_ms)
@@ -195,7 +203,7 @@ def _with_input(prompt: Prompt, *, after: Sequence[Output]) -> list[Output]:
     asks = prompt.state != "completed" or any(map(_is_reply, prompt.output))
     if not asks or _awaits_reply(after):
         return []
-    return [UserOutput(prompt.id, prompt.at_ms, (text_block(TRIGGER_TEXT),))]
+    return [UserOutput(prompt.id, prompt.at_ms, (text_block(TRIGGER_TEXT),), PROGRAM)]
 
 
 def _is_reply(output: Output) -> bool:
@@ -253,7 +261,7 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
         note = f"{_SUMMARY_TEXT}\n{summary.summary}"
         if summary.words:
             note += f"\n\n{WORDS_TEXT}\n{summary.words}"
-        head.append(UserOutput(summary.id, summary.at_ms, (text_block(note),)))
+        head.append(UserOutput(summary.id, summary.at_ms, (text_block(note),), PROGRAM))
     return head + shown[kept_from:]
 
 
@@ -284,7 +292,7 @@ def _interrupted(reply: DiscardedOutput) -> Iterator[Output]:
         yield TextOutput(reply.id, reply.at_ms, reply.id, text_block(text))
         yield ReplyOutput(reply.id, reply.at_ms, reply.id, "", "end_turn")
         note_id = f"{reply.id} note"  # no entry's: a cut cannot come between the two
-    yield UserOutput(note_id, reply.at_ms, (text_block(INTERRUPTED_TEXT),))
+    yield UserOutput(note_id, reply.at_ms, (text_block(INTERRUPTED_TEXT),), PROGRAM)
 
 
 def _with_notes(call: ToolOutput, notes: Sequence[Block]) -> ToolOutput:

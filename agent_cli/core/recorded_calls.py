@@ -16,15 +16,8 @@ from agent_cli.contracts.events import (
     PromptStateChanged,
 )
 from agent_cli.contracts.messages import now_ms
-from agent_cli.contracts.timeline import (
-    NO_USAGE,
-    Output,
-    Prompt,
-    PromptState,
-    ToolOutput,
-    Usage,
-    usage_of,
-)
+from agent_cli.contracts.timeline import NO_USAGE, Output, Prompt, PromptState, ToolOutput, Usage
+from agent_cli.core.projection import usage_of
 
 _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
     "running": frozenset({"running", "waiting_for_approval", "completed"}),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink, MessageEnd, MessageStart
@@ -41,8 +42,11 @@ class Turn:
             raise AgentCliError("no model is set: give the agent one")
         return self.config.model
 
-    def tell_model(self, text: str) -> None:
-        """Append a message that the user did not type to the conversation; no call may be open."""
-        recorded = self.conversation.add_user(UserMessage.of(text))
+    def tell_model(self, text: str, *, author: str = PROGRAM) -> None:
+        """Append a message that the user did not type to the conversation; no call may be open.
+
+        *author* names the part of the program, or the plugin, that says it.
+        """
+        recorded = self.conversation.add_user(UserMessage.of(text, author=author))
         self.emit(MessageStart(recorded))
         self.emit(MessageEnd(recorded))

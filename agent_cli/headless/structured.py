@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
+from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import Event, EventSink, MessageEnd
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
@@ -117,7 +118,7 @@ class AnswerCheck:
             self._schema.parse(answer)
         except InvalidAnswer as fault:
             self._is_corrected = True
-            agent.follow_up(UserMessage.of(_correction(fault)))
+            agent.follow_up(UserMessage.of(_correction(fault), author=PROGRAM))
 
 
 def _correction(fault: InvalidAnswer) -> str:

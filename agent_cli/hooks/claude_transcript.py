@@ -74,7 +74,8 @@ def _lines(outputs: Iterable[Output], workspace: Path) -> Iterator[_Line]:
         match output:
             case UserOutput():
                 message: dict[str, Json] = {"role": "user", "content": _content(output.content)}
-                yield output.id, output.at_ms, {"type": "user", "message": message}
+                meta: dict[str, Json] = {} if output.is_typed else {"isMeta": True}
+                yield output.id, output.at_ms, {"type": "user", "message": message, **meta}
             case BlockOutput():
                 blocks.append(output)
             case ReplyOutput():

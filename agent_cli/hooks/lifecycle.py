@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.agents import WorkingAgent
+from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.claude_tools import claude_tool_name
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.events import (
@@ -72,7 +73,6 @@ class Lifecycle:
         self._started: asyncio.Task[object] | None = None
         self._contexts: list[str] = []
         self._incoming: list[UserMessage] = []
-        self._own: list[str] = []
         self._sent_back = 0
         self._last_text = ""
         self._session: str | None = None
@@ -141,21 +141,18 @@ class Lifecycle:
             raise AgentCliError(f"a hook ended the run: {self._asking.stop}")
         if self._started:
             await asyncio.shield(self._started)
-        if typed := [message for message in incoming if message.text not in self._own]:
+        if typed := [message for message in incoming if message.is_typed]:
             self._sent_back = 0
             await self._submit(turn, typed)
         contexts, self._contexts = self._contexts, []
         for text in contexts:
-            turn.tell_model(f"[A hook of the user's says: {text}]")
+            turn.tell_model(f"[A hook of the user's says: {text}]", author=HOOK)
 
     def follow_ups_beside(self, own: TakeMessages | None) -> TakeMessages:
         """Return a source that asks Stop hooks only if the source *own* has no messages left."""
 
         async def take() -> Sequence[UserMessage]:
-            if messages := await queued(own):
-                self._own = [message.text for message in messages]
-                return messages
-            return await self.follow_ups()
+            return await queued(own) or await self.follow_ups()
 
         return take
 
@@ -187,8 +184,7 @@ class Lifecycle:
             return ()
         self._sent_back += 1
         text = f"[A Stop hook of the user's does not let you end yet: {reason}]"
-        self._own = [text]
-        return [UserMessage.of(text)]
+        return [UserMessage.of(text, author=HOOK)]
 
     async def agent_starts(self, agent: WorkingAgent) -> Sequence[str]:
         """Return the information that hooks give to a subagent."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import BlockOutput, Json, Success, ToolOutput, text_block
@@ -94,7 +95,7 @@ class CallHooks:
         if answer.decision == "deny" and not answer.stops:
             raise AgentCliError(f"a hook ended the run: {answer.reason}")
         for text in answer.contexts:
-            turn.tell_model(f"[A hook of the user's says: {text}]")
+            turn.tell_model(f"[A hook of the user's says: {text}]", author=HOOK)
 
     def _ended(self, call: ToolOutput) -> dict[str, Json]:
         theirs = self._payloads.translated(ToolCall.of(call))

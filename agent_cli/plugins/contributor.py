@@ -209,7 +209,7 @@ class Plugins:
             self._contributed.append(tool)
         turn.system += [text for text in ctx.context if text.strip()]
         for message in ctx.messages:
-            turn.tell_model(message)
+            turn.tell_model(message, author=f"plugin {plugin.name}")
 
     async def _run_beside(self, name: str, watch: Watch, agent: Agent) -> None:
         try:
@@ -227,7 +227,8 @@ class Plugins:
 
 def _latest_input(turn: Turn) -> str:
     for prompt in reversed(turn.conversation.prompts):
-        said = (output for output in reversed(prompt.output) if isinstance(output, UserOutput))
-        if latest := next(said, prompt.input):
-            return text_of(latest.content)
+        said = (*([prompt.input] if prompt.input else ()), *prompt.output)
+        for output in reversed(said):
+            if isinstance(output, UserOutput) and output.is_typed:
+                return text_of(output.content)
     return ""

@@ -119,7 +119,7 @@ def _texts(conversation: Conversation) -> Iterator[tuple[int, str, str]]:
 def _text(output: Output) -> tuple[str, str]:
     match output:
         case UserOutput():
-            return "user", text_of(output.content)
+            return output.author, text_of(output.content)
         case TextOutput():
             return "assistant", str(output.block.get("text", ""))
         case ToolOutput(result=Success(content) | Error(content)):

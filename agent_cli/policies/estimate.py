@@ -42,12 +42,16 @@ def estimate_parts(
     summaries = [text for text in texts if is_summary(text)]
     notes = sum(len(each.partition(WORDS_TEXT)[0]) for each in summaries) // CHARS_PER_TOKEN
     words = sum(len(each.partition(WORDS_TEXT)[2]) for each in summaries) // CHARS_PER_TOKEN
+    told = [each for each in said if isinstance(each, UserMessage) and not each.is_typed]
+    told = [each for each in told if not is_summary(each.text)]
+    program = {"notes of the program": estimate_tokens(told)} if told else {}
     cut = {"summary": notes, "your words before it": words} if summaries else {}
     return {
         "system prompt": estimate_fixed(system, ()),
         "tools": estimate_fixed((), tools),
         **cut,
-        "messages": estimate_tokens(said) - notes - words,
+        "messages": estimate_tokens(said) - notes - words - estimate_tokens(told),
+        **program,
         "tool results": estimate_tokens(results),
     }
 

@@ -252,7 +252,8 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         match message:
             case UserMessage():
-                yield f"User: {_content(message.content)}"
+                who = "User" if message.is_typed else f"Program ({message.author})"
+                yield f"{who}: {_content(message.content)}"
             case AssistantMessage():
                 yield f"Assistant: {_content(message.content)}"
             case ToolResultMessage():

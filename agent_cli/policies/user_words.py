@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from agent_cli.contracts.messages import NOT_TYPED, Message, UserMessage
+from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.timeline import (
     Block,
     Error,
@@ -16,7 +16,7 @@ from agent_cli.contracts.timeline import (
     text_of,
 )
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.pins import PINNED_MARK, UNPINNED_MARK, as_pinned, pins
+from agent_cli.core.pins import as_pinned, pins
 from agent_cli.core.projection import WORDS_TEXT, numbered, unsent_ids
 
 # Tools whose results are answers of the user.
@@ -92,8 +92,7 @@ def _items(conversation: Conversation, until: str) -> Iterator[str]:
 def _said(output: Output) -> str:
     match output:
         case UserOutput():
-            text = _text(output.content)
-            return "" if text.startswith((PINNED_MARK, UNPINNED_MARK, NOT_TYPED)) else text
+            return _text(output.content) if output.is_typed else ""
         case ToolOutput(result=Success(content)) if output.name in _ANSWERED:
             return f"(answer) {_text(content)}"
         case ToolOutput(decision="rejected", result=Success(content) | Error(content)):

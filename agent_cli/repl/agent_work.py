@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from agent_cli.contracts.agents import AgentWork
+from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.timeline import (
     DiscardedOutput,
     Error,
@@ -13,7 +14,6 @@ from agent_cli.contracts.timeline import (
     ToolOutput,
     UserOutput,
     text_of,
-    typed_in,
 )
 from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.refusals import failure
@@ -42,7 +42,7 @@ def _rows(output: Output, tools: Sequence[Tool]) -> Iterator[str]:
             yield text.strip()
         case DiscardedOutput(text=str(text)) if text.strip():
             yield text.strip()
-        case UserOutput():
+        case UserOutput() if output.is_typed:
             yield f"> {typed_in(output.content)}"
         case ToolOutput():
             yield _call_row(output, tools)

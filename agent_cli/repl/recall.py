@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.messages import AssistantMessage, UserMessage, typed_in
 from agent_cli.contracts.timeline import (
     DiscardedOutput,
     Error,
@@ -13,7 +13,6 @@ from agent_cli.contracts.timeline import (
     TextOutput,
     ToolOutput,
     WidgetOutput,
-    typed_in,
 )
 from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
@@ -159,7 +158,11 @@ def the_end_of(rows: Sequence[str]) -> Sequence[str]:
 
 def typed_prompts(conversation: Conversation) -> list[Prompt]:
     """Return the prompts that the user typed, oldest first."""
-    return [prompt for prompt in conversation.prompts if prompt.visible and prompt.input]
+    return [
+        prompt
+        for prompt in conversation.prompts
+        if prompt.visible and prompt.input and prompt.input.is_typed
+    ]
 
 
 def said_in(prompt: Prompt) -> str:

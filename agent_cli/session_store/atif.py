@@ -21,9 +21,8 @@ from agent_cli.contracts.timeline import (
     ToolOutput,
     Usage,
     UserOutput,
-    usage_of,
 )
-from agent_cli.core.projection import entries
+from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.history import History
 from agent_cli.session_store.transcript import content_text, entry_text, result_text
 from agent_cli.version import __version__
@@ -79,7 +78,11 @@ def _steps(outputs: Sequence[Output], started: Mapping[str, str]) -> Iterator[_O
                 yield from beside
                 blocks, beside = [], []
             case UserOutput():
-                yield _step(output.at_ms, "user", content_text(output.content))
+                yield _step(
+                    output.at_ms,
+                    "user" if output.is_typed else "system",
+                    content_text(output.content),
+                )
             case DiscardedOutput():
                 # Its usage is unknown: the step has no complete model call.
                 step = _step(output.at_ms, "agent", output.text)

@@ -6,10 +6,12 @@ An entry of the conversation in such a form is damage.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from types import UnionType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
+from agent_cli.contracts.authors import PROGRAM
+from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.timeline import (
     Block,
     BlockOutput,
@@ -53,6 +55,7 @@ KINDS: tuple[type[Output], ...] = (
 )
 _CONVERSATION: Final = KINDS[:6]
 """Kinds of which requests are made; without one of them, those around it would not be valid."""
+_EARLIER_MARK: Final = "[Not from the user:] Instructions"
 _KEYS: Final = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
 """Texts that a block of a type must have."""
 
@@ -83,7 +86,7 @@ class Codec:
             cls, readers = known
             try:
                 read = {name: reader(data[name]) for name, reader in readers if name in data}
-                return cls(**read)
+                return _with_author(cls(**read), data)
             except (KeyError, TypeError, ValueError):
                 if cls in _CONVERSATION:
                     raise
@@ -101,6 +104,16 @@ class Codec:
             bool(data["visible"]),
             input=given if isinstance(given, UserOutput) else None,
         )
+
+
+def _with_author(output: Output, data: JsonObject) -> Output:
+    """Name the author of an earlier version's message that quotes a repository's files."""
+    match output:
+        case UserOutput(content=content) if "author" not in data:
+            is_quote = typed_in(content).startswith(_EARLIER_MARK)
+            return replace(output, author=PROGRAM) if is_quote else output
+        case _:
+            return output
 
 
 def output_to_json(output: Output) -> JsonObject:
@@ -140,7 +153,10 @@ def usage_to_json(usage: Usage) -> JsonObject:
 
 
 def _named(value: Output | ToolState | Usage) -> JsonObject:
-    return {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
+    named = {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, UserOutput) and value.is_typed:
+        del named["author"]  # as in earlier versions, which knew no other author
+    return named
 
 
 def _to_json(value: object) -> object:

@@ -115,7 +115,7 @@ def _visible(history: History) -> Iterator[Output]:
 def _markdown(outputs: Iterator[Output], redact: Redact) -> Iterator[str]:
     for output in outputs:
         match output:
-            case UserOutput():
+            case UserOutput() if output.is_typed:
                 yield "## You"
                 yield _tidy(content_text(output.content), redact)
             case TextOutput():
@@ -154,7 +154,7 @@ def _html(history: History, redact: Redact) -> str:
 def _articles(outputs: Sequence[Output], redact: Redact) -> Iterator[str]:
     for output in outputs:
         match output:
-            case UserOutput():
+            case UserOutput() if output.is_typed:
                 yield _article("you", _tidy(content_text(output.content), redact))
             case TextOutput():
                 yield _article("agent", _tidy(str(output.block.get("text", "")), redact))

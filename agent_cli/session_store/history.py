@@ -15,9 +15,8 @@ from agent_cli.contracts.timeline import (
     ReplyOutput,
     TrimOutput,
     UserOutput,
-    usage_of,
 )
-from agent_cli.core.projection import entries
+from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
 from agent_cli.session_store.log_file import Log, LogLine, read_log, scan

@@ -4,16 +4,11 @@ from datetime import datetime
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.sessions import SessionInfo
-from agent_cli.contracts.timeline import (
-    Json,
-    Prompt,
-    UserOutput,
-    typed_in,
-    usage_of,
-)
-from agent_cli.core.projection import entries
+from agent_cli.contracts.timeline import Json, Prompt, UserOutput
+from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import History, is_unused, read_mended
 from agent_cli.session_store.records import Header
@@ -89,7 +84,8 @@ def as_json(info: SessionInfo) -> dict[str, Json]:
 
 
 def _title(prompts: list[Prompt]) -> str:
-    texts = (typed_in(out.content) for out in entries(prompts) if isinstance(out, UserOutput))
+    said = (out for out in entries(prompts) if isinstance(out, UserOutput) and out.is_typed)
+    texts = (typed_in(out.content) for out in said)
     return one_line(clean(next((text for text in texts if text.strip()), "")), _TITLE_CHARS_MAX)
 
 

@@ -85,7 +85,7 @@ def _text(output: Output, redact: Callable[[str], str]) -> str:
 def _who(output: Output) -> str:
     match output:
         case UserOutput():
-            return "you"
+            return "you" if output.is_typed else output.author
         case TextOutput():
             return "agent"
         case ToolOutput():

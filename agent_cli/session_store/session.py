@@ -6,8 +6,9 @@ from pathlib import Path
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.events import Event, PromptStarted
 from agent_cli.contracts.messages import now_ms
-from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage, usage_of
+from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import usage_of
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import JsonObject, usage_to_json
 from agent_cli.session_store.history import blobs_folder

@@ -117,6 +117,8 @@ def entry_text(output: Output) -> str:
 
 
 def _said(entry: UserOutput) -> str:
+    if not entry.is_typed:
+        return _indented(f"[said by {entry.author}]", content_text(entry.content))
     first, *rest = content_text(entry.content).split("\n")
     return "\n".join([f"you> {first}", *(f"     {line}".rstrip() for line in rest)])
 

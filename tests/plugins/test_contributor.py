@@ -221,15 +221,17 @@ async def test_message_added_by_a_plugin_is_sent_once_and_stays() -> None:
     said: list[str] = []
 
     def prepare(ctx: PluginContext) -> None:
-        if not said:
-            said.append("once")
+        said.append(ctx.latest_input)
+        if len(said) == 1:
             ctx.add_message("by the way")
 
-    run = Contributing([Plugin(name="p", prepare=prepare)], says("one"), says("two"))
+    also = Plugin(name="q", prepare=lambda ctx: said.append(ctx.latest_input))
+    run = Contributing([Plugin(name="p", prepare=prepare), also], says("one"), says("two"))
     await run.prompt("hi")
     check_run(run.events)
     await run.prompt("again")
 
+    assert said == ["hi", "hi", "again", "again"]
     texts = [[block["text"] for block in m["content"]] for m in run.model.sent()]  # type: ignore[union-attr,index,call-overload]  # JSON
     assert texts == [["hi", "by the way"], ["one"], ["again"]]
     assert run.notices() == []

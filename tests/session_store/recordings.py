@@ -162,7 +162,7 @@ results = (
     | st.builds(Error, contents, jsons)
 )
 outputs: st.SearchStrategy[Output] = st.one_of(
-    st.builds(UserOutput, texts, times, contents),
+    st.builds(UserOutput, texts, times, contents, texts),
     st.builds(BlockOutput, texts, times, texts, blocks),
     st.builds(TextOutput, texts, times, texts, blocks),
     st.builds(ThinkingOutput, texts, times, texts, blocks),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.app.announcements import Announcements
 from agent_cli.contracts.errors import ConversationError
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from agent_cli_tools.job import Job
     from agent_cli_tools.workspace import Workspace
 
-_STATE = "jobs"
+JOBS: Final = "jobs"
+"""The author of what is announced about jobs, and the name of what is recorded about them."""
 _STARTS_JOBS = "bash"
 
 
@@ -59,12 +60,12 @@ class AgentJobs:
             turn.tools += self.tools()
         if not turn.conversation.open_calls():
             for text in chain(self._lost(turn), await self._news()):
-                turn.tell_model(text)
+                turn.tell_model(text, author=JOBS)
             self._remember(turn)
 
     async def follow_ups(self) -> Sequence[UserMessage]:
         """Return the news since the last request."""
-        return [UserMessage.of(text) for text in await self._news()]
+        return [UserMessage.of(text, author=JOBS) for text in await self._news()]
 
     def tools(self) -> Sequence[Tool]:
         """Return the tool that reads output, from the first request on; none if there are no jobs.
@@ -118,11 +119,11 @@ class AgentJobs:
             if job.is_running
         ]
         if now != _remembered(turn):
-            turn.config.state[_STATE] = now
+            turn.config.state[JOBS] = now
 
 
 def _remembered(turn: Turn) -> list[dict[str, Json]]:
-    state = turn.config.state.get(_STATE)
+    state = turn.config.state.get(JOBS)
     return [each for each in state if isinstance(each, dict)] if isinstance(state, list) else []
 
 

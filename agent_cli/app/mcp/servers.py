@@ -169,7 +169,7 @@ class Servers:
         self._require_tools()
         self._offered = self._chosen(self._tools, turn.config.state)
         if news := self._deferral.news():
-            turn.tell_model(news)
+            turn.tell_model(news, author="mcp")
         turn.tools += self._offered
         if self._instructions:
             # Behind the part that every session shares. It changes only when a server comes or

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.sessions import SessionInfo, SessionMatch
-from agent_cli.contracts.timeline import typed_in
 from agent_cli.contracts.wording import counted
 from agent_cli.core.branching import BranchPoint, places
 from agent_cli.core.pins import pin, pins, unpin
