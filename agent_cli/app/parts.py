@@ -37,6 +37,7 @@ from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.launching import Watched
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
+from agent_cli.system.temporary_names import remove_noted
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
@@ -184,7 +185,11 @@ def system_prompt(startup: StartupContext) -> str:
 def workspace(
     startup: StartupContext, keeper: "Keeper | None" = None, *, one_shot: bool = False
 ) -> Workspace:
-    """Return the workspace the tools share; *keeper* is notified of the files they change."""
+    """Return the workspace the tools share; *keeper* is notified of the files they change.
+
+    Removes the temporary files that killed programs left in the user's folders.
+    """
+    remove_noted()
     limits = startup.loaded.settings.jobs
     return Workspace(
         startup.workspace,

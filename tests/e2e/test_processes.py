@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.system.paths import private_dir, state_dir
+from agent_cli.system.temporary_names import temporary_name
 from tests.e2e.program import (
     agent_cli,
     finished,
@@ -139,7 +141,14 @@ def test_end_of_input_leaves_no_process(server: str) -> None:
 
 
 def test_start_removes_the_temporary_folder_of_a_killed_program(tmp_path: Path) -> None:
-    """No command has to come first; the folder of a program that runs stays."""
+    """No command has to come first; the folder of a program that runs stays.
+
+    A write that was killed right before its file replaced the old one leaves nothing either.
+    """
+    unfinished = tmp_path / temporary_name()
+    unfinished.touch()
+    note = private_dir(state_dir() / "unfinished") / unfinished.name
+    note.write_bytes(os.fsencode(unfinished))
     code = "from agent_cli.sandbox.own_folder import OwnFolder as Own; a = Own(); print(a.path)"
     command = [sys.executable, "-u", "-c", f"{code}; input()"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -156,5 +165,6 @@ def test_start_removes_the_temporary_folder_of_a_killed_program(tmp_path: Path) 
         with serve_in_thread() as api, in_terminal(api, TMPDIR=str(tmp_path)) as terminal:
             terminal.until_prompt()
             wait_until(lambda: not left.exists(), "the folder is removed")
+            assert not unfinished.exists()
             assert kept.is_dir()
         living.communicate("\n")

@@ -15,6 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.system.paths import state_dir
+from agent_cli.system.temporary_names import (
+    is_temporary_name,
+    noted,
+    remove_noted,
+    temporary_name,
+)
 from agent_cli_tools import textio
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.textio import decode, encode, failure, looks_binary, read_bytes
@@ -186,6 +193,40 @@ def test_full_disk_leaves_the_file_unchanged(tmp_path: Path, is_linked: bool) ->
 def test_sigkill_during_a_write_leaves_the_old_or_the_new_content(tmp_path: Path) -> None:
     """Ten kills at arbitrary moments of a program that does nothing but write."""
     kill_in_mid_write(tmp_path, times=10)
+
+
+@pytest.mark.parametrize("before", [None, OLD])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_the_next_start_removes_what_a_kill_left(
+    tmp_path: Path, before: bytes | None, is_named: bool
+) -> None:
+    """Killed when the temporary file has a name and does not yet replace the other."""
+    path = tmp_path / "a"
+    if before is not None:
+        path.write_bytes(before)
+    script = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from agent_cli_tools.atomic_write import write_atomic\n"
+        "before = Path(sys.argv[1]).read_bytes() if Path(sys.argv[1]).exists() else None\n"
+        f"{'os.O_TMPFILE = 0  # opening a folder fails' if is_named else ''}\n"
+        "os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_atomic(Path(sys.argv[1]), b'new', before=before)"
+    )
+    living = tmp_path / temporary_name()
+    living.write_bytes(b"of a program that still writes")
+
+    subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    left = {other.name for other in tmp_path.iterdir()} - {"a", living.name}
+    with noted(living):
+        remove_noted()
+
+    assert len(left) == 1
+    assert is_temporary_name(*left)
+    content = {other.name: other.read_bytes() for other in tmp_path.iterdir()}
+    assert content == {living.name: b"of a program that still writes"} | (
+        {} if before is None else {"a": before}
+    )
+    assert not list((state_dir() / "unfinished").iterdir())
 
 
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="only Linux has unnamed files")

@@ -5,23 +5,20 @@ All steps are relative to one open directory, which cannot be swapped for a syml
 
 import contextlib
 import os
-import re
-import secrets
 import stat
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.temporary_names import is_temporary_name, noted, temporary_name
 from agent_cli_tools.textio import failure
 
-_TEMP_PREFIX = ".agt-"
-_TEMP_NAME = re.compile(r"\.agt-[0-9a-f]{16}")
 _STRAY_AFTER_S = 3600.0
 
 
@@ -35,10 +32,11 @@ def write_atomic(
     """Write *data* to the real path *path*, or change nothing.
 
     The new content is written to a temporary file next to it, which then replaces it, keeping mode,
-    owner and extended attributes. Where the system allows it, it has no name until it is whole, so
-    a kill leaves it behind only right before the replacement. A file with several hard links is
-    written in place, so that they stay linked; only this case is not atomic. Missing directories
-    are created for a new file.
+    owner and extended attributes. Where the system allows it, it has a name only for the moment of
+    the replacement, because no system call replaces a file by one without a name. A note lets the
+    next start of the program remove what a kill in that moment leaves. A file with several hard
+    links is written in place, so that they stay linked; only this case is not atomic. Missing
+    directories are created for a new file.
 
     Args:
         path: Had no symlinks when it was checked; if it has one now, nothing is written.
@@ -51,16 +49,23 @@ def write_atomic(
     """
     try:
         with directory_at(path.parent, create=before is None) as place:
-            _Slot(place, path.name).replace(data, before, claim)
+            _Slot(place, path.parent, path.name).replace(data, before, claim)
     except OSError as error:
         raise failure(error, path) from error
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A name in an open directory."""
+    """A name in an open directory.
+
+    Attributes:
+        place: The directory.
+        folder: Its path when it was opened.
+        name: The name.
+    """
 
     place: int
+    folder: Path
     name: str
 
     def replace(self, data: bytes, before: bytes | None, claim: Callable[[], None]) -> None:
@@ -71,18 +76,27 @@ class _Slot:
                 claim()
                 self._write_in_place(data, before)
                 return
-            temporary = _Slot(self.place, f"{_TEMP_PREFIX}{secrets.token_hex(8)}")
+            self._exchange(data, before, claim)
+            # Makes the new name survive a power failure, where the file system supports that.
+            with contextlib.suppress(OSError):
+                os.fsync(listing)
+
+    def _exchange(self, data: bytes, before: bytes | None, claim: Callable[[], None]) -> None:
+        like = self if before is not None else None
+        unnamed = self._unnamed(data, like)
+        temporary = _Slot(self.place, self.folder, temporary_name())
+        with unnamed or nullcontext(), noted(self.folder / temporary.name):
             try:
-                temporary._write_new(data, like=self if before is not None else None)
+                if unnamed is None:
+                    temporary._write_new(data, like)
                 self._expect(before)
                 claim()
+                if unnamed is not None:
+                    temporary._name(unnamed, data, like)
                 os.replace(temporary.name, self.name, src_dir_fd=self.place, dst_dir_fd=self.place)
             except BaseException:
                 temporary._remove()
                 raise
-            # Makes the new name survive a power failure, where the file system supports that.
-            with contextlib.suppress(OSError):
-                os.fsync(listing)
 
     @contextmanager
     def _open_directory(self) -> Generator[int]:
@@ -119,21 +133,31 @@ class _Slot:
                 " Read it again and repeat the change."
             )
 
-    def _write_new(self, data: bytes, *, like: "_Slot | None") -> None:
-        # A new file gets 0666 without the umask's bits; a copy is private until it has the mode of
-        # the original.
-        mode = 0o666 if like is None else 0o600
+    def _unnamed(self, data: bytes, like: "_Slot | None") -> BinaryIO | None:
+        """Return a whole file without a name; None where the system has none, or the disk is full.
+
+        Network file systems have no unnamed files. Whatever fails, a named file is tried, and its
+        error told.
+        """
         if sys.platform == "linux":
-            # Network file systems have no unnamed files, and there may be no /proc to name one by:
-            # whatever fails, the named file is written, or its error told.
-            with contextlib.suppress(OSError):
-                unnamed = os.open(".", os.O_WRONLY | os.O_TMPFILE, mode, dir_fd=self.place)
-                with os.fdopen(unnamed, "wb") as file:
-                    _fill(file, data, like)
-                    os.link(f"/proc/self/fd/{unnamed}", self.name, dst_dir_fd=self.place)
-                return
+            with contextlib.suppress(OSError), contextlib.ExitStack() as failed:
+                flags = os.O_WRONLY | os.O_TMPFILE
+                file = os.fdopen(os.open(".", flags, _mode(like), dir_fd=self.place), "wb")
+                failed.callback(file.close)
+                _fill(file, data, like)
+                failed.pop_all()
+                return file
+        return None
+
+    def _name(self, unnamed: BinaryIO, data: bytes, like: "_Slot | None") -> None:
+        with contextlib.suppress(OSError):  # there may be no /proc to name it by
+            os.link(f"/proc/self/fd/{unnamed.fileno()}", self.name, dst_dir_fd=self.place)
+            return
+        self._write_new(data, like)
+
+    def _write_new(self, data: bytes, like: "_Slot | None") -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(self._open(flags, mode), "wb") as file:
+        with os.fdopen(self._open(flags, _mode(like)), "wb") as file:
             _fill(file, data, like)
 
     def _write_in_place(self, data: bytes, before: bytes) -> None:
@@ -150,11 +174,16 @@ def _sweep_strays(directory: int) -> None:
     """Remove temporary files that a killed process left in *directory* over an hour ago."""
     limit = time.time() - _STRAY_AFTER_S
     with os.scandir(directory) as entries:
-        strays = [entry for entry in entries if _TEMP_NAME.fullmatch(entry.name)]
+        strays = [entry for entry in entries if is_temporary_name(entry.name)]
     for stray in strays:
         with contextlib.suppress(OSError):
             if stray.stat(follow_symlinks=False).st_mtime < limit:
                 os.unlink(stray.name, dir_fd=directory)
+
+
+def _mode(like: _Slot | None) -> int:
+    """Return 0666 for a new file, less the umask; a copy is private until it has its original's."""
+    return 0o666 if like is None else 0o600
 
 
 def _fill(file: BinaryIO, data: bytes, like: _Slot | None) -> None:
