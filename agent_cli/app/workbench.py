@@ -192,6 +192,7 @@ class Workbench:
             sessions=lambda: self.sessions,
             directories=lambda: self.place.directories.all,
             publish=self.announce,
+            hooks=lambda: self.hooks.server_questions(),
         )
         return Servers(
             self._startup,

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-GUARDED: Final = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop"})
+GUARDED: Final = frozenset(
+    {"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "ElicitationResult"}
+)
 """The events whose hooks block the action if they cannot run."""
 
 _FOLDED: Final = frozenset(event.lower() for event in GUARDED)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
+from agent_cli.contracts.dialogs import Action, Filled
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.exports import Exports
@@ -27,12 +28,15 @@ _BLOCKED_BY_EXIT_2: Final = frozenset(
     {
         *("PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop"),
         *("PreCompact", "PostToolBatch", "UserPromptExpansion", "PreModelSwitch"),
+        *("Elicitation", "ElicitationResult"),
     }
 )
 _TEXT_IS_CONTEXT: Final = frozenset(
     {"UserPromptSubmit", "UserPromptExpansion", "SessionStart", "PreCompact"}
 )
 _WATCHES: Final = frozenset({"SessionStart", "FileChanged"})
+_ABOUT_FORMS: Final = frozenset({"Elicitation", "ElicitationResult"})
+_ACTIONS: Final[tuple[Action, ...]] = ("decline", "cancel", "accept")
 _TRY_AGAIN: Final = "You may try this call again."
 
 
@@ -57,6 +61,7 @@ class HookAnswer:
             the run ends instead of sending the model back.
         exports: The variables that SessionStart and FileChanged hooks set for commands.
         watch: The paths to watch from now on; None without a change.
+        filled: The answer to a server's question; None leaves it as it is.
     """
 
     decision: Decision | None = None
@@ -70,6 +75,7 @@ class HookAnswer:
     broken: str = ""
     exports: tuple[Exports, ...] = ()
     watch: tuple[str, ...] | None = None
+    filled: Filled | None = None
 
 
 def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
@@ -94,6 +100,7 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
     decided = {answer.decision for answer in answers}
     decision: Decision | None = next((each for each in _ORDER if each in decided), None)
     changes = [answer.updated for answer in answers if answer.updated is not None]
+    forms = [answer.filled for answer in answers if answer.filled is not None]
     reasons = [a.reason for a in answers if a.decision == decision and a.reason]
     one = HookAnswer(
         decision,
@@ -107,10 +114,14 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
         next((answer.broken for answer in answers if answer.broken), ""),
         tuple(each for answer in answers for each in answer.exports),
         _merged_watch(answers),
+        min(forms, key=lambda form: _ACTIONS.index(form.action), default=None),
     )
     if any(change != changes[0] for change in changes):
         told = "two hooks change the input of this call differently; let only one of them do it"
         return replace(one, decision="deny", reason=told, updated=None)
+    if all(form.action == "accept" for form in forms) and any(f != forms[0] for f in forms):
+        told = "two hooks answer this question differently; let only one of them do it"
+        return replace(one, decision="deny", reason=told, filled=None)
     return one
 
 
@@ -171,7 +182,17 @@ def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) 
         (message,) if message else (),
         stops,
         watch=_watch(hook, specific),
+        filled=_filled(hook, specific),
     )
+
+
+def _filled(hook: Hook, specific: Mapping[str, Json]) -> Filled | None:
+    action, content = specific.get("action"), specific.get("content", {})
+    if action is None or hook.event not in _ABOUT_FORMS:
+        return None
+    if action not in _ACTIONS or not is_object(content):
+        raise _Faulty("action must be accept, decline or cancel, and content an object")
+    return Filled(action, content if action == "accept" else {})
 
 
 def _watch(hook: Hook, specific: Mapping[str, Json]) -> tuple[str, ...] | None:

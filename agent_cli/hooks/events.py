@@ -9,6 +9,7 @@ EVENTS: Final = (
     *("PreCompact", "PostCompact", "Notification"),
     *("PermissionDenied", "PostToolBatch", "UserPromptExpansion", "StopFailure", "FileChanged"),
     *("PreModelSwitch", "PostModelSwitch", "DirectoryAdded"),
+    *("Elicitation", "ElicitationResult"),
 )
 
 ABOUT_CALLS: Final = frozenset({*EVENTS[:4], "PermissionDenied"})
@@ -22,7 +23,7 @@ JUDGED: Final = frozenset(
 MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "SessionStart": ("startup", "resume", "clear"),
     "SessionEnd": ("clear", "resume", "prompt_input_exit", "other"),
-    "Notification": ("permission_prompt", "idle_prompt"),
+    "Notification": ("permission_prompt", "idle_prompt", "elicitation_dialog"),
     "PreCompact": ("manual", "auto"),
     "PostCompact": ("manual", "auto"),
     "StopFailure": (
@@ -30,7 +31,7 @@ MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
         *("server_error", "invalid_request", "unknown"),
     ),
 }
-"""What the matchers of other events are compared with; agents, commands and files have any name."""
+"""What the matchers of other events are compared with; agents, servers and files have any name."""
 
 _NO_CHANGE: Final = "the settings of a session are read once, at its start"
 NOT_HERE: Final[Mapping[str, str]] = {
@@ -44,7 +45,5 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "TaskCompleted": "there is no task board; a PostToolUse hook for TodoWrite sees the to-do list",
     "TeammateIdle": "there are no teams of agents; SubagentStop tells of the end of an agent",
     "MessageDisplay": "a reply is shown as it arrives; a Stop hook gets its text",
-    "Elicitation": "the questions of MCP servers go to the person alone",
-    "ElicitationResult": "the questions of MCP servers go to the person alone",
 }
 """Claude Code's other events, each with the reason and what to use instead."""

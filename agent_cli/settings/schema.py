@@ -12,13 +12,13 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 from agent_cli.contracts import options
 from agent_cli.contracts.money import USD_MAX
 from agent_cli.contracts.permission_modes import Mode
+from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.rules import (
     SettingRule,
     choice,
     choices,
     flag,
     fold,
-    groups,
     lower_limit,
     lower_limit_but_0,
     number,
@@ -36,7 +36,6 @@ from agent_cli.settings.rules import (
 Strategy: TypeAlias = Literal["summarize", "none"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
 CommandUndo: TypeAlias = Literal["auto", "off"]
-HookGroups: TypeAlias = tuple[Mapping[str, object], ...]
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
 # The level names of other logging libraries, as in settings files of older programs.
@@ -277,37 +276,6 @@ class AgentSettings(NamedTuple):
     max_rounds: Annotated[int, whole(0, 100_000, "rounds")._replace(stricter=lower_limit_but_0)] = (
         50
     )
-
-
-class HookSettings(NamedTuple):
-    """Lifecycle hooks: a list of groups for each event, in Claude Code's format and names.
-
-    `claude_files` also reads the hooks in `settings.json` of `~/.claude` and, if the workspace is
-    trusted, in `settings.json` and `settings.local.json` of its `.claude`.
-    """
-
-    claude_files: Annotated[bool, flag()._replace(user_only=True)] = True
-    pre_tool_use: Annotated[HookGroups, groups()] = ()
-    post_tool_use: Annotated[HookGroups, groups()] = ()
-    post_tool_use_failure: Annotated[HookGroups, groups()] = ()
-    permission_request: Annotated[HookGroups, groups()] = ()
-    user_prompt_submit: Annotated[HookGroups, groups()] = ()
-    session_start: Annotated[HookGroups, groups()] = ()
-    session_end: Annotated[HookGroups, groups()] = ()
-    stop: Annotated[HookGroups, groups()] = ()
-    subagent_start: Annotated[HookGroups, groups()] = ()
-    subagent_stop: Annotated[HookGroups, groups()] = ()
-    pre_compact: Annotated[HookGroups, groups()] = ()
-    post_compact: Annotated[HookGroups, groups()] = ()
-    notification: Annotated[HookGroups, groups()] = ()
-    permission_denied: Annotated[HookGroups, groups()] = ()
-    post_tool_batch: Annotated[HookGroups, groups()] = ()
-    user_prompt_expansion: Annotated[HookGroups, groups()] = ()
-    stop_failure: Annotated[HookGroups, groups()] = ()
-    file_changed: Annotated[HookGroups, groups()] = ()
-    pre_model_switch: Annotated[HookGroups, groups()] = ()
-    post_model_switch: Annotated[HookGroups, groups()] = ()
-    directory_added: Annotated[HookGroups, groups()] = ()
 
 
 class TelemetrySettings(NamedTuple):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.timeline import Json
 from tests.e2e.program import in_terminal
 from tests.hooks.test_scripts import YOLO, bash, command, hooks, script
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
@@ -145,3 +146,36 @@ def test_compaction_runs_pre_compact_and_post_compact_hooks(tmp_path: Path) -> N
     before = json.loads((tmp_path / "before.json").read_text())
     assert (before["trigger"], before["custom_instructions"]) == ("manual", "the tests")
     assert "keep the names" in json.dumps(api.requests[-1].body)
+
+
+def test_hooks_keep_a_model_ask_about_another_and_hear_of_folders(tmp_path: Path) -> None:
+    """PreModelSwitch denies and asks, PostModelSwitch and DirectoryAdded are told."""
+    ask: Json = {"hookSpecificOutput": {"permissionDecision": "ask"}, "reason": "it is dear"}
+    hooks(
+        PreModelSwitch=[
+            *command("echo too small >&2; exit 2", ".*haiku.*"),
+            *command(f"echo '{json.dumps(ask)}'", ".*opus.*"),
+        ],
+        PostModelSwitch=command("cat > part1; mv part1 switched.json"),
+        DirectoryAdded=command("cat > part2; mv part2 added.json"),
+    )
+    more = tmp_path.with_name(f"{tmp_path.name}-more")
+    more.mkdir()
+    with serve_in_thread() as api, in_terminal(api) as terminal:
+        terminal.until_prompt()
+        terminal.send("/model haiku\r")
+        terminal.until("too small")
+        terminal.until_prompt()
+        terminal.send("/model opus\r")
+        terminal.until("it is dear")
+        terminal.send("\r")
+        terminal.until("model: claude-opus")
+        terminal.until_prompt()
+        terminal.send(f"/add-dir {more}\r")
+        terminal.until((tmp_path / "added.json").exists)
+        terminal.until((tmp_path / "switched.json").exists)
+
+    switched = json.loads((tmp_path / "switched.json").read_text())
+    assert "opus" in switched["to_model"]
+    added = json.loads((tmp_path / "added.json").read_text())
+    assert added["directory"] == str(more)

@@ -38,6 +38,8 @@ NAMES = (
     "pre_model_switch",
     "post_model_switch",
     "directory_added",
+    "elicitation",
+    "elicitation_result",
 )
 
 

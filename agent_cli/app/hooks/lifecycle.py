@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agent_cli.hooks.judging import HookServices
     from agent_cli.hooks.lifecycle import Lifecycle
     from agent_cli.hooks.runs import HookRuns
+    from agent_cli.hooks.server_questions import ServerQuestionHooks
 
 _IDLE_AFTER_S = 60.0  # the same limit as Claude Code
 _LOST = (
@@ -244,6 +245,14 @@ class SessionHooks:
         """Run the PostModelSwitch hooks, likewise, without waiting for them."""
         assert self._lifecycle is not None
         self._lifecycle.model_switched(to_model, **about)
+
+    def server_questions(self) -> "ServerQuestionHooks | None":
+        """Return the hooks around the questions of MCP servers; None without any hooks."""
+        if self._asking is None:
+            return None
+        from agent_cli.hooks.server_questions import ServerQuestionHooks  # noqa: PLC0415 - rare
+
+        return ServerQuestionHooks(self._asking)
 
     def directory_added(self, folder: Path) -> None:
         """Run the DirectoryAdded hooks, without waiting for them."""

@@ -3,18 +3,18 @@
 Translates between the two: a front end shows plain forms, a server gets plain answers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.app.mcp.config import switches
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.dialogs import Form
+from agent_cli.contracts.dialogs import Filled, Form
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import EventSink, Notice, UsageChanged
 from agent_cli.contracts.provider import Model, StreamFn
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
 from agent_cli.mcp_client.sampling import sampling
@@ -23,6 +23,22 @@ from agent_cli.system import paths
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import ServerDialogs
     from agent_cli.contracts.servers import SamplingRequest
+
+
+class QuestionHooks(Protocol):
+    """Hooks around a server's question to the user; *about* is the question in Claude's fields."""
+
+    async def asks(self, server: str, about: Mapping[str, Json]) -> Filled | None:
+        """Return an answer in place of the user's; None to ask the user."""
+        ...
+
+    def shown(self, server: str) -> None:
+        """Note that the user is asked."""
+        ...
+
+    async def answered(self, server: str, about: Mapping[str, Json], filled: Filled) -> Filled:
+        """Return what the server gets after the user's answer *filled*."""
+        ...
 
 
 class ServerHost:
@@ -43,6 +59,7 @@ class ServerHost:
         sessions: Callable[[], Sessions],
         directories: Callable[[], Sequence[Path]],
         publish: EventSink,
+        hooks: Callable[[], QuestionHooks | None] = lambda: None,
     ) -> None:
         """Decline every question until `dialogs` is set.
 
@@ -55,6 +72,7 @@ class ServerHost:
             directories: Returns the directories the tools may use; built later.
             sessions: Returns the sessions, next to which result files are stored; built later.
             publish: Receives the usage.
+            hooks: Returns the hooks around questions; built later.
         """
         self.dialogs: ServerDialogs | None = None
         self._startup = startup
@@ -65,6 +83,7 @@ class ServerHost:
         self._sessions = sessions
         self._directories = directories
         self._publish = publish
+        self._hooks = hooks
 
     def as_host(self, *, one_shot: bool) -> Host:
         """Return the host object for servers; a *one_shot* run offers no dialogs."""
@@ -88,19 +107,47 @@ class ServerHost:
         switches().switch(self._startup.workspace, server, on=on)
 
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
+        hooks = self._hooks()
+        if hooks is None:
+            filled = await self._ask_user(question)
+            return ElicitationAnswer(filled.action, filled.values)
+        about = _in_claudes_fields(question)
+        answer = await hooks.asks(question.server, about)
+        if answer is None or not self._fits(question, answer, "the user is asked"):
+            if self.dialogs:
+                hooks.shown(question.server)
+            answer = await hooks.answered(question.server, about, await self._ask_user(question))
+            if not self._fits(question, answer, "it is declined"):
+                return ElicitationAnswer("decline")
+        return ElicitationAnswer(answer.action, answer.values)
+
+    def _fits(self, question: Elicitation, filled: Filled, otherwise: str) -> bool:
+        """Return whether the values of *filled* fit the form; if not, warn."""
+        if filled.action != "accept" or question.url:
+            return True
+        from agent_cli.mcp_client.forms import form_fault, with_defaults  # noqa: PLC0415 - rare
+
+        given = with_defaults(question.schema, filled.values)
+        given = {name: value for name, value in given.items() if value is not None}
+        fault = form_fault(question.schema, given)
+        if fault:
+            told = f"the answer of a hook does not fit the question of {question.server}"
+            self._publish(Notice("warning", f"{told}, so {otherwise}: {fault}"))
+        return not fault
+
+    async def _ask_user(self, question: Elicitation) -> Filled:
         if self.dialogs is None:
             what = "wants the user to visit a page" if question.url else "has a question"
             text = f"MCP server '{question.server}' {what}, declined: there is no user to ask"
             self._publish(Notice("warning", text))
-            return ElicitationAnswer("decline")
+            return Filled("decline")
         if question.url:
-            return ElicitationAnswer(
+            return Filled(
                 await self.dialogs.visit_page(
                     server=question.server, message=question.message, url=question.url
                 )
             )
-        filled = await self.dialogs.fill_form(_form(question))
-        return ElicitationAnswer(filled.action, filled.values)
+        return await self.dialogs.fill_form(_form(question))
 
     async def _allow(self, request: "SamplingRequest") -> bool:
         if self.dialogs is None:
@@ -138,3 +185,10 @@ def _form(question: Elicitation) -> Form:
         form_fields(question.schema),
         lambda name, value: form_fault(schema, {name: value}),
     )
+
+
+def _in_claudes_fields(question: Elicitation) -> dict[str, Json]:
+    if question.url:
+        return {"message": question.message, "mode": "url", "url": question.url}
+    schema = dict(question.schema)
+    return {"message": question.message, "mode": "form", "requested_schema": schema}

@@ -1,0 +1,103 @@
+"""Hooks around the questions of MCP servers: they answer in place of the user, or after them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from tests.acp.test_server_questions import ALL, FULL_SERVER
+from tests.acp.test_server_questions import result_of as result_in_editor
+from tests.forked import arguments_of
+from tests.hooks.test_scripts import YOLO, command, hooks, printed, result_of
+from tests.messages_api import reply, tool_use
+
+USER_SAYS = {"action": "accept", "content": {"colour": "blue", "count": 2}}
+
+
+def saying(event: str, action: str, content: Json = None) -> list[Json]:
+    """Return hooks that record the event and answer it."""
+    specific: Json = {"hookEventName": event, "action": action, "content": content or {}}
+    answer = json.dumps({"hookSpecificOutput": specific})
+    return command(f"cat > {event}.json; echo '{answer}'", "full|other")
+
+
+def payload(event: str) -> dict[str, Json]:
+    found: dict[str, Json] = json.loads(Path(f"{event}.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected", "told"),
+    [
+        (
+            saying("Elicitation", "accept", {"count": 7}),
+            "accept: {'colour': 'green', 'count': 7}",
+            "",
+        ),
+        (saying("Elicitation", "cancel"), "cancel: None", ""),
+        (command("echo 'not on a Friday' >&2; exit 2"), "decline: None", "not on a Friday"),
+        (saying("Elicitation", "accept", {"count": "x"}), "decline: None", "does not fit"),
+        (saying("Elicitation", "perhaps"), "decline: None", "action must be accept, decline or"),
+        (
+            [
+                *saying("Elicitation", "accept", {"count": 7}),
+                *saying("Elicitation", "accept", {"count": 8}),
+            ],
+            "decline: None",
+            "two hooks answer this question differently",
+        ),
+    ],
+    ids=["accept", "cancel", "exit 2", "does not fit", "faulty", "two answers"],
+)
+def test_hook_answers_a_server_where_there_is_no_user(
+    answers: list[Json], expected: str, told: str
+) -> None:
+    hooks(None, Elicitation=answers)
+    full = {"command": sys.executable, "args": arguments_of(str(FULL_SERVER), "stdio")}
+    Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
+
+    run, requests = printed(
+        reply(tool_use("mcp__full__ask", {})),
+        arguments=(*YOLO, "--mcp-config", "servers.json"),
+    )
+
+    assert (run.code, result_of(requests)) == (0, expected), run.stderr
+    assert told in run.stderr
+    if not told:
+        asked = payload("Elicitation")
+        assert (asked["mcp_server_name"], asked["mode"]) == ("full", "form")
+        assert "count" in str(asked["requested_schema"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (
+            saying("ElicitationResult", "accept", {"count": 9}),
+            "accept: {'colour': 'green', 'count': 9}",
+        ),
+        (command("cat > ElicitationResult.json"), "accept: {'colour': 'blue', 'count': 2}"),
+        (command("echo no >&2; exit 2"), "decline: None"),
+        (command("/missing/filter"), "decline: None"),
+    ],
+    ids=["changes", "lets pass", "declines", "cannot run"],
+)
+async def test_hook_has_the_last_word_on_the_users_answer(
+    answers: list[Json], expected: str
+) -> None:
+    """One that cannot run lets nothing pass: it may be there to hold secrets back."""
+    hooks(
+        None,
+        ElicitationResult=answers,
+        Notification=command("cat > Notification.json", "elicitation_dialog"),
+    )
+
+    result, _ = await result_in_editor("ask", capabilities=ALL, forms=(USER_SAYS,))
+
+    assert result == expected
+    assert "full" in str(payload("Notification")["message"])
+    if "pass" in expected or "accept" in expected:
+        given = payload("ElicitationResult")
+        assert (given["action"], given["content"]) == ("accept", USER_SAYS["content"])
