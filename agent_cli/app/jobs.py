@@ -58,6 +58,7 @@ class JobHost:
         self._tasks: set[asyncio.Task[None]] = set()
         self._looked = asyncio.Event()
         self._was_stopped = False
+        self._has_news: Callable[[], bool] = lambda: False
 
     async def __aenter__(self) -> "JobHost":
         await self._group.__aenter__()
@@ -77,6 +78,11 @@ class JobHost:
             self._announce.warn(
                 f"job {job.id} (`{job.shown}`) was still running; it ends with this run"
             )
+
+    def wake(self, has_news: Callable[[], bool]) -> None:
+        """Begin a run as soon as the session is idle, if *has_news* then."""
+        self._has_news = has_news
+        self._looked.set()
 
     def badges(self) -> Sequence[str]:
         """Return the number of running jobs for the status line."""
@@ -156,7 +162,9 @@ class JobHost:
             self._looked.clear()
             agent = self._agent()
             await agent.wait_for_idle()
-            is_urgent = self.is_attended() and self._jobs.take_urgent(self.told.started())
+            is_urgent = self.is_attended() and (
+                self._jobs.take_urgent(self.told.started()) or self._has_news()
+            )
             if not is_urgent or self._was_stopped:
                 continue
             try:

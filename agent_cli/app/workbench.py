@@ -212,6 +212,7 @@ class Workbench:
             self.place.sandbox,
             lambda: self.model.id,
             self.place.workspace.exports,
+            self.jobs.wake,
             self._hook_services,
         )
         return SessionHooks(self._startup, self.place.permissions, host, one_shot=one_shot)

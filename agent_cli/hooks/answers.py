@@ -83,7 +83,8 @@ def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
     if outcome.fault:
         return _failed(hook, outcome.fault, is_broken=outcome.is_broken)
     if outcome.code == 2:
-        reason = outcome.stderr.strip() or f"{hook.shown} says no and gives no reason"
+        told = outcome.stderr.strip() or (outcome.stdout.strip() if hook.background else "")
+        reason = told or f"{hook.shown} says no and gives no reason"
         if hook.background or hook.event not in _BLOCKED_BY_EXIT_2:
             # Too late to prevent it; tell the model, as Claude Code does.
             return HookAnswer(reason=reason, contexts=(reason,))

@@ -52,6 +52,8 @@ class Hook:
         timeout_s: The time limit.
         once: Whether it runs only once per session.
         background: Whether nothing waits for it, so that its answer decides nothing.
+        wakes: Whether the model goes on with its words if it ends, in the background, with exit
+            code 2; `wake_message` stands before them, and `wake_summary` is what the user sees.
         opens: Whether the action goes ahead if the hook cannot run.
         outside: Whether the user wants it to run outside the sandbox in any case; of no effect
             in a file of the workspace.
@@ -81,6 +83,9 @@ class Hook:
     timeout_s: float = TIMEOUT_S
     once: bool = False
     background: bool = False
+    wakes: bool = False
+    wake_message: str = ""
+    wake_summary: str = ""
     opens: bool = False
     status: str = ""
     outside: bool = False
@@ -175,6 +180,9 @@ class _Written(BaseModel):
     timeout: float = Field(TIMEOUT_S, gt=0, le=TIMEOUT_MAX_S)
     once: bool = False
     background: bool = Field(default=False, alias="async")
+    asyncrewake: bool = False
+    rewakemessage: str = ""
+    rewakesummary: str = ""
     onfailure: Literal["block", "allow", "continue"] = "block"
     sandbox: bool = True
     statusmessage: str = ""
@@ -274,7 +282,7 @@ def _hook(base: Hook, each: object) -> Hook:
         command=str(folded.get("command", "")),
         url=str(folded.get("url", "")),
         opens=folded.get("onfailure") in ("allow", "continue"),
-        background=folded.get("async") is True,
+        background=True in (folded.get("async"), folded.get("asyncrewake")),
     )
     try:
         written = _Written.model_validate(folded)
@@ -301,6 +309,9 @@ def _hook(base: Hook, each: object) -> Hook:
         condition=written.condition,
         timeout_s=written.timeout,
         once=written.once,
+        wakes=written.asyncrewake,
+        wake_message=written.rewakemessage,
+        wake_summary=written.rewakesummary,
         status=written.statusmessage,
         outside=not (written.sandbox or base.is_foreign),
         ignored=tuple(key for key in folded if key not in _KEYS),

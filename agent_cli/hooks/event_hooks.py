@@ -1,7 +1,7 @@
 """Run the hooks of events: wait for their answers, or run them beside the session."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from agent_cli.contracts.events import EventSink, Notice
@@ -9,6 +9,7 @@ from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.hooks.answers import HookAnswer
+from agent_cli.hooks.late_words import LateWords
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.runs import HookRuns, Ran
 from agent_cli.hooks.watching import FileWatch
@@ -24,6 +25,7 @@ class EventHooks:
 
     Attributes:
         stop: The reason a hook gave for ending the run, or "".
+        late: What hooks in the background said.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class EventHooks:
         self.conversation = conversation
         self.publish = publish
         self.stop = ""
+        self.late = LateWords(publish)
         self._runs = runs
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -46,6 +49,7 @@ class EventHooks:
         self._unrecorded: list[Ran] = []
         runs.record = self._record
         runs.background = self.start
+        runs.late = self._heard_late
 
     async def __aenter__(self) -> "EventHooks":
         await self._group.__aenter__()
@@ -120,6 +124,11 @@ class EventHooks:
             for ran in self._unrecorded:
                 conversation.note(CustomMessage(RECORDED, ran.to_json()))
             self._unrecorded = []
+
+    def _heard_late(self, ran: Ran, payload: Mapping[str, Json]) -> None:
+        # A hook may outlive its conversation (/clear, /resume): the next one is not told.
+        if payload["session_id"] == self.payloads.session_id():
+            self.late.add(ran)
 
     def _record(self, ran: Ran) -> None:
         self._unrecorded.append(ran)

@@ -143,8 +143,9 @@ class Lifecycle:
             await asyncio.shield(self._started)
         if typed := [message for message in incoming if message.is_typed]:
             self._sent_back = 0
+            self._asking.late.user_spoke()
             await self._submit(turn, typed)
-        contexts, self._contexts = self._contexts, []
+        contexts, self._contexts = [*self._contexts, *self._asking.late.take()], []
         for text in contexts:
             turn.tell_model(f"[A hook of the user's says: {text}]", author=HOOK)
 
@@ -164,6 +165,9 @@ class Lifecycle:
         """
         if self._asking.stop:
             return ()
+        if woken := self._asking.late.take_waking():
+            self._own = [f"[A hook of the user's says: {text}]" for text in woken]
+            return [UserMessage.of(text) for text in self._own]
         answer = await self._asking.ask(
             "Stop",
             "",

@@ -60,6 +60,7 @@ class HookRuns:
         objection: Returns why a hook of the project must not run any more, or "".
         record: Called with each run at its end.
         background: Starts a hook that nothing waits for.
+        late: Called with each run in the background at its end, and the payload it got.
         done: The last runs, the newest last.
     """
 
@@ -68,6 +69,7 @@ class HookRuns:
     objection: Callable[[Hook], str] = lambda _hook: ""
     record: Callable[[Ran], None] = lambda _ran: None
     background: Callable[[Coroutine[Any, Any, object]], object] | None = None
+    late: Callable[[Ran, Mapping[str, Json]], None] = lambda _ran, _payload: None
     done: deque[Ran] = field(default_factory=lambda: deque(maxlen=_KEPT_MAX))
     _used: set[int] = field(default_factory=set[int])
     _running: list[str] = field(default_factory=list[str])
@@ -95,7 +97,7 @@ class HookRuns:
             if hook.once:
                 self._used.add(id(hook))
             if hook.background and self.background:
-                self.background(self.run_one(hook, payload, subject))
+                self.background(self._run_late(hook, payload, subject))
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self.run_one(h, payload, subject)) for h in waited]
         return merged([task.result() for task in running])
@@ -104,6 +106,12 @@ class HookRuns:
         self, hook: Hook, payload: Mapping[str, Json], subject: str = ""
     ) -> HookAnswer:
         """Run one hook and return its answer."""
+        return (await self._ran(hook, payload, subject)).answer
+
+    async def _run_late(self, hook: Hook, payload: Mapping[str, Json], subject: str) -> None:
+        self.late(await self._ran(hook, payload, subject), payload)
+
+    async def _ran(self, hook: Hook, payload: Mapping[str, Json], subject: str) -> Ran:
         fault = self.objection(hook) if hook.is_project else ""
         if fault:
             outcome = HookOutcome(fault=fault, is_broken=True)
@@ -114,7 +122,7 @@ class HookRuns:
         ran = Ran(hook, subject, outcome, answer)
         self.done.append(ran)
         self.record(ran)
-        return answer
+        return ran
 
     @property
     def status(self) -> str:

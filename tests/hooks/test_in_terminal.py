@@ -8,7 +8,7 @@ import pytest
 from agent_cli.contracts.timeline import Json
 from tests.e2e.program import in_terminal
 from tests.hooks.test_scripts import YOLO, bash, command, hooks, script
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread
 
 CTRL_C = "\x03"
 NO_SECRETS = """
@@ -179,3 +179,31 @@ def test_hooks_keep_a_model_ask_about_another_and_hear_of_folders(tmp_path: Path
     assert "opus" in switched["to_model"]
     added = json.loads((tmp_path / "added.json").read_text())
     assert added["directory"] == str(more)
+
+
+@pytest.mark.parametrize("when", ["idle", "running"])
+def test_hook_in_the_background_wakes_the_model(when: str) -> None:
+    """It ends with exit code 2 when the session is idle, or while the last reply arrives."""
+    words = "until test -e go; do sleep 0.05; done; echo 'the build broke' >&2; exit 2"
+    more: dict[str, Json] = {"rewakeMessage": "Review:", "rewakeSummary": "a review has ended"}
+    hooks(PostToolUse=command(words, "Bash", asyncRewake=True, **more))
+    gate = Gate()
+    last = reply("First.", gate=gate) if when == "running" else reply("First.")
+    with (
+        serve_in_thread(reply(bash("true")), last, reply("Mended.")) as api,
+        in_terminal(api, *YOLO) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until(lambda: len(api.requests) == 2)
+        if when == "idle":
+            terminal.until("First.")
+            terminal.until_prompt()
+        Path("go").touch()
+        terminal.until("a review has ended")
+        gate.open()
+        terminal.until("Mended.")
+        terminal.until_prompt()
+
+    assert "Review:\\nthe build broke" in sent(api)
+    assert len(api.requests) == 3

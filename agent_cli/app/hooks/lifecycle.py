@@ -59,6 +59,7 @@ class HookHost(NamedTuple):
     sandbox: Sandbox
     model: Callable[[], str]
     exports: CommandExports
+    wake: Callable[[Callable[[], bool]], None]
     services: "Callable[[], HookServices]"
 
 
@@ -130,6 +131,7 @@ class SessionHooks:
             conversation=conversation,
             publish=self._publish,
         )
+        self._asking.late.wake = self._host.wake
         self._lifecycle = Lifecycle(
             self._asking,
             end_reason="other" if self._one_shot else "prompt_input_exit",
