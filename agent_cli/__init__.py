@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.events import Retry as Retry
     from agent_cli.contracts.events import SessionOpened as SessionOpened
     from agent_cli.contracts.events import StateChanged as StateChanged
+    from agent_cli.contracts.events import ToolAttemptStart as ToolAttemptStart
     from agent_cli.contracts.events import ToolCall as ToolCall
     from agent_cli.contracts.events import ToolCallsAnnounced as ToolCallsAnnounced
     from agent_cli.contracts.events import ToolExecutionEnd as ToolExecutionEnd
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.tooling import Verdict as Verdict
     from agent_cli.contracts.tooling import check_input as check_input
     from agent_cli.core.agent import Agent as Agent
-    from agent_cli.core.agent import AgentState as AgentState
+    from agent_cli.core.agent_state import AgentState as AgentState
     from agent_cli.core.conversation import Conversation as Conversation
     from agent_cli.core.event_stream import AgentContext as AgentContext
     from agent_cli.core.event_stream import EventStream as EventStream
@@ -151,9 +152,9 @@ _PUBLIC = {
     "agent_cli.contracts.events": (
         "AgentEnd AgentStart AppEvent ApprovalRequested Compacted CoreEvent ErrorShown Event "
         "EventSink MessageEnd MessageStart MessageUpdate Notice PromptCompleted PromptOutput "
-        "PromptStarted PromptStateChanged Retry SessionOpened StateChanged ToolCall "
-        "ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate TurnEnd "
-        "TurnStart UsageChanged"
+        "PromptStarted PromptStateChanged Retry SessionOpened StateChanged ToolAttemptStart "
+        "ToolCall ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate "
+        "TurnEnd TurnStart UsageChanged"
     ),
     "agent_cli.contracts.messages": (
         "AssistantMessage CustomKind CustomMessage Incoming LlmMessage Message "
@@ -172,7 +173,8 @@ _PUBLIC = {
     "agent_cli.contracts.tooling": (
         "Allow Approval Ask Deny Tool ToolContext ToolResult ToolSpec Verdict check_input"
     ),
-    "agent_cli.core.agent": "Agent AgentState",
+    "agent_cli.core.agent": "Agent",
+    "agent_cli.core.agent_state": "AgentState",
     "agent_cli.core.conversation": "Conversation",
     "agent_cli.core.event_stream": "AgentContext EventStream agent_loop agent_loop_continue",
     "agent_cli.core.loop_config": "LoopConfig",

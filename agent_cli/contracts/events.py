@@ -238,6 +238,15 @@ class ToolCallsAnnounced:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolAttemptStart:
+    """A call is tried without lasting effect; a start and an end follow, or a person is asked."""
+
+    type: ClassVar[Literal["app.tool_attempt_start"]] = "app.tool_attempt_start"
+    tool_call_id: str
+    tool_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalRequested:
     """A call waits for a person; the pause is already recorded."""
 
@@ -329,6 +338,7 @@ AppEvent: TypeAlias = (
     | PromptCompleted
     | StateChanged
     | ToolCallsAnnounced
+    | ToolAttemptStart
     | ApprovalRequested
     | Retry
     | Compacted

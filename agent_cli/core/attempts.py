@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.events import ToolAttemptStart, ToolCall
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, check_input
 from agent_cli.core.call_state import CallState
@@ -58,6 +58,7 @@ async def _result(
         async with waits.turn(call, tool, *declared_paths(tool, params)):
             if not asked.holds():  # the user chose a stricter mode meanwhile
                 return None
+            turn.emit(ToolAttemptStart(call.tool_call_id, call.name))
             return await tool.attempt(call.tool_call_id, params, turn.cancel, context)
     except WaitedTooLong as error:
         return ToolResult.error(str(error))

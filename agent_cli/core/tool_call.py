@@ -3,14 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+from agent_cli.contracts import events
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.events import (
-    Notice,
-    ToolCall,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    ToolExecutionUpdate,
-)
 from agent_cli.contracts.timeline import (
     Error,
     FileOutput,
@@ -48,7 +42,7 @@ class ToolCallRun:
         self._returned: ToolResult | None = None
         self._paths: tuple[str, ...] = ()
         self.is_running = False
-        turn.emit(ToolExecutionStart(call.tool_call_id, call.name, call.input))
+        turn.emit(events.ToolExecutionStart(call.tool_call_id, call.name, call.input))
 
     async def run(self, item: CheckedCall) -> ToolResult:
         """Return the result, or the refusal, as the model reads it; raises only CancelledError."""
@@ -57,7 +51,7 @@ class ToolCallRun:
         self._paths = (*item.reads, *item.writes)
         result = self._returned = await self._within_limit(item.tool, item.params)
         if self._turn.config.finish_result:
-            finishing = self._turn.config.finish_result(ToolCall.of(self._call), result)
+            finishing = self._turn.config.finish_result(events.ToolCall.of(self._call), result)
             result = await settled(finishing)
         return result
 
@@ -67,11 +61,13 @@ class ToolCallRun:
         if self._work and self._work.left_behind:
             result = replace(result, content=(*result.content, text_block(_LEFT_BEHIND)))
             told = f"{call.name} did not end when it was told to; it may still be running"
-            self._turn.emit(Notice("warning", told))
+            self._turn.emit(events.Notice("warning", told))
         outcome = Error if result.is_error else Success
         settled_as = outcome(result.content, result.details)
         self._turn.conversation.settle_call(call.tool_call_id, settled_as)
-        self._turn.emit(ToolExecutionEnd(call.tool_call_id, call.name, result, result.is_error))
+        self._turn.emit(
+            events.ToolExecutionEnd(call.tool_call_id, call.name, result, result.is_error)
+        )
 
     def finish_stopped(self) -> None:
         """Record that the call was interrupted, by steering or with the whole run.
@@ -153,7 +149,7 @@ class ToolCallRun:
     def _update(self, partial: ToolResult) -> None:
         if self.is_running:
             call = self._call
-            self._turn.emit(ToolExecutionUpdate(call.tool_call_id, call.name, partial))
+            self._turn.emit(events.ToolExecutionUpdate(call.tool_call_id, call.name, partial))
         else:
             _log.warning("tool update after its end", tool=self._call.name)
 

@@ -131,6 +131,8 @@ class ActivityLine:
                 self._retry, self._chars = event, 0
             case events.ToolCallsAnnounced():
                 self._do("checking the calls")
+            case events.ToolAttemptStart(tool_name=name):
+                self._do(f"trying {one_line(name)} read-only")
             case events.ToolExecutionStart():
                 self._running[event.tool_call_id] = (event.tool_name, self._clock())
             case events.ToolExecutionEnd():
