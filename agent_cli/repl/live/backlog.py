@@ -18,11 +18,12 @@ class Rows:
     """Rows of the program itself, such as a command's output, among the events.
 
     Rows of one kind form a group, separated by a blank row from other kinds. The kind "gap" has no
-    rows: it adds the blank row before the next kind is known.
+    rows: it adds the blank row before the next kind is known. "folded" is the row of folded
+    thinking, which goes with the calls of tools.
     """
 
     rows: tuple[str, ...]
-    kind: Literal["own", "said", "thought", "tools", "gap"] = "own"
+    kind: Literal["own", "said", "thought", "folded", "tools", "gap"] = "own"
 
 
 Item: TypeAlias = Event | Rows

@@ -79,7 +79,7 @@ class Thinking:
             return
         self._goes_on = None
         passed = seconds(self._clock() - self._began_s)
-        yield Rows((self._paint.text(f"thought for {passed} · Ctrl-T shows it", "dim"),), "tools")
+        yield Rows((self._paint.text(f"thought for {passed} · Ctrl-T shows it", "dim"),), "folded")
 
 
 def _with_text(update: MessageUpdate, piece: ThinkingDelta, text: str) -> MessageUpdate:

@@ -1,6 +1,6 @@
 """Tool calls on the screen: a live row each, in call order, and a permanent row at the end."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Final
@@ -45,6 +45,18 @@ class _Call:
         """Whether it can share its row: it only looked, and nothing else is to be shown of it."""
         return self.looks and bool(self.line) and not self.side_outputs
 
+    @property
+    def looks_still(self) -> bool:
+        """Whether it only looks and has not ended."""
+        return self.looks and self.ended_s is None
+
+    @property
+    def elapsed_s(self) -> float:
+        """The time it ran, in seconds; 0 before its end."""
+        if self.started_s is None or self.ended_s is None:
+            return 0.0
+        return self.ended_s - self.started_s
+
     def attach(self, output: SideOutput) -> None:
         """Add a side output; only the latest of the same progress is kept."""
         earlier = _label(self.side_outputs[-1]) if self.side_outputs else None
@@ -54,7 +66,10 @@ class _Call:
 
 
 class ToolRows:
-    """The calls of one reply. Finished rows leave in call order.
+    """The calls of a run. Finished rows leave in call order.
+
+    Calls that only look stay, also those of earlier replies, and share one row until something
+    else is to be printed.
 
     Attributes:
         listed: Returns the ids of the calls with a row elsewhere on the screen, for now.
@@ -85,6 +100,8 @@ class ToolRows:
         self._details = details
         self._calls: dict[str, _Call] = {}
         self._late: list[str] = []
+        self._thought = ""
+        self._tried: _Call | None = None
         self.listed: Callable[[], Collection[str]] = tuple
         # A run that asks ends; its calls are announced again by the run after the answer.
         self._asked: set[str] = set()
@@ -92,7 +109,7 @@ class ToolRows:
     @property
     def is_running(self) -> bool:
         """Whether any call on the screen has not ended."""
-        return bool(self._calls)
+        return any(call.ended_s is None for call in self._calls.values())
 
     def show(self, event: events.Event) -> bool:
         """Update from *event*; return False if it is not about tools."""
@@ -100,11 +117,14 @@ class ToolRows:
             case events.ToolCallsAnnounced(calls=calls):
                 for call in calls:
                     self._call(call.id, call.name, call.input)
+            case events.ToolAttemptStart():
+                self._try(event)
             case events.ApprovalRequested(call=call):
                 self._asked.add(call.id)
             case events.ToolExecutionStart():
                 call_row = self._call(event.tool_call_id, event.tool_name, event.args)
-                call_row.started_s = self._clock()
+                if call_row is not self._tried or call_row.started_s is None:
+                    call_row.started_s = self._clock()
             case events.ToolExecutionUpdate():
                 self._update(event)
             case events.PromptOutput(output=FileOutput() | WidgetOutput() as output):
@@ -120,44 +140,67 @@ class ToolRows:
         for call_id in [key for key, call in self._calls.items() if call.ended_s is None]:
             del self._calls[call_id]
 
-    def finished(self) -> list[str]:
+    def fold_thought(self, row: str) -> bool:
+        """Keep the *row* of folded thinking if it can share the row of calls; return whether.
+
+        It is dropped if more calls that only look follow, and printed behind the row otherwise.
+        """
+        if not self._calls or self.is_running:
+            return False
+        self._thought = row
+        return True
+
+    def finished(self, *, releases: bool = False) -> list[str]:
         """Return the rows of ended calls, up to the first that is still running.
 
-        Calls side by side that only look have one row. It waits for those of them that still run.
+        Args:
+            releases: Something else is to be printed, so calls that only look wait no longer.
         """
         rows, self._late = self._late, []
         while self._calls:
-            looks = [*takewhile(lambda call: call.is_folded, self._calls.values())]
+            looks = self._looks()
             following = next(islice(self._calls.values(), len(looks), None), None)
-            if looks and following and following.ended_s is None and following.looks:
+            if looks and not releases and (following is None or following.looks_still):
                 break
             first = next(iter(self._calls.values()))
             if first.ended_s is None:
                 break
-            rows += self._folded(looks) if len(looks) > 1 else first.rows
+            rows += self._together(looks) if len(looks) > 1 else first.rows
             for call_id in [*islice(self._calls, max(len(looks), 1))]:
                 del self._calls[call_id]
+            if self._thought:
+                rows.append(self._thought)
+                self._thought = ""
         return rows
 
-    def _folded(self, looks: Sequence[_Call]) -> list[str]:
+    def _looks(self) -> list[_Call]:
+        """Return the first calls, as far as they can share a row."""
+        return [*takewhile(lambda call: call.is_folded, self._calls.values())]
+
+    def _together(self, looks: Sequence[_Call]) -> list[str]:
         """Return one row for several calls that only look; Ctrl-O shows what each came to."""
+        self._details.keep("\n".join(call.line for call in looks))
+        return [self._shared_row(looks, " · Ctrl-O")]
+
+    def _shared_row(self, looks: Sequence[_Call], hint: str = "") -> str:
         targets: dict[str, list[str]] = {}
         for call in looks:
             targets.setdefault(call.label, []).append(call.text[len(call.label) :].strip())
-        text = " · ".join(f"{label} {', '.join(names)}" for label, names in targets.items())
-        began_s = min(call.started_s or 0.0 for call in looks)
-        passed = seconds(max(call.ended_s or 0.0 for call in looks) - began_s)
-        self._details.keep("\n".join(call.line for call in looks))
-        end = f" · {passed} · Ctrl-O"
-        text = shortened(text, max(self._columns() - _MARK_CELLS - len(end), 1))
+        end = f" · {seconds(sum(call.elapsed_s for call in looks))}{hint}"
+        room = max(self._columns() - _MARK_CELLS - len(end), 1)
+        texts = (_named_targets(targets, most) for most in (None, 3, 2, 1, 0))
+        text = next((text for text in texts if row_width(text) <= room), "")
+        text = text or shortened(_named_targets(targets, 0), room)
         named = self._named(looks[0], text)
-        return [f"{self._paint.text('✓', 'good')} {named}{self._paint.text(end, 'dim')}"]
+        return f"{self._paint.text('✓', 'good')} {named}{self._paint.text(end, 'dim')}"
 
     def tail(self, spinner: str) -> list[str]:
         """Return one row for each call, with the latest update of a running one."""
-        rows: list[str] = []
+        looks = self._looks()
+        shared = len(looks) if len(looks) > 1 else 0
+        rows: list[str] = [self._shared_row(looks)] if shared else []
         listed = self.listed()
-        for call_id, call in self._calls.items():
+        for call_id, call in islice(self._calls.items(), shared, None):
             if call.ended_s is None and call_id in listed:
                 continue
             if call.ended_s is not None:
@@ -181,7 +224,17 @@ class ToolRows:
     def _call(self, call_id: str, name: str, given: Json) -> _Call:
         tools = self._tools()
         label, text = clean(label_of(tools, name)), clean(describe_call(tools, name, given))
-        return self._calls.setdefault(call_id, _Call(label, text, looks=name in _LOOKS))
+        if call_id not in self._calls:
+            self._calls[call_id] = _Call(label, text, looks=name in _LOOKS)
+            self._thought = "" if name in _LOOKS else self._thought
+        return self._calls[call_id]
+
+    def _try(self, event: events.ToolAttemptStart) -> None:
+        """Show a call as running; the one tried before it waits for a person again."""
+        if self._tried and self._tried.ended_s is None:
+            self._tried.started_s, self._tried.beside = None, ""
+        self._tried = self._call(event.tool_call_id, event.tool_name, None)
+        self._tried.started_s, self._tried.beside = self._clock(), "read-only"
 
     def _named(self, call: _Call, text: str) -> str:
         label = text[: len(call.label)]
@@ -192,7 +245,8 @@ class ToolRows:
         return self._details.side_output(output) if _label(output) is not None else []
 
     def _attach(self, output: SideOutput) -> None:
-        if call := self._calls.get(output.tool_call_id):
+        call = self._calls.get(output.tool_call_id)
+        if call and call.ended_s is None:
             call.attach(output)
         else:
             self._late += self._details.side_output(output)
@@ -212,11 +266,9 @@ class ToolRows:
     def _end(self, event: events.ToolExecutionEnd) -> None:
         call = self._call(event.tool_call_id, event.tool_name, None)
         call.ended_s = self._clock()
-        begun_s = call.ended_s if call.started_s is None else call.started_s
-        elapsed_s = call.ended_s - begun_s
         was_asked = event.tool_call_id in self._asked
         self._asked.discard(event.tool_call_id)
-        call.rows = [*self._last_rows(call, event, elapsed_s)]
+        call.rows = [*self._last_rows(call, event)]
         below = self._details.result(event.result, is_error=event.is_error, was_asked=was_asked)
         call.rows += below
         if not (below or event.is_error or was_asked):
@@ -224,18 +276,16 @@ class ToolRows:
         for output in call.side_outputs:
             call.rows += self._details.side_output(output)
 
-    def _last_rows(
-        self, call: _Call, event: events.ToolExecutionEnd, elapsed_s: float
-    ) -> Iterator[str]:
+    def _last_rows(self, call: _Call, event: events.ToolExecutionEnd) -> Iterator[str]:
         """Yield the permanent row, wrapped between words."""
         details = event.result.details
         is_bad = event.is_error or has_failed(details)
         mark = self._paint.text("✗", "bad") if is_bad else self._paint.text("✓", "good")
         if event.is_error:
             first_line, *_ = clean(event.result.text).split("\n", 1)
-            words = ": ".join(failure(first_line, elapsed_s))
+            words = ": ".join(failure(first_line, call.elapsed_s))
         else:
-            passed = seconds(elapsed_s).replace(" ", _NO_BREAK)
+            passed = seconds(call.elapsed_s).replace(" ", _NO_BREAK)
             words = " · ".join(filter(None, (outcome_of(details), passed)))
         text, words_begin = f"{call.text} · {words}", len(call.text) + 1
         for start, end in wrapped(text, max(self._columns() - _MARK_CELLS, 1)):
@@ -245,6 +295,21 @@ class ToolRows:
             outcome = self._paint.text(words, "bad" if is_bad else "dim")
             yield f"{mark} {name}{outcome}"
             mark = " "
+
+
+def _named_targets(targets: Mapping[str, Sequence[str]], most: int | None) -> str:
+    """Return "read a, b · grep x" with each target once, at most *most* of each tool by name."""
+    parts: list[str] = []
+    for label, given in targets.items():
+        names = [*dict.fromkeys(given)]
+        shown = names[:most]
+        more = len(names) - len(shown)
+        if shown:
+            rest = f" and {more} more" if more else ""
+            parts.append(f"{label} {', '.join(shown)}{rest}")
+        else:
+            parts.append(f"{label} {len(given)} times" if len(given) > 1 else label)
+    return " · ".join(parts)
 
 
 def _printed(partial: ToolResult) -> int:

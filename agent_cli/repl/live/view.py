@@ -56,6 +56,7 @@ class SessionView:
         self._filter = Filter()
         self._answer: MarkdownStream | None = None
         self._thought = ""
+        self._retry: list[str] = []  # of a call without any reply so far: the next takes its place
         self._phase: str = Phase.IDLE
 
     @property
@@ -69,7 +70,8 @@ class SessionView:
             case Rows(rows=rows, kind=kind):  # above a streaming answer, so as not to split it
                 if kind == "thought":
                     self._end_thought()
-                self._add(kind, rows)
+                if kind != "folded" or not self._tools.fold_thought(rows[0]):
+                    self._add("tools" if kind == "folded" else kind, rows)
             case events.AgentEnd():
                 self._end_run()
             case events.StateChanged(after=after):
@@ -89,7 +91,13 @@ class SessionView:
             self._add("tools", self._tools.finished())
         elif sentence := narrate(event):
             begin = self._paint.begin(sentence.style)
-            self._add("own", sentence_rows(sentence.text, self._columns(), begin))
+            rows = sentence_rows(sentence.text, self._columns(), begin)
+            if isinstance(event, events.Retry) and not event.restarted:
+                self._retry = []
+                self._add("own", ())
+                self._retry = rows
+            else:
+                self._add("own", rows)
 
     def finished(self) -> list[str]:
         """Return the rows finished since the last call."""
@@ -104,6 +112,8 @@ class SessionView:
         if self._activity.only_waits:
             return [""] if self._is_apart("status") else []
         kind, rows = "tools", self._tools.tail(self._spinner())
+        if self._retry:
+            kind, rows = "own", [*self._retry, *rows]
         if self._thought:
             kind, rows = "thought", [*rows, self._paint.text(self._thought, "dim")]
         if self._answer:
@@ -125,6 +135,11 @@ class SessionView:
     def _add(self, kind: str, rows: Iterable[str]) -> None:
         """Add finished *rows*, after a blank row if they are of another kind."""
         rows = [*rows]
+        retry, self._retry = self._retry, []
+        if retry:
+            self._add("own", retry)
+        if kind != "tools" and (held := self._tools.finished(releases=True)):
+            self._add("tools", held)
         if self._is_apart(kind) and (rows or kind == "gap") and rows[:1] != [""]:
             self._rows.append("")
         if rows or kind == "gap":

@@ -99,6 +99,8 @@ def announced(*paths: str) -> Event:
 
 THINKING = events.StateChanged("idle", "thinking")
 RESPONDING = events.StateChanged("thinking", "responding")
+# Anything else that is printed ends the row of the calls that only look.
+SOMETHING_ELSE = Rows((), "gap")
 
 
 def test_whole_batch_of_calls_is_listed_before_the_first_starts() -> None:
@@ -121,7 +123,7 @@ def test_call_has_a_live_row_and_then_a_final_row_with_duration_and_outcome() ->
     screen(end("2", ToolResult.of("text")))
     one_done, still = list(screen.rows), screen.tail
     screen.now_s = 15.0
-    screen(end("1", ToolResult.error("there is no\na.py")))
+    screen(end("1", ToolResult.error("there is no\na.py")), SOMETHING_ELSE)
 
     assert [row[1:] for row in running] == [" read a.py 3 s", " read b.py 2 s"]
     assert one_done == []
@@ -130,6 +132,7 @@ def test_call_has_a_live_row_and_then_a_final_row_with_duration_and_outcome() ->
         "✗ read a.py · failed after 15 s: there is no",
         "  a.py",
         "✓ read b.py · 2.0 s",
+        "",
     ]
     assert screen.tail == []
 
@@ -149,6 +152,63 @@ def test_calls_side_by_side_that_only_look_share_a_row_with_their_results_kept()
     assert screen.results.output(None) == "read a.py · 2 lines\nread b.py · 2 lines"
 
 
+def test_call_that_is_tried_first_has_a_live_row_and_the_duration_of_the_attempt() -> None:
+    """One whose attempt needs a person waits again while the next is tried."""
+    screen = Screen()
+    screen(announced("a.py", "b.py"), events.ToolAttemptStart("1", "bash"))
+    screen.now_s = 2.0
+    trying = screen.tail
+    screen(events.ToolAttemptStart("2", "bash"))
+    screen.now_s = 5.0
+    next_one = screen.tail
+    screen(start("2", "b.py"), end("2", ToolResult.of("text")))
+
+    assert [row[1:] for row in trying] == [" read a.py read-only · 2 s", " read b.py"]
+    assert [row[1:] for row in next_one] == [" read a.py", " read b.py read-only · 3 s"]
+    assert screen.tail == ["· read a.py", "✓ read b.py · 3.0 s"]
+
+
+def test_calls_of_several_replies_that_only_look_share_a_row_until_something_else_is_printed() -> (
+    None
+):
+    """Thinking between them goes with them; the row stays live meanwhile."""
+    screen = Screen()
+    screen(events.AgentStart())
+    for number, path in enumerate(("a.py", "b.py", "a.py"), 1):
+        screen(THINKING, delta("where?", ThinkingDelta))
+        screen(events.MessageEnd(AssistantMessage(())))
+        call = events.ToolCall(str(number), "read", {"path": path})
+        screen(events.ToolCallsAnnounced((call,)), start(str(number), path))
+        screen.now_s += 1
+        screen(end(str(number), ToolResult.of("text")))
+    printed, live = list(screen.rows), screen.tail[0]
+    screen(THINKING, delta("found", ThinkingDelta), delta("Here.\n\n"))
+
+    thought = "thought for 0.0 s · Ctrl-T shows it"
+    assert printed == [thought]
+    assert live == "✓ read a.py, b.py · 3.0 s"
+    assert screen.rows == [thought, f"{live} · Ctrl-O", thought, "", "Here."]
+
+
+@pytest.mark.parametrize(
+    ("paths", "row"),
+    [
+        (["a" * 14, "b" * 8, "c" * 10, "d"], f"read {'a' * 14}, {'b' * 8} and 2 more"),
+        (["a" * 60, "b"], "read 2 times"),
+    ],
+)
+def test_shared_row_that_is_too_wide_names_the_first_and_counts_the_rest(
+    paths: list[str], row: str
+) -> None:
+    screen = Screen()
+    screen(announced(*paths))
+    for number, path in enumerate(paths, 1):
+        screen(start(str(number), path), end(str(number), ToolResult.of("text")))
+    screen(SOMETHING_ELSE)
+
+    assert screen.rows[0] == f"✓ {row} · 0.0 s · Ctrl-O"
+
+
 def test_long_row_of_a_call_wraps_between_words_below_its_mark() -> None:
     """A long reason on a narrow terminal; the mark stays alone in its column."""
     screen = Screen()
@@ -163,9 +223,9 @@ def test_long_row_of_a_call_wraps_between_words_below_its_mark() -> None:
 def test_duration_of_a_call_is_not_broken_before_its_unit() -> None:
     screen = Screen()
     name = "a" * 46
-    screen(start("1", name), end("1", ToolResult.of("x")))
+    screen(start("1", name), end("1", ToolResult.of("x")), SOMETHING_ELSE)
 
-    assert screen.rows == [f"✓ read {name} ·", "  0.0 s"]
+    assert screen.rows[:2] == [f"✓ read {name} ·", "  0.0 s"]
 
 
 def test_progress_of_a_running_call_is_shown_below_its_row_until_the_end() -> None:
@@ -179,7 +239,7 @@ def test_progress_of_a_running_call_is_shown_below_its_row_until_the_end() -> No
     screen(end("1", ToolResult.of("done")))
 
     assert during[1:] == ["  … 1 line above", "  2", "  3", "  4 of 40"]
-    assert screen.rows == ["✓ read a.py · 0.0 s"]
+    assert screen.tail == ["✓ read a.py · 0.0 s"]
 
 
 @pytest.mark.parametrize(
@@ -337,9 +397,9 @@ def test_sequential_mode_shows_thinking_then_tools_then_the_answer_once() -> Non
 
     assert before == [
         *("thought 1", "", "I look, 1.", "", "✓ read a.py · 0.0 s", ""),
-        *("thought 2", "", "I look, 2.", "", "✓ read a.py · 0.0 s"),
+        *("thought 2", "", "I look, 2."),
     ]
-    assert screen.rows[len(before) :] == ["", "The answer."]
+    assert screen.rows[len(before) :] == ["", "✓ read a.py · 0.0 s", "", "The answer."]
 
 
 def test_live_text_is_shown_while_it_streams() -> None:
@@ -488,3 +548,18 @@ async def test_two_front_ends_attached_to_one_run_see_the_same_events() -> None:
     assert [row for row in screen.rows if row] == ["I look.", "✓ look · 0.0 s", "All good."]
     assert (lines[0], lines[-1]) == ("agent_start", "agent_end")
     assert lines.count("tool_execution_end") == 1
+
+
+def test_retries_of_one_call_share_a_row_that_stays_with_the_last_of_them() -> None:
+    """Without a network five of them would differ only in the number."""
+    screen = Screen()
+    screen(events.AgentStart(), THINKING)
+    live: list[str] = []
+    for attempt in (1, 2):
+        screen(events.Retry(attempt, 5, 1.0, "no network", restarted=False))
+        live.append(screen.tail[0])
+    before = list(screen.rows)
+    screen(delta("Here.\n\n"))
+
+    assert live == [f"no network; retry {number} of 5 in 1 s" for number in (1, 2)]
+    assert (before, screen.rows) == ([], [live[1], "", "Here."])
