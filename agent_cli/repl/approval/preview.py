@@ -46,23 +46,39 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
     heights = [_height(row, columns) for row in rows]
     if sum(heights) <= rows_max:
         return tuple(rows)
-    head = max(rows_max - _TAIL_ROWS - 1, 1)
-    left_out = rows[head : len(rows) - _TAIL_ROWS]
+    tail = _whole_change(rows, len(rows) - _TAIL_ROWS)
+    head = _whole_change(rows, max(rows_max - (len(rows) - tail) - 1, 1))
+    head -= head <= len(rows) and rows[head - 1] == BETWEEN
+    left_out = rows[head:tail]
     if len(left_out) >= _FOLDED_ROWS_MIN:
         note = Row(f"      … {_amount(left_out)}", "warning")
         cut = [_cut(row, columns) for row in rows]
-        return (*cut[:head], note, *cut[-_TAIL_ROWS:])
+        return (*cut[:head], note, *cut[tail:])
     shares = _shares(heights, rows_max)
     return tuple(_cut(row, columns * share) for row, share in zip(rows, shares, strict=True))
 
 
+def _whole_change(rows: Sequence[Row], at: int) -> int:
+    """Return the place nearest before *at*, or *at*, that cuts no change of a few lines in two."""
+    if not 0 < at < len(rows):
+        return at
+    start = at
+    while start > 0 and _is_changed(rows[start - 1]) and _is_changed(rows[start]):
+        start -= 1
+    return start if start > 0 and at - start <= _TAIL_ROWS else at
+
+
+def _is_changed(row: Row) -> bool:
+    return row.style in ("added", "removed")
+
+
 def _amount(rows: Sequence[Row]) -> str:
     """Return how much is in *rows*: changes and places of a diff, or lines of another text."""
-    changed = [row.style in ("added", "removed") for row in rows]
+    changed = [_is_changed(row) for row in rows]
     changes = sum(now and not before for before, now in pairwise([False, *changed]))
     places = 0
     for is_same_place, place in groupby(rows, key=lambda row: row != BETWEEN):
-        places += is_same_place and any(row.style in ("added", "removed") for row in place)
+        places += is_same_place and any(map(_is_changed, place))
     if not changes:
         return f"{len(rows):,} more lines"
     where = f" in {places:,} places" if places > 1 else ""

@@ -144,6 +144,19 @@ def test_folded_change_counts_changes_and_places() -> None:
     place = [Row("  1 - a", "removed"), Row("  1 + b", "added"), Row("  2   c")]
     change = [*place, BETWEEN] * 4
 
-    assert folded(change, rows_max=8, columns=40)[4] == Row(
-        "      … 3 more changes in 3 places", "warning"
+    assert folded(change, rows_max=8, columns=40)[3] == Row(
+        "      … 2 more changes in 2 places", "warning"
     )
+
+
+def test_folded_change_shows_no_added_line_without_the_removed_one_before_it() -> None:
+    """Neither before nor after the note, and no mark of a gap beside the note."""
+    pair = (Row("- old", "removed"), Row("+ new", "added"))
+    rows = [row for _ in range(9) for row in (*pair, Row("same"), Row("same"), BETWEEN)][:-1]
+
+    for rows_max in range(6, 40):
+        shown = folded(rows, rows_max=rows_max, columns=40)
+        added = [at for at, row in enumerate(shown) if row == pair[1]]
+        assert all(shown[at - 1] == pair[0] for at in added)
+        assert shown[-4:] == (*pair, Row("same"), Row("same"))
+        assert len(shown) <= rows_max + 2
