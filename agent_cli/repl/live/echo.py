@@ -6,6 +6,7 @@ from typing import Final
 
 from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.cells import row_width, rows_taken, shortened
+from agent_cli.repl.live.input.separate import separated
 from agent_cli.repl.live.layout import CONTINUATION
 from agent_cli.repl.live.paint import Paint
 from agent_cli.terminal.first_prompt import PROMPT
@@ -17,7 +18,7 @@ _TAIL_ROWS: Final = 5
 
 def echoed(text: str, *, columns: int, paint: Paint) -> list[str]:
     """Return the rows that show *text* behind the prompt on a terminal with *columns*."""
-    lines = clean(text).expandtabs(4).split("\n")
+    lines = clean(separated(text)).expandtabs(4).split("\n")
     width = max(columns - len(PROMPT), 1)
     heights = [rows_taken(row_width(line), width) for line in lines]
     if sum(heights) > _HEAD_ROWS + _TAIL_ROWS:

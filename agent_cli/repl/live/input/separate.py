@@ -17,6 +17,11 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 _COMBINES: Final = re.compile("[\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 
 
+def separated(text: str) -> str:
+    """Return *text* without those characters."""
+    return text if text.isascii() else _COMBINES.sub("", text)
+
+
 class SeparateEmoji(Processor):
     """Leaves those characters out of what is shown; they stay in the text."""
 
