@@ -14,6 +14,7 @@ Jitter: TypeAlias = Literal["none", "full"]
 FailureKind: TypeAlias = Literal["429", "529", "5xx", "connection"]
 Streaming: TypeAlias = Literal["live", "sequential"]
 ThemeName: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
+ThemeChoice: TypeAlias = Literal["auto", "dark", "light", "high-contrast", "none"]
 Notify: TypeAlias = Literal["auto", "bell", "osc9", "off"]
 PlatformName: TypeAlias = Literal["anthropic", "bedrock", "vertex", "foundry", "aws"]
 PlatformChoice: TypeAlias = Literal["auto"] | PlatformName
@@ -45,5 +46,5 @@ MCP_STARTUP_TIMEOUT_S: Final = 30
 MCP_CALL_TIMEOUT_S: Final = 300
 
 STREAMING: Final[Streaming] = "live"
-THEME: Final[ThemeName] = "dark"
+THEME: Final[ThemeChoice] = "auto"
 NOTIFY: Final[Notify] = "auto"

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from agent_cli.contracts.options import NOTIFY, STREAMING, THEME, Notify, Streaming, ThemeName
+from agent_cli.contracts.options import NOTIFY, STREAMING, THEME, Notify, Streaming, ThemeChoice
 
 
 class Look(NamedTuple):
@@ -19,7 +19,7 @@ class Look(NamedTuple):
     streaming: Streaming = STREAMING
     show_thinking: bool = False
     chars_per_second: float = 0
-    theme: ThemeName = THEME
+    theme: ThemeChoice = THEME
     notify: Notify = NOTIFY
     vi: bool = False
     screen_reader: bool = False

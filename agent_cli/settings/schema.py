@@ -75,11 +75,6 @@ class ProviderSettings(NamedTuple):
     stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.STALL_TIMEOUT_S
     compat: Annotated[bool, flag()] = False
 
-    @property
-    def is_chat(self) -> bool:
-        """Whether the server speaks the Chat Completions API."""
-        return self.wire_api == "chat"
-
 
 class HistorySettings(NamedTuple):
     """Limits on the history sent; 0 means unlimited results, or no trimming by count."""
@@ -240,7 +235,7 @@ class UiSettings(NamedTuple):
     keys in the prompt. `screen_reader` repaints nothing and describes states in words.
     """
 
-    theme: Annotated[options.ThemeName, choice(*get_args(options.ThemeName))] = options.THEME
+    theme: Annotated[options.ThemeChoice, choice(*get_args(options.ThemeChoice))] = options.THEME
     show_thinking: Annotated[bool, flag()] = False
     chars_per_second: Annotated[float, number(0, 100_000, "characters")] = 0
     notify: Annotated[options.Notify, choice(*get_args(options.Notify))] = options.NOTIFY

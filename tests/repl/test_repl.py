@@ -481,7 +481,7 @@ def test_command_during_a_run_is_executed_at_once_or_stays_in_the_input() -> Non
         terminal.send("/effort\r")
         terminal.until("(of default, off, minimal, low, medium, high, xhigh)")
         terminal.send("/theme\r")
-        terminal.until("theme: dark (of dark, light, high-contrast, none)")
+        terminal.until("theme: auto, here dark (of auto, dark, light, high-contrast, none)")
         terminal.send("\x14")
         terminal.until("thinking is shown from now on; Ctrl-T hides it")
         terminal.send("/clear\r")

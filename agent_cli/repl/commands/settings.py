@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final, Literal, get_args
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.options import ThemeName
+from agent_cli.contracts.options import ThemeChoice
 from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.repl.commands.spec import Command, Context, pick
@@ -129,9 +129,9 @@ def _theme(context: Context, name: str) -> Awaitable[None] | None:
     if context.controls is None:
         raise UsageError("/theme needs a screen")
     if _may_choose(context, name):
-        names = {each: each for each in get_args(ThemeName)}
+        names = {each: each for each in get_args(ThemeChoice)}
         return _choose(context, _theme, names, f"theme, now {context.controls.theme}:")
-    more = f"of {', '.join(get_args(ThemeName))}"
+    more = f"of {', '.join(get_args(ThemeChoice))}"
     if name:
         context.controls.use_theme(name)
         more = "in this session; the setting ui.theme keeps it"
@@ -194,6 +194,6 @@ SETTING_COMMANDS: Final = (
         "change the colours of answers",
         _theme,
         "[name]",
-        choices=lambda _app: dict.fromkeys(get_args(ThemeName), ""),
+        choices=lambda _app: dict.fromkeys(get_args(ThemeChoice), ""),
     ),
 )

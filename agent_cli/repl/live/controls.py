@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import get_args
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.options import ThemeName
+from agent_cli.contracts.options import ThemeChoice
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.earlier import earlier_rows
@@ -12,7 +13,6 @@ from agent_cli.repl.live.input.editing import terminal_lent
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.widgets import Details
-from agent_cli.repl.markdown import THEMES
 from agent_cli.repl.recall import FOLDED_ROWS, earlier_in
 from agent_cli.terminal.narration import one_line
 
@@ -33,8 +33,8 @@ class ScreenControls:
 
     @property
     def theme(self) -> str:
-        """The theme's name."""
-        return self._screen.paint.theme
+        """The theme's name; for "auto" also which that is."""
+        return self._screen.paint.choice
 
     @property
     def is_paused(self) -> bool:
@@ -96,7 +96,7 @@ class ScreenControls:
 
     def use_theme(self, name: str) -> None:
         """Show answers in another theme, beginning with the next one."""
-        themes: dict[str, ThemeName] = {theme: theme for theme in THEMES}
+        themes: dict[str, ThemeChoice] = {theme: theme for theme in get_args(ThemeChoice)}
         if name not in themes:
-            raise UsageError(f"unknown theme {one_line(name)}; there are: {', '.join(THEMES)}")
+            raise UsageError(f"unknown theme {one_line(name)}; there are: {', '.join(themes)}")
         self._screen.paint.use_theme(themes[name])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from agent_cli.contracts.options import THEME, ThemeName
+from agent_cli.contracts.options import THEME, ThemeChoice, ThemeName
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
@@ -100,21 +100,34 @@ TAB_CELLS = 4
 
 
 class Paint:
-    """Holds the theme, and whether colours may be used at all."""
+    """Holds the theme, and whether colours may be used at all.
+
+    Attributes:
+        ground: The terminal's background, as far as it is known.
+    """
 
     def __init__(self, *, color: bool, weight: bool = False) -> None:
         """Use the default theme; *weight* allows bold and underlined text without colours."""
         self._color = color
         self._colorless: ThemeName = "high-contrast" if weight else "none"
-        self._theme: ThemeName = THEME
+        self._theme: ThemeChoice = THEME
+        self.ground: Literal["dark", "light"] = "dark"
 
     @property
     def theme(self) -> ThemeName:
         """The current theme; without colours one that needs none."""
-        return self._theme if self._color or self._theme == "none" else self._colorless
+        if self._color or self._theme == "none":
+            return self.ground if self._theme == "auto" else self._theme
+        return self._colorless
 
-    def use_theme(self, theme: ThemeName) -> None:
-        """Use *theme* from now on."""
+    @property
+    def choice(self) -> str:
+        """The theme as chosen, and for "auto" which it is here."""
+        is_auto = self._theme == "auto" and self.theme == self.ground
+        return f"auto, here {self.ground}" if is_auto else self.theme
+
+    def use_theme(self, theme: ThemeChoice) -> None:
+        """Use *theme* from now on; "auto" is the one for the `ground` of the terminal."""
         self._theme = theme
 
     def begin(self, role: Role) -> str:

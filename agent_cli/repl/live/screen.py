@@ -50,6 +50,7 @@ class LiveScreen:
     """
 
     modes_wanted = 0
+    leaves_in_s: Callable[[], float] = float
 
     def __init__(
         self,
@@ -267,7 +268,10 @@ class LiveScreen:
         """End the session."""
         self.painter.drop_tail()
         if self.app.is_running and not self.app.is_done:
-            self.app.exit()
+            if wait_s := self.leaves_in_s():  # else the shell would get what the terminal answers
+                asyncio.get_running_loop().call_later(wait_s, self.leave)
+            else:
+                self.app.exit()
 
     def put_back(self, text: str) -> None:
         """Insert *text* at the start of the input."""

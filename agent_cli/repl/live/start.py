@@ -10,6 +10,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth
 
 from agent_cli.repl.live.cells import row_width, rows_taken
+from agent_cli.repl.live.input.ground import QUESTION, Ground, GroundAnswer, first_guess
 from agent_cli.repl.live.input.keyboard import Keyboard
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.listener import Listener
@@ -24,7 +25,8 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
     depth = None if look.color else ColorDepth.DEPTH_1_BIT
     output = FrameOutput.from_pty(sys.stdout, os.environ.get("TERM"), default_color_depth=depth)
     assert isinstance(output, FrameOutput)
-    keyboard = Keyboard(sys.stdin)
+    answer = GroundAnswer()
+    keyboard = Keyboard(sys.stdin, answer)
     output.write_raw(_back_over(typed, output.get_size().columns))
     if typed:
         keys: list[KeyPress] = []
@@ -34,7 +36,29 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
         history, listener, output=output, color=look.color, vi=look.vi, keyboard=keyboard
     )
     bind_keys(screen)
+    if look.theme == "auto" and look.color:
+        _find_ground(screen, answer)
     return screen
+
+
+def _find_ground(screen: LiveScreen, answer: GroundAnswer) -> None:
+    """Ask for the colour of the background once the first frame is drawn, when keys are not echoed.
+
+    Until the answer comes, if it does, *screen* has the colours for the ground that is likely.
+    """
+    screen.paint.ground = first_guess(os.environ)
+    screen.leaves_in_s = lambda: answer.wait_s
+
+    def use(ground: Ground) -> None:
+        screen.paint.ground = ground
+        screen.refresh()
+
+    def ask(_app: object) -> None:
+        if not answer.is_expected:
+            answer.expect(use)
+            screen.send(QUESTION)
+
+    screen.app.after_render += ask
 
 
 def _back_over(typed: str, columns: int) -> str:

@@ -78,7 +78,7 @@ def test_copy_sends_the_answer_to_the_terminal_and_theme_and_mode_can_change() -
         terminal.send("/theme light\r")
         terminal.until("theme: light")
         terminal.send("/theme pink\r")
-        terminal.until("unknown theme pink; there are: dark, light, high-contrast, none")
+        terminal.until("unknown theme pink; there are: auto, dark, light, high-contrast, none")
         terminal.send("/theme\r")
         terminal.until("theme, now light:")
         terminal.send("none\r")

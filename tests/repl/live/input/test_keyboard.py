@@ -14,6 +14,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 from agent_cli.repl.live.input import keyboard as module
+from agent_cli.repl.live.input.ground import GroundAnswer
 from agent_cli.repl.live.input.keyboard import Keyboard
 from tests.fakes import LIMIT_S
 
@@ -29,7 +30,7 @@ def typed(text: str, ahead: str = "a") -> Generator[Keyboard]:
     tty.setraw(slave)
     try:
         with os.fdopen(slave, encoding="utf-8") as stdin:
-            keyboard = Keyboard(stdin)
+            keyboard = Keyboard(stdin, GroundAnswer())
             for part in filter(None, (ahead, text)):
                 os.write(master, part.encode())
                 _wait_for(slave, min(len(part.encode()), _READABLE_BYTES_MAX))
