@@ -231,6 +231,7 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
             roots=[str(root) for root in roots],
             copy_bytes_max=round(limits.max_mb * 1_000_000),
             header={"command": command},
+            store=str(paths.changes_dir()) if paths.changes_dir() in folder.parents else "",
         )
 
     return Snapshots(

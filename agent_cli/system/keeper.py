@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from fcntl import F_DUPFD_CLOEXEC, fcntl
+from fcntl import F_DUPFD_CLOEXEC, LOCK_EX, LOCK_NB, LOCK_UN, fcntl, flock
 from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -24,6 +24,9 @@ LEFT_DESCRIPTOR = 3
 
 SPARE = b"s"
 """Written to the link of a command that `spares`: leave what it left, instead of ending it."""
+
+LOCK = "lock"
+"""The file in the folder of `launching.Watched` that is locked while the command changes files."""
 
 Order: TypeAlias = dict[str, Any]
 """A JSON object with the fields of `launching.Order`."""
@@ -51,8 +54,8 @@ class CommandWatcher(Protocol):
         """Start the command by *start*, and return its process id."""
         ...
 
-    def look(self) -> None:
-        """Let a call go on that is held for too long; wants to be called every second."""
+    def look(self) -> float:
+        """Let a call go on that is held for too long; return the seconds to the next look."""
         ...
 
     def end(self) -> None:
@@ -60,7 +63,7 @@ class CommandWatcher(Protocol):
         ...
 
 
-def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
+def keep(order: Order, link_descriptor: int, output: int, signals: int, lock: int = -1) -> None:
     """Start the command, report its end, and kill the rest when the link is closed.
 
     A command that `spares` may leave processes: the session says so once it has ended by itself.
@@ -70,6 +73,7 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
         link_descriptor: The connection to the session.
         output: The command's output.
         signals: The descriptor that says that a child has ended.
+        lock: The descriptor of `held_lock`.
     """
     link = socket.socket(fileno=link_descriptor)
     left, left_writing = os.pipe()
@@ -87,7 +91,7 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
     is_over = is_spared = False
     try:
         look = has_others if order["spares"] else kill_strangers
-        is_over = _watch(child, signals, link, left, look, watch)
+        is_over = _watch(child, signals, link, left, look, partial(_end, watch, lock), watch)
         is_spared = not is_over and order["spares"] and link.recv(len(SPARE)) == SPARE
     finally:
         if not is_spared:
@@ -95,9 +99,33 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int) -> None:
                 os.killpg(child, signal.SIGKILL)
             kill_children(lambda _pid: True)
         if not is_over:
-            if watch:
-                watch.end()
+            _end(watch, lock)
             _tell(link, {"over": True})
+
+
+def held_lock(order: Order) -> int:
+    """Return a descriptor that holds the lock of a watched command; -1 if there is none.
+
+    The launcher has it too, until it has killed what a dead keeper leaves.
+    """
+    if not order["watched"]:
+        return -1
+    with contextlib.suppress(OSError):
+        path = f"{order['watched']['folder']}/{LOCK}"
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):  # a file system without locks
+            flock(lock, LOCK_EX | LOCK_NB)
+        return lock
+    return -1
+
+
+def _end(watch: "CommandWatcher | None", lock: int) -> None:
+    """Record the end of all processes of the command."""
+    if watch:
+        watch.end()
+    if lock >= 0:
+        with contextlib.suppress(OSError):
+            flock(lock, LOCK_UN)
 
 
 def _watch_over(order: Order, left: int) -> "CommandWatcher | None":
@@ -134,6 +162,7 @@ def _watch(
     link: socket.socket,
     left: int,
     look: Callable[[int], bool],
+    end: Callable[[], None],
     watch: "CommandWatcher | None",
 ) -> bool:
     """Watch the command until the session closes the link.
@@ -141,7 +170,8 @@ def _watch(
     If the command leaves no process, one message tells its end and that all is over. The command
     stays a zombie, so that the session never signals another process that has its id.
 
-    *look* returns whether the ended command has left processes, which it may kill.
+    *look* returns whether the ended command has left processes, which it may kill; *end* records
+    that all is over.
 
     Returns:
         Whether the session knows that all is over.
@@ -151,10 +181,9 @@ def _watch(
         poll.register(source, select.POLLIN)
     has_ended = has_left = False
     while True:
-        is_on = watch is not None and watch.is_on
-        ready = dict(poll.poll(_LOOK_AGAIN_S * 1000 if has_left or is_on else None))
-        if watch:
-            watch.look()
+        limits = [watch.look()] if watch and watch.is_on else []
+        limits += [_LOOK_AGAIN_S] if has_left else []
+        ready = dict(poll.poll(min(limits) * 1000 if limits else None))
         if link.fileno() in ready:
             return False
         if signals in ready:
@@ -164,8 +193,7 @@ def _watch(
             report = {"status": code, "left": drain(left).decode(errors="replace")}
             has_left = look(child)
             if _IS_LINUX and not has_left:  # other systems do not list our children
-                if watch:
-                    watch.end()
+                end()
                 _tell(link, {**report, "over": True})
                 with contextlib.suppress(OSError):
                     link.recv(1)

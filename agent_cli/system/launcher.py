@@ -25,10 +25,19 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import chain
 
-from agent_cli.system.keeper import Order, adopt_orphans, child_signals, drain, keep, rehearse
+from agent_cli.system.keeper import (
+    Order,
+    adopt_orphans,
+    child_signals,
+    drain,
+    held_lock,
+    keep,
+    rehearse,
+)
 from agent_cli.system.orphans import kill_children
 
 HEADER_BYTES = 8
@@ -37,14 +46,21 @@ _WORD_BYTES_MAX = 1024
 
 
 class _Spare:
-    """A keeper that waits for an order."""
+    """A keeper that waits for an order.
 
-    def __init__(self, control: socket.socket) -> None:
+    Attributes:
+        locks: The locks of its command, which are held until all its processes have ended.
+    """
+
+    def __init__(self, control: socket.socket, others: Iterable[int] = ()) -> None:
         self.link, its_link = socket.socketpair()
+        self.locks: list[int] = []
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 self.link.close()
+                for lock in others:
+                    os.close(lock)
                 _stand_by(control, its_link)
             finally:
                 os._exit(0)
@@ -54,17 +70,18 @@ class _Spare:
     def word(self) -> bytes | None:
         """Return its word that it has taken an order, b"" if it has ended, None if it waits."""
         try:
-            return self.link.recv(_WORD_BYTES_MAX)
+            word, self.locks, _, _ = socket.recv_fds(self.link, _WORD_BYTES_MAX, 1)
         except BlockingIOError:
             return None
         except OSError:
             return b""
+        return word
 
 
 def serve(control: socket.socket) -> None:
     """Have a spare keeper until *control* is closed; return when the last keeper is gone."""
     signals = child_signals()
-    keepers: set[int] = set()
+    keepers: dict[int, list[int]] = {}
     poll = select.poll()
     poll.register(signals, select.POLLIN)
     spare: _Spare | None = _Spare(control)
@@ -78,27 +95,29 @@ def serve(control: socket.socket) -> None:
         if spare and (word := spare.word()) is not None:
             poll.unregister(spare.link)
             spare.link.close()
-            keepers.add(spare.pid)
-            spare = _successor(word, control)
+            keepers[spare.pid] = spare.locks
+            spare = _successor(word, control, chain.from_iterable(keepers.values()))
         # Not the processes that a command was allowed to leave: those end as they like.
         was_killed = any(code for pid, code in ended.items() if pid in keepers)
-        keepers -= ended.keys()
+        locks = [lock for pid in ended for lock in keepers.pop(pid, ())]
         if was_killed:
-            _kill_all_but({*keepers, spare.pid} if spare else keepers)
+            _kill_all_but({*keepers, spare.pid} if spare else {*keepers})
+        for lock in locks:
+            os.close(lock)
 
 
 def _kill_all_but(ours: set[int]) -> None:
     kill_children(lambda pid: pid not in ours)
 
 
-def _successor(word: bytes, control: socket.socket) -> _Spare | None:
+def _successor(word: bytes, control: socket.socket, locks: Iterable[int]) -> _Spare | None:
     """Return the next spare keeper; None if the last one found *control* closed or was killed."""
     if not word.startswith(_HAS_ORDER):
         control.close()  # the session starts another launcher if it has more orders
         return None
     for module in word.removeprefix(_HAS_ORDER).decode().split():
         import_module(module)  # once, not in each keeper
-    return _Spare(control)
+    return _Spare(control, locks)
 
 
 def _stand_by(control: socket.socket, launcher: socket.socket) -> None:
@@ -115,11 +134,13 @@ def _stand_by(control: socket.socket, launcher: socket.socket) -> None:
     if order is None:
         return
     wanted = [each["module"] for each in (order["restriction"], order["watched"]) if each]
+    lock = held_lock(order)
     with launcher, contextlib.suppress(OSError):  # it may have been killed
-        launcher.sendall(_HAS_ORDER + " ".join(wanted).encode())
+        word = _HAS_ORDER + " ".join(wanted).encode()
+        socket.send_fds(launcher, [word], [lock] if lock >= 0 else [])
     control.close()
     link, output = descriptors
-    keep(order, link, output, signals)
+    keep(order, link, output, signals, lock)
 
 
 def _received(control: socket.socket) -> tuple[Order | None, list[int]]:

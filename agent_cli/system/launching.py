@@ -54,7 +54,10 @@ class Watched:
 
     Attributes:
         module: Our module with the `CommandWatch` that takes these fields as a dictionary.
-        folder: The new folder of the log.
+        folder: The new folder of the log; `keeper.LOCK` in it is locked until all processes of the
+            command have ended.
+        store: The folder with the logs of all commands, which may be given up for space; "" if the
+            log is on its own.
         roots: The real folders whose files are recorded.
         copy_bytes_max: Larger files are not copied.
         header: Fields of the first line of the log.
@@ -65,6 +68,7 @@ class Watched:
     roots: Sequence[str]
     copy_bytes_max: int
     header: Mapping[str, str]
+    store: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

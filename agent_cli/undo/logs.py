@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from agent_cli.system.keeper import LOCK
 from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord
+from agent_cli.undo.space import NEARLY_FULL
 
 _NAMED_MAX = 5
 
@@ -68,9 +70,18 @@ def read_log(folder: Path) -> CommandLog | None:
     if not header:
         return None
     began_ns = int(str(header["at"]))
+    if is_incomplete(folder):
+        records = [_without_kept(each, folder) for each in records]
     if is_incomplete(folder) and not any(each.kind == "lost" for each in records):
         records.append(ChangeRecord("lost", began_ns, "some files", "the disk was full"))
     return CommandLog(folder, str(header["command"]), began_ns, records, ended_ns, after)
+
+
+def _without_kept(record: ChangeRecord, folder: Path) -> ChangeRecord:
+    """Return a record as lost if its kept file was given up."""
+    if record.kind not in ("gone", "write") or os.path.lexists(folder / record.to):
+        return record
+    return record._replace(kind="lost", to=NEARLY_FULL)
 
 
 def is_watched(folder: Path) -> bool:
@@ -100,9 +111,9 @@ def unkept(folder: Path) -> str:
 
 
 def is_running(folder: Path) -> bool:
-    """Return whether the keeper still writes the log in *folder*."""
+    """Return whether a process of the command with the log in *folder* may still change files."""
     try:
-        descriptor = os.open(folder / LOG, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -6,7 +6,6 @@ whatever happens to it later. Imports little: see `system/launcher`.
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import stat
@@ -18,6 +17,7 @@ from agent_cli.undo.calls import Call
 from agent_cli.undo.listener import StoppedCall, bytes_of
 from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord, State
+from agent_cli.undo.space import NEARLY_FULL, KeptSpace
 
 _NO_FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 1, 2
 _CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
@@ -33,7 +33,9 @@ class ChangeRecorder:
         touched: Every recorded path, with the number of its last record.
     """
 
-    def __init__(self, folder: str, locations: Locations, *, copy_bytes_max: int) -> None:
+    def __init__(
+        self, folder: str, locations: Locations, space: KeptSpace, *, copy_bytes_max: int
+    ) -> None:
         """Open the log; larger files than *copy_bytes_max* are not copied.
 
         Raises:
@@ -41,11 +43,10 @@ class ChangeRecorder:
         """
         self._folder = folder
         self._locations = locations
+        self._space = space
         self._copy_bytes_max = copy_bytes_max
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._log = os.open(f"{folder}/{LOG}", flags, 0o600)
-        with contextlib.suppress(OSError):  # says to readers that we are at work
-            fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._own: set[tuple[Key, str]] = set()
         self._copied: set[Key] = set()
         self._described: set[Key] = set()
@@ -141,6 +142,7 @@ class ChangeRecorder:
         is_new = flags & os.O_CREAT and flags & os.O_EXCL
         follows = not (is_new or flags & os.O_NOFOLLOW)
         found = self._locations.named(call, kind.folder, kind.path, follows=follows)
+        self._space.look()  # what is written next may need what we keep
         if found is None:
             return
         if found.found is None:
@@ -226,6 +228,9 @@ class ChangeRecorder:
         if state.is_folder:
             self._add("folder", path, "", state, images.attributes_of(path))
             return
+        if found.st_nlink == 1 and _size(found) and not self._space.has_room():
+            self._lost(path, NEARLY_FULL, state)
+            return
         kept = self._next_kept()
         try:
             is_linked = images.keep_link(path, kept)
@@ -270,8 +275,10 @@ class ChangeRecorder:
         why = ""
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
             why = "it is no regular file"
-        elif found.st_blocks * 512 > self._copy_bytes_max:
+        elif _size(found) > self._copy_bytes_max:
             why = "it is larger than undo.max_mb"
+        elif _size(found) and not self._space.has_room(_size(found)):
+            why = NEARLY_FULL
         else:
             try:
                 images.keep_copy(path, kept)
@@ -343,3 +350,8 @@ class ChangeRecorder:
     def _next_kept(self) -> str:
         # A second keeper of the same command may go on in this folder.
         return f"{self._folder}/{os.getpid():x}-{self._count + 1:x}"
+
+
+def _size(found: os.stat_result) -> int:
+    """Return the bytes that a file takes on the disk."""
+    return found.st_blocks * 512

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.keeper import LOCK
 from agent_cli.system.paths import private_dir
 from agent_cli.undo.images import copy_content, set_attributes
 from agent_cli.undo.records import LOG, ChangeRecord, State, is_git_object
@@ -114,7 +115,7 @@ def carry_out(folder: Path) -> UndoOutcome:
 def drop_kept(folder: Path) -> None:
     """Remove the kept files of a command that is undone: a link more would show on the file."""
     for each in folder.iterdir():
-        if each.name not in (LOG, _UNDONE):
+        if each.name not in (LOG, LOCK, _UNDONE):
             with contextlib.suppress(OSError):
                 each.unlink()
 

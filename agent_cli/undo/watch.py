@@ -23,6 +23,7 @@ from agent_cli.undo.listener import StoppedCall
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.recorder import ChangeRecorder
 from agent_cli.undo.records import EDITION, signature_at
+from agent_cli.undo.space import KeptSpace
 
 CALL_LIMIT_S = 5.0
 _END_LIMIT_S = 5.0
@@ -38,7 +39,7 @@ class CommandWatch:
     """The watch over one command.
 
     Attributes:
-        is_on: Whether it stops calls; `look` wants to be called every second then.
+        is_on: Whether it stops calls; `look` wants to be called again and again then.
         reason: Why the command runs unwatched; "" if it is watched.
     """
 
@@ -53,6 +54,7 @@ class CommandWatch:
         self.is_on = False
         self.reason = ""
         self._order = order
+        self._space = KeptSpace(order["folder"], order.get("store", ""))
         self._listener = -1
         self._recorder: ChangeRecorder | None = None
         self._begun: select.poll | None = None
@@ -109,13 +111,18 @@ class CommandWatch:
             raise child
         return child
 
-    def look(self) -> None:
-        """Let the call go on that takes too long to record, and all later ones, unprotected."""
+    def look(self) -> float:
+        """Let the call go on that takes too long to record, and all later ones, unprotected.
+
+        Returns:
+            The seconds until the next look is due: the sooner, the fuller the disk.
+        """
         standing = self._standing
         if self._is_answering and standing and time.monotonic() - standing[1] > CALL_LIMIT_S:
             why = f"a file took longer than {CALL_LIMIT_S:.0f} s to keep"
             _thread.start_new_thread(self._let_go_on, (standing[0], why))
             self._is_answering = False
+        return self._space.look()
 
     def end(self) -> None:
         """Record how all that the command touched is now; all its processes have ended."""
@@ -146,7 +153,7 @@ class CommandWatch:
         locations = Locations(order["roots"], has_own_mounts=self._begun is not None)
         try:
             self._recorder = ChangeRecorder(
-                order["folder"], locations, copy_bytes_max=order["copy_bytes_max"]
+                order["folder"], locations, self._space, copy_bytes_max=order["copy_bytes_max"]
             )
         except OSError as error:
             self.reason = _why(error)

@@ -104,16 +104,16 @@ def test_dead_answering_thread_holds_no_call(tmp_path: Path) -> None:
 
 
 FULL = """
-mount -t tmpfs -o size=2m none {0} && cd {0} && mkdir log work && cd work && touch $(seq 99) &&
-{2} "$0" -c "$1" {0}/log {0}/work "cat /dev/zero > fill; rm ?; rm ??; rm fill; echo x > new" "" &&
-ls && stat -c %a ../log/{1} && df --output=pcent . | tail -n 1
+mount -t tmpfs -o size={size} none {at} && cd {at} && mkdir log work && cd work && {first}
+"$0" -c "$1" {at}/log {at}/work "{command}" "{fault}" &&
+ls && stat -c %a ../log/{log} && df --output=pcent . | tail -n 1
 """
 
 
-@pytest.mark.slow  # On a busy machine a kept file can still hold the space when `new` is written.
-@pytest.mark.parametrize("first", ["", "cat /dev/zero > fill;"])
-def test_command_frees_a_full_disk(tmp_path: Path, first: str) -> None:
-    """A real file system that is full to the last byte, with the log on it: before or by it."""
+def on_small_disk(
+    tmp_path: Path, size: str, first: str, command: str, fault: str = ""
+) -> tuple[str, ...]:
+    """Run *command* on a small file system; return the lines of FULL."""
     namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     mount = f"mount -t tmpfs -o size=256k none {tmp_path}"
     if (
@@ -121,17 +121,49 @@ def test_command_frees_a_full_disk(tmp_path: Path, first: str) -> None:
         or subprocess.run([*namespace, mount], capture_output=True, check=False).returncode
     ):
         pytest.skip("no file system can be mounted here")
-
+    script = FULL.format(size=size, at=tmp_path, log=LOG, first=first, command=command, fault=fault)
     done = subprocess.run(
-        [*namespace, FULL.format(tmp_path, LOG, first), sys.executable, KEEPER],
+        [*namespace, script, sys.executable, KEEPER],
         capture_output=True,
         text=True,
         check=False,
         timeout=LIMIT_S,
     )
-
     assert done.returncode == 0, done.stderr
-    reason, name, mode, used = done.stdout.split("\n")[:4]
+    return tuple(done.stdout.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("floor", "command"),
+    [
+        ("", "rm big; head -c 6M /dev/zero > new"),
+        ("1000000", "rm big; head -c 1500K /dev/zero > new; head -c 6M /dev/zero >> new"),
+    ],
+    ids=["nearly-full-before", "filled-by-the-command"],
+)
+def test_kept_file_never_takes_the_space_that_the_command_needs(
+    tmp_path: Path, floor: str, command: str
+) -> None:
+    """A deleted file that is kept holds its space, so it is given up while the disk is full."""
+    fault = floor and f"from agent_cli.undo import space; space.FLOOR_BYTES = {floor}"
+
+    reason, name, mode, _used, *_ = on_small_disk(
+        tmp_path, "8m", "head -c 6M /dev/zero > big;", f"set -e; {command}", fault
+    )
+
+    assert (reason, name, mode) == ("", "new", "400")
+
+
+@pytest.mark.parametrize("first", ["", "cat /dev/zero > fill;"])
+def test_command_frees_a_full_disk(tmp_path: Path, first: str) -> None:
+    """A real file system that is full to the last byte, with the log on it: before or by it."""
+    reason, name, mode, used, *_ = on_small_disk(
+        tmp_path,
+        "2m",
+        f"touch $(seq 99); {first}",
+        "cat /dev/zero > fill; rm ?; rm ??; rm fill; echo x > new",
+    )
+
     assert name == "new"
     assert (reason, mode) == (("No space left on device", "600") if first else ("", "400"))
     assert int(used.strip(" %")) < 20

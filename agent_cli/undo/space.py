@@ -1,0 +1,89 @@
+"""Keep the disk free for the command: what is kept for an undo must never make its writes fail.
+
+Kept files hold space that the command has freed. While the disk is nearly full, nothing more is
+kept, and what is kept is given up, the oldest first. A log that lost files so says it by its mode,
+since a full disk takes a mode, but no line. Imports little: see `system/launcher`.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+from agent_cli.system.keeper import LOCK
+from agent_cli.undo.records import INCOMPLETE, LOG
+
+FLOOR_BYTES = 64_000_000
+_FILLED_BYTES_PER_S = 8e9
+_LOOK_SOONEST_S, _LOOK_LATEST_S = 0.005, 1.0
+NEARLY_FULL = "the disk is nearly full"
+_COMMANDS = "commands"
+
+
+class KeptSpace:
+    """The space that kept files may take on the disk of *folder*, the log of one command.
+
+    *store* is the folder of all sessions' records; "" for a log on its own.
+    """
+
+    def __init__(self, folder: str, store: str) -> None:
+        self._folder = folder
+        self._store = store
+        self._given_up_s = 0.0
+
+    def has_room(self, copied: int = 0) -> bool:
+        """Return whether one more file may be kept, of which *copied* bytes are written anew."""
+        return self._free() - copied >= FLOOR_BYTES
+
+    def look(self) -> float:
+        """Give kept files up while the disk is nearly full; return the seconds to the next look."""
+        free = self._free()
+        if free < FLOOR_BYTES:
+            now = time.monotonic()
+            if now - self._given_up_s > _LOOK_LATEST_S:
+                self._give_up()
+                self._given_up_s = time.monotonic()
+            return _LOOK_LATEST_S
+        soon = (free - FLOOR_BYTES) / _FILLED_BYTES_PER_S
+        return min(max(soon, _LOOK_SOONEST_S), _LOOK_LATEST_S)
+
+    def _give_up(self) -> None:
+        others = sorted(_logs_in(self._store)) if self._store else []
+        for folder in [*(path for _at, path in others), self._folder]:
+            drop_images(folder)
+            if self._free() >= FLOOR_BYTES:
+                return
+
+    def _free(self) -> int:
+        try:
+            found = os.statvfs(self._folder)
+        except OSError:
+            return FLOOR_BYTES
+        return found.f_bavail * found.f_frsize
+
+
+def drop_images(folder: str) -> None:
+    """Remove the kept files of the log in *folder*, and mark the log as incomplete."""
+    with contextlib.suppress(OSError):
+        names = set(os.listdir(folder)) - {LOG, LOCK}
+        if not names:
+            return
+        os.chmod(f"{folder}/{LOG}", INCOMPLETE)
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{folder}/{name}")
+
+
+def _logs_in(store: str) -> Iterator[tuple[float, str]]:
+    """Yield each folder with a log, and when it was last written."""
+    for session in _entries(store):
+        for each in _entries(f"{session}/{_COMMANDS}"):
+            with contextlib.suppress(OSError):
+                yield os.stat(f"{each}/{LOG}").st_mtime, each
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return [f"{folder}/{name}" for name in os.listdir(folder)]
+    except OSError:
+        return []
