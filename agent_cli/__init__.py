@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.tooling import Verdict as Verdict
     from agent_cli.contracts.tooling import check_input as check_input
     from agent_cli.core.agent import Agent as Agent
-    from agent_cli.core.agent_state import AgentState as AgentState
+    from agent_cli.core.agent import AgentState as AgentState
     from agent_cli.core.conversation import Conversation as Conversation
     from agent_cli.core.event_stream import AgentContext as AgentContext
     from agent_cli.core.event_stream import EventStream as EventStream
@@ -173,8 +173,7 @@ _PUBLIC = {
     "agent_cli.contracts.tooling": (
         "Allow Approval Ask Deny Tool ToolContext ToolResult ToolSpec Verdict check_input"
     ),
-    "agent_cli.core.agent": "Agent",
-    "agent_cli.core.agent_state": "AgentState",
+    "agent_cli.core.agent": "Agent AgentState",
     "agent_cli.core.conversation": "Conversation",
     "agent_cli.core.event_stream": "AgentContext EventStream agent_loop agent_loop_continue",
     "agent_cli.core.loop_config": "LoopConfig",

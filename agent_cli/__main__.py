@@ -12,7 +12,7 @@ def main() -> None:
     # The first instruction: from here on a signal waits until it is decided what it does.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     # Imported here, because sys.path has to be safe before any of our modules is imported.
-    from agent_cli.system import ending, stop_signals  # noqa: PLC0415
+    from agent_cli.system import stop_signals  # noqa: PLC0415
     from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
 
     try:
@@ -37,7 +37,7 @@ def main() -> None:
     finally:
         FIRST_PROMPT.take_away()
     stop_signals.end_with(exit_code)
-    ending.end(exit_code)
+    stop_signals.end(exit_code)
 
 
 def _opens_a_screen(words: list[str]) -> bool:

@@ -56,7 +56,7 @@ WRITERS_TO_STDOUT = (
     "acp/stdio/",  # reserves stdout for the protocol
     "cli/",
     "app/checks/doctor/",
-    "system/ending/",  # flushes it
+    "system/stop_signals/",  # flushes it
 )
 CATCHERS_OF_EVERYTHING = {
     "undo/watch/": "a fault of the record must not hold or fail the command that it records",
@@ -94,7 +94,7 @@ SAME_ROLE = {
 STARTERS_OF_BARE_TASKS = {
     "core/event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",
     "library/session/": "as core/event_stream: its generator yields",
-    "core/deadline/": "a task group waits for a task that swallows its cancellation",
+    "core/waits/": "a task group waits for a task that swallows its cancellation",
 }
 # All other waits of tests are for a condition, with a limit: see tests/waiting.py.
 SLEEPERS = {

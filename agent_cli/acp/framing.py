@@ -10,8 +10,8 @@ from typing import Final
 
 from agent_cli.acp.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.shapes import is_object
-from agent_cli.system.surrogates import mend_surrogates
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 """The longest line to read; an image of 5 MB is 7 MB of base64."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from agent_cli.contracts.credentials import KEYS_URL
+from agent_cli.contracts.errors import KEYS_URL
 from agent_cli.contracts.timeline import Json
 from agent_cli.version import __version__
 

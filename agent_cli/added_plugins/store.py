@@ -26,7 +26,6 @@ from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.trees import remove_tree, walk
 
-_FILE: Final = "plugins.json"
 # No plugin's name begins with a dot.
 _LOCK: Final = ".lock"
 _NEW: Final = ".new"
@@ -47,9 +46,10 @@ class Pin:
 class PluginStore:
     """The added plugins on disk, the user's alone."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self) -> None:
         """Read nothing yet."""
-        self._folder = folder or paths.state_dir() / "plugins"
+        self._folder = paths.plugins_dir()
+        self._list = paths.plugins_file()
 
     def pins(self) -> dict[str, Pin]:
         """Return the added plugins by name.
@@ -57,9 +57,8 @@ class PluginStore:
         Raises:
             UsageError: The list cannot be read.
         """
-        path = self._folder / _FILE
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(self._list.read_text(encoding="utf-8"))
             return {
                 name: Pin(Source(**each["source"]), each["commit"], each["digest"])
                 for name, each in found.items()
@@ -67,7 +66,20 @@ class PluginStore:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise UsageError(f"{path} cannot be read: add the plugins again ({error})") from error
+            raise UsageError(
+                f"{self._list} cannot be read: add the plugins again ({error})"
+            ) from error
+
+    def pin(self, name: str) -> Pin:
+        """Return the added plugin *name*.
+
+        Raises:
+            UsageError: There is none, or the list cannot be read.
+        """
+        pins = self.pins()
+        if name not in pins:
+            raise UsageError(f"there is no plugin {name!r}; there are: {', '.join(pins) or 'none'}")
+        return pins[name]
 
     def folder_of(self, name: str, pin: Pin) -> Path:
         """Return the folder of a plugin's content."""
@@ -75,8 +87,6 @@ class PluginStore:
 
     def load(self) -> tuple[tuple[AddedPlugin, ...], tuple[str, ...]]:
         """Return the plugins whose content is what was shown, and a sentence about each other."""
-        if not (self._folder / _FILE).is_file():
-            return (), ()
         found: list[AddedPlugin] = []
         problems: list[str] = []
         try:
@@ -102,7 +112,7 @@ class PluginStore:
         Raises:
             UsageError: The content changed after it was shown, or cannot be written.
         """
-        if name == _FILE:
+        if name == self._list.name:
             raise UsageError(f"no plugin can be called {name!r}: the list of plugins is")
         root = self.folder_of(name, pin)
         try:
@@ -149,18 +159,15 @@ class PluginStore:
         """
         try:
             with self._locked():
-                pins = self.pins()
-                if name not in pins:
-                    known = ", ".join(pins) or "none"
-                    raise UsageError(f"there is no plugin {name!r}; there are: {known}")
-                self._write({each: pin for each, pin in pins.items() if each != name})
+                self.pin(name)
+                self._write({each: pin for each, pin in self.pins().items() if each != name})
                 remove_tree(self._folder / name)
         except OSError as error:
             raise UsageError(f"{self._folder} cannot be written: {error.strerror}") from error
 
     def _write(self, pins: Mapping[str, Pin]) -> None:
         text = json.dumps({name: asdict(pin) for name, pin in pins.items()}, indent=2)
-        write_private(self._folder / _FILE, text.encode())
+        write_private(self._list, text.encode())
 
 
 def digest_of(root: Path) -> str:

@@ -8,7 +8,7 @@ from agent_cli.system import paths
 def with_plugins(startup: StartupContext) -> StartupContext:
     """Return *startup* with the added plugins, and a notice for each that cannot be used."""
     wanted = startup.loaded.settings.plugins
-    if not wanted.enabled or not (paths.state_dir() / "plugins" / "plugins.json").is_file():
+    if not wanted.enabled or not paths.plugins_file().is_file():
         return startup
     from agent_cli.added_plugins.store import PluginStore  # noqa: PLC0415 - most have none
 

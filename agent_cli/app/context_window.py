@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink
@@ -14,6 +13,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.pins import pins
 from agent_cli.core.projection import entries, messages, shown
 from agent_cli.plugins.project_instructions import files_in
+from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import (
     CHARS_PER_TOKEN,
@@ -22,8 +22,6 @@ from agent_cli.policies.estimate import (
     estimate_tokens,
     measured_tokens,
 )
-
-CACHE_LIFE_S: Final = 300.0
 
 
 class ContextWindow:

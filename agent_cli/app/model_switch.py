@@ -1,7 +1,7 @@
 """Change the session's model, if the PreModelSwitch hooks agree."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from agent_cli.app.hooks.lifecycle import SessionHooks
 from agent_cli.contracts.errors import UsageError
@@ -9,11 +9,10 @@ from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.provider import Model, Price
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
+from agent_cli.policies.cache_watch import CACHE_LIFE_S
 
 if TYPE_CHECKING:
     from agent_cli.contracts.offered_models import ConfirmSwitch, SwitchSource
-
-_CACHE_MS: Final = 5 * 60_000
 
 
 class ModelSwitch:
@@ -67,7 +66,8 @@ class ModelSwitch:
             "requested_model": requested,
             "source": source,
             "context_tokens": tokens,
-            "prompt_cache_warm": bool(output) and conversation.now() - output[-1].at_ms < _CACHE_MS,
+            "prompt_cache_warm": bool(output)
+            and conversation.now() - output[-1].at_ms < CACHE_LIFE_S * 1000,
             "cache_ttl": "5m",
             **({} if cost is None else {"estimated_cache_write_usd": in_usd(cost)}),
             "pricing": "catalog",

@@ -102,7 +102,7 @@ def model(startup: StartupContext, name: str | None = None) -> Model:
     """Return the model *name*, an alias or an id; the settings' model without a name."""
     settings = startup.loaded.settings
     id = settings.model_id(name)
-    if settings.provider.wire_api == "chat":
+    if settings.provider.is_chat:
         from agent_cli.providers.openai_chat.connection import API  # noqa: PLC0415 - rare
 
         return Model(id, api=API, provider="openai")

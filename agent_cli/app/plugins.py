@@ -95,9 +95,7 @@ def _skill_text(skill: Skill | None, name: str) -> str:
 
 def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> OutputStyles:
     """Return the output styles of the user, and those of a trusted workspace."""
-    own = [
-        (folder / "output-styles", "yours") for folder in (paths.config_dir(), paths.claude_dir())
-    ]
+    own = [(folder / "output-styles", "yours") for folder in paths.own_dirs()]
     own += [(path, f"plugin {name}") for name, path in _plugin_folders(startup, "outputStyles")]
     project = [(startup.workspace / folder, "project") for folder in STYLE_FOLDERS]
 
@@ -168,10 +166,7 @@ def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> 
         refusal="" if startup.trusted else untrusted,
         objection=startup.objection,
     )
-    folders = [
-        CommandFolder(folder / "commands", "yours")
-        for folder in (paths.config_dir(), paths.claude_dir())
-    ]
+    folders = [CommandFolder(folder / "commands", "yours") for folder in paths.own_dirs()]
     folders += [project._replace(path=startup.workspace / name) for name in COMMAND_FOLDERS]
     wanted = startup.loaded.settings.plugins
     if wanted.enabled and "skills" not in wanted.disabled:

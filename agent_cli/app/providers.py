@@ -70,7 +70,7 @@ def _provider(
     on_refused_tool: Callable[[str, str], None],
 ) -> SessionProvider:
     shared = parts.shared_pause(startup)
-    if startup.loaded.settings.provider.wire_api == "chat":
+    if startup.loaded.settings.provider.is_chat:
         from agent_cli.providers.openai_chat.provider import OpenAIChat  # noqa: PLC0415 - rare
 
         return OpenAIChat(parts.chat_connection(startup, on_sent), retry, shared=shared)

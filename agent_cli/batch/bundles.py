@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from agent_cli.batch.ports import Origin
-from agent_cli.system.bundles import write_bundle
+from agent_cli.system.git import write_bundle
 
 
 class Bundles(AbstractContextManager["Bundles"]):

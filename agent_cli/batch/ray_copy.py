@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_cli.batch.ports import PATCH, RESULT, STDERR, TaskRun
-from agent_cli.system.bundles import unpack_bundle
-from agent_cli.system.git import GitError
+from agent_cli.system.git import GitError, unpack_bundle
 from agent_cli.system.private_files import write_private
 from agent_cli.system.worktrees import Worktree, changes_in
 

@@ -51,14 +51,14 @@ def plugins(arguments: Arguments) -> int:
         case ["list"]:
             return _list(store)
         case ["show", name]:
-            pin = _pin(store, name)
+            pin = store.pin(name)
             _print(described(read_plugin(store.folder_of(name, pin), name)))
             return 0
         case ["update"]:
             codes = [_update(store, name, yes=arguments.yes) for name in store.pins()]
             return max(codes, default=0)
         case ["update", name]:
-            _pin(store, name)
+            store.pin(name)
             return _update(store, name, yes=arguments.yes)
         case ["remove", name]:
             store.remove(name)
@@ -66,13 +66,6 @@ def plugins(arguments: Arguments) -> int:
             return 0
         case _:
             raise UsageError(_USAGE)
-
-
-def _pin(store: PluginStore, name: str) -> Pin:
-    pins = store.pins()
-    if name not in pins:
-        raise UsageError(f"there is no plugin {name!r}; there are: {', '.join(pins) or 'none'}")
-    return pins[name]
 
 
 def _add(store: PluginStore, source: Source, *, yes: bool) -> int:

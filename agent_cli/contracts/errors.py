@@ -173,3 +173,7 @@ def trouble_of(error: BaseException | None) -> Trouble | None:
             return "disk"
         error = error.__cause__
     return None
+
+
+KEYS_URL: Final = "https://platform.claude.com/settings/keys"
+"""The page on which a user creates an API key."""

@@ -1,4 +1,4 @@
-"""Immutable JSON, so that code that is handed a piece of the record cannot rewrite it.
+"""Immutable JSON, so that nothing that gets a piece of the record rewrites it, and its equality.
 
 The frozen types are dicts and lists, so they compare, print, iterate and serialise as such; methods
 that would change them in place raise. A deep copy is plain and may be changed.
@@ -7,6 +7,8 @@ that would change them in place raise. A deep copy is plain and may be changed.
 import operator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+
+from agent_cli.system.shapes import is_array, is_object
 
 if TYPE_CHECKING:
     from agent_cli.contracts.timeline import Json
@@ -78,3 +80,15 @@ class Frozen:
                 kept = tuple(map(frozen, before))
                 if any(map(operator.is_not, kept, before)):  # unchanged, keep the same tuple
                     object.__setattr__(self, name, kept)
+
+
+def same_json(one: object, other: object) -> bool:
+    """Return whether *one* and *other* are the same JSON value; the order of keys does not count.
+
+    Anything that is not JSON is the same as an equal value of its type.
+    """
+    if is_object(one) and is_object(other):
+        return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
+    if is_array(one) and is_array(other):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return one is other or (type(one) is type(other) and one == other)

@@ -1,25 +1,39 @@
-"""The stateful API: one conversation, two queues, listeners, and one run at a time."""
+"""The stateful API: one conversation, two queues, listeners, one run at a time, and its state."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
     AgentCliError,
     NothingToContinue,
 )
-from agent_cli.contracts.events import Event, EventSink, MessageStart
-from agent_cli.contracts.messages import CustomMessage, Incoming, Message, UserMessage
+from agent_cli.contracts.events import (
+    AgentEnd,
+    AgentStart,
+    Event,
+    EventSink,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Incoming,
+    Message,
+    UserMessage,
+)
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.agent_state import Activity, AgentState
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.event_stream import reopen
+from agent_cli.core.event_stream import joined, reopen
 from agent_cli.core.history_repair import append, close, conversation_of
 from agent_cli.core.incoming import checked_incoming
-from agent_cli.core.joined_options import joined
 from agent_cli.core.listeners import Listeners
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
@@ -30,6 +44,56 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.core.run_slot import RunSlot
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import for_session
+
+# The public state of an agent: a copy at one moment, and the tracker that keeps it up to date.
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """A copy of the agent's state at one moment; changing its lists does not affect the agent."""
+
+    system_prompt: str = ""
+    model: Model | None = None
+    thinking_level: ThinkingLevel | None = "minimal"
+    tools: list[Tool] = field(default_factory=list[Tool])
+    messages: list[Message] = field(default_factory=list[Message])
+    is_streaming: bool = False
+    stream_message: AssistantMessage | None = None
+    pending_tool_calls: frozenset[str] = frozenset()
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Activity:
+    """The current activity of a run, derived from its events alone.
+
+    `partial` builds the reply that is being streamed; None between replies.
+    """
+
+    is_streaming: bool = False
+    partial: Callable[[], AssistantMessage] | None = None
+    pending: set[str] = field(default_factory=set[str])
+    error: str | None = None
+
+    def track(self, event: Event) -> None:
+        """Update from *event*."""
+        match event:
+            case AgentStart():
+                self.is_streaming, self.error = True, None
+            case MessageStart(message=AssistantMessage() as message):
+                self.partial = lambda: message
+            case MessageUpdate():
+                self.partial = event.snapshot
+            case MessageEnd():
+                self.partial = None
+            case ToolExecutionStart():
+                self.pending.add(event.tool_call_id)
+            case ToolExecutionEnd():
+                self.pending.discard(event.tool_call_id)
+            case AgentEnd():
+                self.is_streaming, self.error = False, event.error
+            case _:
+                pass
 
 
 class Agent(AgentQueues):

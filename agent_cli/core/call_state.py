@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Final, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.same_json import same_json
+from agent_cli.contracts.frozen import same_json
 from agent_cli.contracts.timeline import Json
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.events import Notice, UsageHeld
+from agent_cli.contracts.frozen import same_json
 from agent_cli.contracts.messages import (
     WITHDRAWN,
     AssistantMessage,
@@ -19,7 +20,6 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.provider import Model, Reply
-from agent_cli.contracts.same_json import same_json
 from agent_cli.contracts.timeline import (
     NO_USAGE,
     UNANSWERED_QUESTION,

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ConversationError, NothingToContinue
+from agent_cli.contracts.errors import AgentCliError, ConversationError, NothingToContinue
 from agent_cli.contracts.events import Event, MessageStart
 from agent_cli.contracts.messages import (
     AssistantMessage,
@@ -26,7 +27,6 @@ from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.incoming import checked_incoming
-from agent_cli.core.joined_options import joined
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import MessageQueue, beside
@@ -205,3 +205,20 @@ def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:
     return joined(
         config, "AgentContext", system_prompt=context.system_prompt, tools=tuple(context.tools)
     )
+
+
+def joined(config: LoopConfig, where: str, **given: object) -> LoopConfig:
+    """Return *config* with the options of *given* that are set; a default counts as not set.
+
+    Raises:
+        AgentCliError: An option is set in *config* and, to another value, in *where*.
+    """
+    unset, chosen = LoopConfig(), dict[str, Any]()  # Any: every field has its own type
+    for name, value in given.items():
+        here, default = getattr(config, name), getattr(unset, name)
+        if value in (default, here):
+            continue
+        if here != default:
+            raise AgentCliError(f"{name} is set in LoopConfig and in {where}: set it in one")
+        chosen[name] = value
+    return replace(config, **chosen)

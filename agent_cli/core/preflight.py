@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.frozen import same_json
 from agent_cli.contracts.messages import is_cut_off
-from agent_cli.contracts.same_json import same_json
 from agent_cli.contracts.timeline import Json, Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.contracts.wording import MOVED
 from agent_cli.core.declared_paths import declared_paths, with_fixed_paths
 from agent_cli.core.foresight import Foresight
 from agent_cli.core.hook_values import settled
-from agent_cli.core.reasons import bounded
+from agent_cli.core.returned_results import bounded
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 

@@ -1,4 +1,4 @@
-"""Convert what a tool returned to a result that can be recorded and sent.
+"""Convert what a tool returned to a result that can be recorded; bound the length of reasons.
 
 A plugin's tool may return anything. One malformed block in the record would make every later
 request of the session fail.
@@ -61,3 +61,21 @@ def _is_block(block: object) -> bool:
 
 def _refused(tool_name: str, what: str) -> ToolResult:
     return ToolResult.error(f"{tool_name} returned {what}: report this to the tool's author.")
+
+
+# Reasons why a call did not run or did not end, worded for the model.
+
+REASON_CHARS_MAX: Final = 4_000
+_TAIL_CHARS: Final = 1_000
+
+
+def bounded(reason: str) -> str:
+    """Return *reason*, with its middle left out where it is too long.
+
+    It may quote a model, a tool or a hook, and the length limit of results does not apply to it.
+    """
+    left_out = len(reason) - REASON_CHARS_MAX
+    if left_out <= 0:
+        return reason
+    head, tail = reason[: REASON_CHARS_MAX - _TAIL_CHARS], reason[-_TAIL_CHARS:]
+    return f"{head}\n[… {left_out:,} characters left out …]\n{tail}"

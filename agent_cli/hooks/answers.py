@@ -10,8 +10,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.exports import Exports
 from agent_cli.hooks.outcome import HookOutcome
+from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.shapes import is_array, is_object
-from agent_cli.system.surrogates import mend_surrogates
 
 Decision: TypeAlias = Literal["deny", "ask", "allow"]
 _WORDS: Final[Mapping[str, Decision]] = {

@@ -8,7 +8,7 @@ imports in a thread when the first server is to be connected.
 
 from typing import TYPE_CHECKING
 
-from agent_cli.system.lazy_names import lazy_names
+from agent_cli.system.importing import lazy_names
 
 if TYPE_CHECKING:
     from agent_cli.mcp_client.config import ConfigFile as ConfigFile

@@ -25,7 +25,7 @@ from agent_cli.mcp_client.config import (
     web_address,
 )
 from agent_cli.mcp_client.variables import Expansion
-from agent_cli.system.commented_json import load_commented
+from agent_cli.system.json_text import load_commented
 from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_array, is_object
 

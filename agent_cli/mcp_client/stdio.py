@@ -20,9 +20,9 @@ import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.leftovers import kill_left, marked
 from agent_cli.system.supervisor import supervised
-from agent_cli.system.surrogates import mend_surrogates
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -27,8 +27,8 @@ from agent_cli.mcp_client.reasons import (
     SignInUnavailable,
 )
 from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.system.json_text import SurrogateMender, mend_surrogates
 from agent_cli.system.shapes import is_object
-from agent_cli.system.surrogates import SurrogateMender, mend_surrogates
 
 if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import MCPServer
 
 from agent_cli.system import stop_signals
 from agent_cli.system.descriptors import write_all
-from agent_cli.system.surrogates import SurrogateMender
+from agent_cli.system.json_text import SurrogateMender
 
 _STDIN: Final = 0
 _BYTES_A_READ: Final = 65_536

@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
+from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import real_path
-from agent_cli.system.regular_files import start_of
 
 Source: TypeAlias = Literal["user", "repository"]
 
@@ -40,6 +40,11 @@ class InstructionFile:
 
     path: Path
     source: Source
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it may be about certain paths only."""
+        return f"/{RULES}/" in self.path.as_posix()
 
 
 class InstructionFiles:
@@ -99,7 +104,8 @@ class InstructionFiles:
             if _PACKAGES.isdisjoint(folder.relative_to(self.root).parts):
                 yield from (InstructionFile(path, "repository") for path in _files_of(folder))
         if self._rules_of_paths is None:
-            found = [(file, self.patterns_of(file)) for file in self.at_start()]
+            rules = (file for file in self.at_start() if file.is_rule)
+            found = [(file, patterns_of(file, self.text_of(file))) for file in rules]
             self._rules_of_paths = [(file, patterns) for file, patterns in found if patterns]
         for file, patterns in self._rules_of_paths:
             if _matches(patterns, below):
@@ -108,14 +114,6 @@ class InstructionFiles:
     def forget(self) -> None:
         """Read the patterns of rules anew when they are needed next."""
         self._rules_of_paths = None
-
-    def patterns_of(self, file: InstructionFile) -> Sequence[str]:
-        """Return the paths that a rule is about; none for a file that is about all."""
-        if PurePath(RULES).parts[-1] not in file.path.parts:
-            return ()
-        from agent_cli.prompt_files.front_matter import field_block  # noqa: PLC0415 - rare
-
-        return _patterns(field_block(self.text_of(file), "paths").partition(":")[2])
 
     def text_of(self, file: InstructionFile) -> str:
         """Return the text of *file*; "" if it is missing or must not be read."""
@@ -186,6 +184,15 @@ class InstructionFiles:
         if ".git" in real.relative_to(self.root).parts:
             return "it leads to a file of git"
         return "a permission rule keeps it from the model" if self._is_kept_back(real) else ""
+
+
+def patterns_of(file: InstructionFile, text: str) -> Sequence[str]:
+    """Return the paths that a rule is about; none for a file that is about all."""
+    if not file.is_rule:
+        return ()
+    from agent_cli.prompt_files.front_matter import field_block  # noqa: PLC0415 - rare
+
+    return _patterns(field_block(text, "paths").partition(":")[2])
 
 
 def _files_of(folder: Path) -> list[Path]:

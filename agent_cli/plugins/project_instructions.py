@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.plugins.api import Plugin, PluginContext
-from agent_cli.plugins.instruction_files import InstructionFile, InstructionFiles
+from agent_cli.plugins.instruction_files import InstructionFile, InstructionFiles, patterns_of
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path
 
@@ -170,9 +170,9 @@ class _Instructions:
         self, files: Iterator[InstructionFile], seen: set[Path], *, for_path: bool
     ) -> Iterator[tuple[InstructionFile, str]]:
         for file in files:
-            if not for_path and self._files.patterns_of(file):
-                continue  # it is about certain paths: see `for_path`
             text = self._files.text_of(file)
+            if not for_path and patterns_of(file, text):
+                continue  # it is about certain paths: see `for_path`
             yield file, text
             for imported, its_text in self._files.imports_of(file, text, seen):
                 if not for_path:

@@ -25,6 +25,7 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Usage
 
 CACHE_LIFE_S: Final = 300.0
+"""A server keeps what it cached of a prompt for so long after its last use."""
 # The smallest prompt that any model caches; less is rounding between blocks.
 LEAST_TOKENS: Final = 1_024
 _OF_SERVER: Final = {

@@ -1,9 +1,9 @@
 """The number of retries and the waits before them; pure, without a clock."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import TypeAlias, get_args
+from typing import Self, TypeAlias, get_args
 
 from agent_cli.contracts import options
 
@@ -33,6 +33,12 @@ class RetryPolicy:
     on: tuple[FailureKind, ...] = get_args(FailureKind)
     respect_retry_after: bool = True
     max_server_delay_s: float = options.MAX_SERVER_DELAY_S
+
+    def within(self, max_retry_delay_ms: int | None) -> Self:
+        """Return the policy of a request with its own limit of the wait a server may ask for."""
+        if max_retry_delay_ms is None:
+            return self
+        return replace(self, max_server_delay_s=max_retry_delay_ms / 1000)
 
     def wait_s(self, retry: int, *, rate_limited: bool, random_share: float) -> float:
         """Return the wait before retry number *retry*, from 1; *random_share* is in [0, 1)."""

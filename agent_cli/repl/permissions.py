@@ -3,7 +3,7 @@
 from typing import Final
 
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.contracts.permissions_port import PermissionsPort
+from agent_cli.contracts.permissions import PermissionsPort
 
 _NEXT: Final[dict[Mode, Mode]] = {"ask": "auto-edit", "auto-edit": "plan"}
 

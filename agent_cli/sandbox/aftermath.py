@@ -16,7 +16,7 @@ from agent_cli.sandbox.acting import Acting, located, new_paths
 from agent_cli.sandbox.git_config import harmless
 from agent_cli.sandbox.git_folders import named_folder, pointed_at, shared_folders
 from agent_cli.system.aside import move_aside
-from agent_cli.system.regular_files import start_of
+from agent_cli.system.fixed_paths import start_of
 
 _ACTING_NAMES = ("config", "hooks", "config.worktree")
 _CONFIG_BYTES_MAX = 1_000_000

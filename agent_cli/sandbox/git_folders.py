@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 from agent_cli.sandbox.git_config import hooks_path, included, pieces_of_commands
+from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import exists, is_dir, is_file
-from agent_cli.system.regular_files import start_of
 
 _POINTER = "gitdir:"
 _POINTER_BYTES_MAX = 1_048_576  # as git

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from agent_cli.sandbox.protected import NESTED_NAMES
 from agent_cli.sandbox.token_files import holds_token, may_hold_token
+from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.folder_watch import FolderWatch
-from agent_cli.system.regular_files import start_of
 
 # Third-party code and generated files. Repositories and settings in them are ignored, and so are
 # certificates, which programs need; secrets count, since a build may copy or move them there.

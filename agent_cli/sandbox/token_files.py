@@ -6,7 +6,7 @@ Unlike secrets, these files cannot be recognised by name, so they are read.
 import re
 from pathlib import PurePath
 
-from agent_cli.system.regular_files import start_of
+from agent_cli.system.fixed_paths import start_of
 
 _NAMES = frozenset({".npmrc", ".yarnrc.yml", ".yarnrc", "pip.conf", ".condarc", "nuget.config"})
 # A reference to an environment variable (${NPM_TOKEN}) is not a secret.

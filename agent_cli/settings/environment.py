@@ -7,8 +7,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from agent_cli.contracts.credentials import KEYS_URL
-from agent_cli.contracts.errors import NoCredentials
+from agent_cli.contracts.errors import KEYS_URL, NoCredentials
 from agent_cli.system import paths
 
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")

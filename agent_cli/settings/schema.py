@@ -75,6 +75,11 @@ class ProviderSettings(NamedTuple):
     stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.STALL_TIMEOUT_S
     compat: Annotated[bool, flag()] = False
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether the server speaks the Chat Completions API."""
+        return self.wire_api == "chat"
+
 
 class HistorySettings(NamedTuple):
     """Limits on the history sent; 0 means unlimited results, or no trimming by count."""

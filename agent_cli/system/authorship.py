@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.system import paths
+from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import real_path
-from agent_cli.system.regular_files import start_of
 
 Identity: TypeAlias = tuple[int, int]
 

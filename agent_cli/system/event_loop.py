@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from agent_cli.system import ending
+from agent_cli.system import stop_signals
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
     finally:
         if left := [*loop.run_until_complete(_end_tasks()), *_end_threads(threads)]:
-            ending.hold((runner, *left))
+            stop_signals.hold((runner, *left))
         else:
             runner.close()
 

@@ -1,13 +1,15 @@
-"""Open a path without following symlinks, even ones swapped in meanwhile.
+"""Open a path that others may swap meanwhile: follow no symlink, wait for no pipe or device.
 
 A path was checked by its target. A symlink may be put in its place before its use, so it is opened
 here directory by directory, without following a symlink at any step.
 """
 
+import errno
 import os
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags of `os.open` for a folder that is no link, to list it or to use it as `dir_fd`."""
@@ -74,3 +76,20 @@ def _make(name: str, place: int) -> None:
         os.mkdir(name, dir_fd=place)
     except FileExistsError:
         return
+
+
+def start_of(path: PurePath, bytes_max: int) -> bytes:
+    """Return the first *bytes_max* bytes of the regular file *path*.
+
+    Raises:
+        OSError: It cannot be read, or is not a regular file.
+    """
+    # Without O_NONBLOCK, opening a named pipe would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(bytes_max)
+    finally:
+        os.close(descriptor)

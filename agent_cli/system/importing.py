@@ -1,9 +1,9 @@
-"""Import modules, and pause garbage collection while many objects are made."""
+"""Import modules, at once or on first use, and pause garbage collection meanwhile."""
 
 import gc
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import MetaPathFinder
@@ -85,3 +85,20 @@ def collections_paused() -> Generator[None]:
     finally:
         if collecting:
             gc.enable()
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of *package*.
+
+    Args:
+        package: Its full name.
+        homes: The module of each name, relative to the package. None may be called like a module
+            of the package: once imported, the module would hide the object.
+    """
+
+    def get(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return get

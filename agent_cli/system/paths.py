@@ -52,6 +52,11 @@ def claude_dir() -> Path:
     return Path.home() / ".claude"
 
 
+def own_dirs() -> tuple[Path, Path]:
+    """Return the folders of the user's agents, commands and styles: ours, then Claude Code's."""
+    return config_dir(), claude_dir()
+
+
 def codex_dir() -> Path:
     """Return the user's Codex directory: its instructions and skills are read too."""
     chosen = Path(os.environ.get("CODEX_HOME", ""))
@@ -86,6 +91,16 @@ def server_files_dir(session_id: str) -> Path:
 def changes_dir() -> Path:
     """Return the folder of the changes that the agent made to files, by session."""
     return state_dir() / "changes"
+
+
+def plugins_dir() -> Path:
+    """Return the folder of the plugins that the user added."""
+    return state_dir() / "plugins"
+
+
+def plugins_file() -> Path:
+    """Return the list of the plugins that the user added; missing where there are none."""
+    return plugins_dir() / "plugins.json"
 
 
 def log_file() -> Path:

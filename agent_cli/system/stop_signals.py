@@ -10,14 +10,15 @@ the program crashed. SIGINT before a run stays Python's KeyboardInterrupt. Only 
 while Python itself starts, the signal ends the process as it does any other.
 """
 
+import atexit
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Service managers send SIGTERM and SIGHUP together, as one request to end.
@@ -115,3 +116,27 @@ def _install(numbers: tuple[signal.Signals, ...], handler: _Handler) -> None:
         # `nohup` ignores SIGHUP for us, so that closing the terminal does not end the run.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+# End the process at once, without waiting for what is left behind or freeing every object.
+
+_held: Final[list[object]] = []
+
+
+def hold(left_behind: Iterable[object]) -> None:
+    """Keep references to running threads and tasks, for which Python would wait or warn."""
+    _held.extend(left_behind)
+
+
+def end(code: int) -> NoReturn:
+    """End the process with the exit code *code*.
+
+    Python would free every object first, for 40 to 80 ms after the last byte of an answer, and with
+    the signal handlers reset, so that a signal would still change the exit code.
+    """
+    if not _held:  # something held may keep a lock that an exit function takes
+        atexit._run_exitfuncs()  # the one thing that Python's own end does for others
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # a pipe without a reader
+            stream.flush()
+    os._exit(code)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from agent_cli.system.limited_process import output_within
+from agent_cli.system.desktop import output_within
 from agent_cli.system.programs import search_path
 
 _OPEN_LIMIT_S: Final = 3.0

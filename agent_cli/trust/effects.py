@@ -27,7 +27,7 @@ from agent_cli.settings.schema import McpServer, Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks, read_file
 from agent_cli.settings.toml_json import file_entries
-from agent_cli.system.commented_json import load_commented
+from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 from agent_cli.trust.store import (

@@ -17,8 +17,13 @@ from agent_cli.app.agents import workspaces
 from agent_cli.app.agents.workspaces import AgentPlace
 from agent_cli.contracts.dialogs import Approved, Decision
 from agent_cli.contracts.events import AgentEvent, Event, Notice, ToolCall, ToolExecutionEnd
-from agent_cli.system.worktree_marks import WorktreeMark
-from agent_cli.system.worktrees import Worktree, add_worktree, is_untouched, worktree_folder
+from agent_cli.system.worktrees import (
+    Worktree,
+    WorktreeMark,
+    add_worktree,
+    is_untouched,
+    worktree_folder,
+)
 from agent_cli_tools.workspace import Workspace
 from tests.app.test_agents import Person, Program, Script, program, started
 from tests.app.test_background_agents import begun, told
@@ -247,7 +252,7 @@ def kill_at_work_in(worktree: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
         "from agent_cli.system.worktrees import Worktree\n"
-        "from agent_cli.system.worktree_marks import WorktreeMark\n"
+        "from agent_cli.system.worktrees import WorktreeMark\n"
         "mark = WorktreeMark(Worktree(Path(sys.argv[1]), Path.cwd(), ''))\n"
         "print('marked', flush=True); time.sleep(600)"
     )

@@ -2,8 +2,7 @@
 
 import pytest
 
-from agent_cli.contracts.frozen import frozen
-from agent_cli.contracts.same_json import same_json
+from agent_cli.contracts.frozen import frozen, same_json
 from agent_cli.contracts.timeline import Json
 
 NAN = float("nan")

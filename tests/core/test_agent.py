@@ -38,8 +38,7 @@ from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, text_block, text_of
 from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core import recorded_calls
-from agent_cli.core.agent import Agent
-from agent_cli.core.agent_state import AgentState
+from agent_cli.core.agent import Agent, AgentState
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (

@@ -17,8 +17,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import text_block
 from agent_cli.core import recorded_calls
-from agent_cli.core.agent import Agent
-from agent_cli.core.agent_state import AgentState
+from agent_cli.core.agent import Agent, AgentState
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import append, conversation_of

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.core.joined_options import joined
+from agent_cli.core.event_stream import joined
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import LOOK
 

@@ -1,12 +1,10 @@
 """Imports of `-p` before its first request is sent; all others happen while it waits."""
 
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.e2e.program import environment
-from tests.messages_api import reply, serve_in_thread
+from tests.headless.watched import run_watched
 
 UNTIL_SENT = """
 import os, sys
@@ -81,17 +79,7 @@ LATER = {
 
 def test_one_shot_run_imports_only_what_its_first_request_needs(tmp_path: Path) -> None:
     """C17: scripts call `-p` in a loop; each further import would cost up to 50 ms."""
-    with serve_in_thread(reply("done")) as api:
-        run = subprocess.run(
-            [sys.executable, "-P", "-c", UNTIL_SENT],
-            env=environment(api, {}),
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+    run = run_watched(UNTIL_SENT, tmp_path)
 
     loaded = set(run.stdout.split())
     installed = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names

@@ -1,11 +1,8 @@
 """The libraries that one answer to a pipe loads: a list, with what each costs."""
 
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.e2e.program import environment
-from tests.messages_api import reply, serve_in_thread
+from tests.headless.watched import run_watched
 
 # Milliseconds of its import, of about 300 in all, by `python -X importtime`.
 # What a new library costs stands here before it is loaded.
@@ -32,6 +29,10 @@ MODULES_MAX = 800
 WATCHED = """
 import atexit, sys
 from agent_cli.__main__ import main
+from agent_cli.app import preparations
+
+# The reply comes at once, also on a busy machine: while a run waits, it loads its tools.
+preparations._REPLY_IS_LATE_S = 60
 
 def show():
     ours = {name.partition(".")[0] for name in sys.modules}
@@ -48,17 +49,7 @@ main()
 
 def test_answer_to_a_pipe_loads_the_listed_libraries_only(tmp_path: Path) -> None:
     """Speed 5: rich, pygments and attrs were loaded for nothing, by a library of logs."""
-    with serve_in_thread(reply("done")) as api:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", WATCHED],
-            env=environment(api, {}),
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+    done = run_watched(WATCHED, tmp_path)
 
     count, *loaded = done.stderr.splitlines()[-1].split()
     ours = {"agent_cli", "agent_cli_tools", "__main__", "__mp_main__", "sitecustomize"}

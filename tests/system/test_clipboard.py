@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from agent_cli.system.clipboard import copy_commands, copy_text
+from agent_cli.system.desktop import copy_commands, copy_text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from agent_cli.system.limited_process import output_within
+from agent_cli.system.desktop import output_within
 from tests.waiting import LIMIT_S, is_alive
 
 PIPE = asyncio.subprocess.PIPE

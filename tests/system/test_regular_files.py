@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.regular_files import start_of
+from agent_cli.system.fixed_paths import start_of
 
 
 def test_start_of_a_regular_file_is_read(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent_cli.system.surrogates import SurrogateMender, mend_surrogates
+from agent_cli.system.json_text import SurrogateMender, mend_surrogates
 
 TEXTS = [
     "done\n",

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.worktree_marks import WorktreeMark, take_left_worktrees
-from agent_cli.system.worktrees import add_worktree, worktree_folder
+from agent_cli.system.worktrees import (
+    WorktreeMark,
+    add_worktree,
+    take_left_worktrees,
+    worktree_folder,
+)
 from tests.system.test_worktrees import git
 
 MARK = "agent-cli.at-work"

@@ -12,6 +12,6 @@ def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCata
     """Return the available agents; those of a workspace only if it is trusted."""
     workspace = startup.workspace
     project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
-    own = [AgentFolder(folder / "agents") for folder in (paths.config_dir(), paths.claude_dir())]
+    own = [AgentFolder(folder / "agents") for folder in paths.own_dirs()]
     folders = [*own, *(project if startup.trusted else ())]
     return AgentCatalogue(folders, given=startup.agents, warn=warn, objection=startup.objection)

@@ -27,9 +27,9 @@ from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import is_dir, real_path
-from agent_cli.system.worktree_marks import WorktreeMark
 from agent_cli.system.worktrees import (
     Worktree,
+    WorktreeMark,
     add_worktree,
     changes_in,
     commit_of,

@@ -28,7 +28,7 @@ def check_access(startup: StartupContext) -> None:
         NoCredentials: A key or a variable is not set, or a package is not installed.
         SettingsError: The variables choose two platforms.
     """
-    if startup.loaded.settings.provider.wire_api == "chat":
+    if startup.loaded.settings.provider.is_chat:
         check_chat_credentials(startup.environment.without_project())
         return
     name = chosen_platform(startup.loaded.settings, startup.environment)

@@ -232,7 +232,7 @@ def _credentials(startup: StartupContext) -> Check:
         platform = parts.connection(startup).platform
     except AgentCliError as error:
         return Check("key", False, str(error))
-    if startup.loaded.settings.provider.wire_api == "messages" and platform.name != "anthropic":
+    if not startup.loaded.settings.provider.is_chat and platform.name != "anthropic":
         return Check("platform", True, f"{platform.title}, by {why_chosen(startup)}")
     return Check("key", True, "found")
 
@@ -242,7 +242,7 @@ async def _cloud_credentials(startup: StartupContext) -> list[Check]:
     if not _credentials(startup).ok:
         return []
     connection = parts.connection(startup)
-    is_chat = startup.loaded.settings.provider.wire_api == "chat"
+    is_chat = startup.loaded.settings.provider.is_chat
     if connection.platform.name == "anthropic" or is_chat:
         return []
     from agent_cli.providers.anthropic.sign_in import credentials_of  # noqa: PLC0415 - rare
@@ -288,7 +288,7 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
 
 def _server(startup: StartupContext) -> tuple[str, str, bool]:
     """Return the server, the variable with its address, and whether its errors name remedies."""
-    if startup.loaded.settings.provider.wire_api == "chat":
+    if startup.loaded.settings.provider.is_chat:
         address = parts.chat_connection(startup).address
         return without_password(address), "OPENAI_BASE_URL", True
     connection = parts.connection(startup)

@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-from agent_cli.system.regular_files import start_of
+from agent_cli.system.fixed_paths import start_of
 
 _CONFIG_BYTES_MAX = 64 * 1024
 _INDEX_BYTES_MAX = 64 * 1024 * 1024

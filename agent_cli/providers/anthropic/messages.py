@@ -7,7 +7,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ModelError
@@ -83,9 +82,7 @@ class AnthropicMessages:
         def attempt() -> AsyncGenerator[StreamEvent, None]:
             return self._attempt(request)
 
-        retry = self._retry
-        if request.max_retry_delay_ms is not None:
-            retry = replace(retry, max_server_delay_s=request.max_retry_delay_ms / 1000)
+        retry = self._retry.within(request.max_retry_delay_ms)
         async with aclosing(
             with_retries(attempt, retry, sleep=self._sleep, shared=self._shared)
         ) as events:

@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
@@ -65,9 +64,7 @@ class OpenAIChat:
         Raises:
             ModelError: There was no complete reply; the message says what to do.
         """
-        retry = self._retry
-        if request.max_retry_delay_ms is not None:
-            retry = replace(retry, max_server_delay_s=request.max_retry_delay_ms / 1000)
+        retry = self._retry.within(request.max_retry_delay_ms)
 
         def attempt() -> AsyncGenerator[StreamEvent, None]:
             return self._attempt(request)

@@ -19,7 +19,7 @@ from agent_cli.repl.commands.spec import Command, Context
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.recall import last_answer
 from agent_cli.repl.todos import unfolded
-from agent_cli.system.clipboard import copy_text, way_to_copy
+from agent_cli.system.desktop import copy_text, way_to_copy
 from agent_cli.terminal.narration import one_line, share
 from agent_cli.terminal.sanitize import reveal
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.system.limited_process import output_within
+from agent_cli.system.desktop import output_within
 from agent_cli.system.programs import find_program
 
 _LIMIT_S: Final = 10

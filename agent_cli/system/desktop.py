@@ -1,11 +1,11 @@
-"""Copy text to the clipboard of the user's computer with a program of this system."""
+"""Programs of the user's desktop: wait for one within a limit, copy text to the clipboard."""
 
 import asyncio
+from asyncio.subprocess import Process
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_cli.system.limited_process import output_within
 from agent_cli.system.programs import find_program
 
 _LIMIT_S: Final = 5
@@ -67,3 +67,23 @@ async def _takes(command: tuple[str, ...], text: str) -> bool:
     except OSError:
         return False
     return await output_within(_LIMIT_S, process, text.encode(errors="replace")) is not None
+
+
+async def output_within(
+    limit_s: float, process: Process, sent: bytes | None = None
+) -> bytes | None:
+    """Send *sent* to *process* and return its output; it has ended afterwards in any case.
+
+    Returns:
+        b"" if its stdout is no pipe; None if it failed, or was killed at the limit.
+    """
+    try:
+        async with asyncio.timeout(limit_s):
+            output, _ = await process.communicate(sent)
+    except TimeoutError:
+        return None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return (output or b"") if process.returncode == 0 else None

@@ -1,8 +1,9 @@
-"""Replace lone surrogates in JSON text: UTF-8 cannot encode them, and strict parsers reject them.
+"""Read JSON text that strict parsers refuse: lone surrogates, comments, trailing commas.
 
 JavaScript programs cut strings in the middle of an emoji and write half of it as `\\ud83d`.
 """
 
+import json
 import re
 
 _ESCAPE = re.compile(
@@ -59,3 +60,28 @@ def _end_of_whole_escapes(data: bytes) -> int:
 def _start_of_run(data: bytes, at: int) -> int:
     """Return the start of the backslashes before *at*; escapes must be counted from there."""
     return len(data[:at].rstrip(b"\\"))
+
+
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+
+
+def load_commented(text: str) -> object:
+    """Parse *text*.
+
+    Raises:
+        ValueError: It is not JSON without its comments either; places are those of *text*.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        try:
+            return json.loads(_plain(text))
+        except ValueError:
+            pass
+        raise
+
+
+def _plain(text: str) -> str:
+    without = _COMMENT.sub(lambda found: found[1] or " ", text)
+    return _TRAILING_COMMA.sub(lambda found: found[1] or "", without)
