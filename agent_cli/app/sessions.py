@@ -17,9 +17,8 @@ from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import Session, SessionStore
-from agent_cli.session_store.history import read_header
+from agent_cli.session_store.history import cost_since, read_header
 from agent_cli.session_store.records import Header
-from agent_cli.session_store.spending import cost_since
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.background import in_background

@@ -54,7 +54,7 @@ class SessionTelemetry:
         from agent_cli.telemetry.agent_telemetry import AgentTelemetry  # noqa: PLC0415 - as above
         from agent_cli.telemetry.content import Content  # noqa: PLC0415
         from agent_cli.telemetry.otlp import OtlpExport  # noqa: PLC0415
-        from agent_cli.telemetry.trace_context import context_of  # noqa: PLC0415
+        from agent_cli.telemetry.runs import context_of  # noqa: PLC0415
 
         process = {name.lower(): text for name, text in variables.items()}
         mask = Redactor.of(startup.environment)
@@ -87,7 +87,7 @@ class SessionTelemetry:
         """Make runs started in the body part of the trace in the W3C *headers*, if any."""
         if self._telemetry is None:
             return nullcontext()
-        from agent_cli.telemetry.trace_context import part_of_trace  # noqa: PLC0415 - as above
+        from agent_cli.telemetry.runs import part_of_trace  # noqa: PLC0415 - as above
 
         return part_of_trace(headers)
 
@@ -95,7 +95,7 @@ class SessionTelemetry:
         """Return the environment variables that make a command part of the current trace."""
         if self._telemetry is None:
             return {}
-        from agent_cli.telemetry.trace_context import current_variables  # noqa: PLC0415 - as above
+        from agent_cli.telemetry.runs import current_variables  # noqa: PLC0415 - as above
 
         return current_variables()
 

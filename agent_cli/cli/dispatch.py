@@ -37,7 +37,7 @@ def _config_show(arguments: Arguments) -> int:
 
 
 def _config_example(_arguments: Arguments) -> int:
-    from agent_cli.settings.example import example_text  # noqa: PLC0415
+    from agent_cli.settings.show import example_text  # noqa: PLC0415
     from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
     from agent_cli.terminal.views.syntax import SourceText  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.console import Drawn
-    from agent_cli.terminal.views.facts import Facts
+    from agent_cli.terminal.views.simple import Facts
 
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "bold red"}
 _VERDICTS = {Allow: "allow", Ask: "ask", Deny: "deny"}
@@ -48,7 +48,7 @@ class Explanation:
         return json.dumps({**found, "command": commands}, ensure_ascii=False, indent=2)
 
     def _view(self) -> "Facts":
-        from agent_cli.terminal.views.facts import Fact, Facts  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.simple import Fact, Facts  # noqa: PLC0415 - rich
 
         return Facts(
             [

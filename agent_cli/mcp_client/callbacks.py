@@ -12,7 +12,7 @@ from agent_cli.contracts.timeline import Block
 from agent_cli.mcp_client.content import content_blocks
 from agent_cli.mcp_client.forms import form_fault, with_defaults
 from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
-from agent_cli.mcp_client.silence_limits import SilenceLimits
+from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
 

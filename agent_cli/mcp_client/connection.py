@@ -17,6 +17,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.limits import RestartPolicy, SilenceLimits
 from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.reasons import (
@@ -26,8 +27,6 @@ from agent_cli.mcp_client.reasons import (
     why_not_connected,
 )
 from agent_cli.mcp_client.requests import Requests
-from agent_cli.mcp_client.restarts import RestartPolicy
-from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.mcp_client.upkeep import Upkeep

@@ -7,7 +7,9 @@ session fail.
 import base64
 import binascii
 import json
+import mimetypes
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from mcp_types import (
@@ -26,7 +28,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.image_files import image_file_block
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.mcp_client.saved_files import save_file
+from agent_cli.mcp_client.private_file import write_private
 
 _IMAGE_CHARS_MAX = 5 * 1024 * 1024
 
@@ -106,3 +108,22 @@ def _decoded(data: str) -> bytes:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+# Types that Python's own table lacks, or has only under another name.
+_SUFFIXES = {"audio/wav": ".wav", "audio/ogg": ".ogg", "audio/flac": ".flac", "image/webp": ".webp"}
+
+
+def save_file(folder: Path, data: bytes, media_type: str) -> Path:
+    """Write *data* to a file below *folder* and return it; equal data share one file.
+
+    Raises:
+        SettingsError: It cannot be written.
+    """
+    # The server chooses the media type, never the file name.
+    kind = media_type.partition(";")[0].strip().lower()
+    suffix = _SUFFIXES.get(kind) or mimetypes.guess_extension(kind) or ".bin"
+    path = folder / f"{sha256(data).hexdigest()[:16]}{suffix}"
+    if not path.exists():
+        write_private(path, data)
+    return path

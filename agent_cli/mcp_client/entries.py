@@ -5,7 +5,9 @@ be parsed at all is an error. Variables come from a mapping, never from the proc
 """
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -24,10 +26,38 @@ from agent_cli.mcp_client.config import (
     TransportName,
     web_address,
 )
-from agent_cli.mcp_client.variables import Expansion
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_array, is_object
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Expands `${VAR}` and `${VAR:-default}`; the default also replaces an empty value."""
+
+    environment: Mapping[str, str]
+
+    def of(self, key: str, text: str) -> str:
+        """Return *text* expanded; *key* names it in errors.
+
+        Raises:
+            SettingsError: A variable is not set and has no default.
+        """
+
+        def value(found: re.Match[str]) -> str:
+            variable, default = found[1], found[2]
+            known = self.environment.get(variable)
+            if known is None and default is None:
+                raise SettingsError(
+                    f'"{key}" uses ${{{variable}}}, which is not set; '
+                    f"set it or write ${{{variable}:-default}}"
+                )
+            return known or default or ""
+
+        return _VARIABLE.sub(value, text)
+
 
 _SHORTEST_TIMEOUT_MS = 1000
 _LONGEST_TIMEOUT_S = 10**9

@@ -17,11 +17,11 @@ from mcp.client.auth.extensions.client_credentials import (
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
-from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable
 from agent_cli.mcp_client.renewal import Renewal, Renewed
 from agent_cli.mcp_client.token_storage import Storage, without_refresh
+from agent_cli.mcp_client.web_client import Addresses
 from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_object
 

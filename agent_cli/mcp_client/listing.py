@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import mcp_types
@@ -10,11 +11,19 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_cli.contracts.servers import PromptArgument, ServerPrompt, ServerResource
-from agent_cli.mcp_client.catalogue import Catalogue
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The prompts and resources of one server, as last listed."""
+
+    prompts: tuple[ServerPrompt, ...] = ()
+    resources: tuple[ServerResource, ...] = ()
+
 
 # Limit the pages: a server whose last page points at its first would never end.
 _PAGES_MAX = 100

@@ -21,7 +21,6 @@ from mcp.shared.auth import (
 from mcp.shared.exceptions import MCPDeprecationWarning
 from pydantic import AnyUrl
 
-from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import OAuth, ServerConfig
 from agent_cli.mcp_client.dpop import BoundTokens
 from agent_cli.mcp_client.flows import (
@@ -34,11 +33,12 @@ from agent_cli.mcp_client.flows import (
     workload_assertion,
 )
 from agent_cli.mcp_client.host import Host, Visit
+from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.loopback import Loopback, listening
 from agent_cli.mcp_client.reasons import error_line
 from agent_cli.mcp_client.renewal import EXCHANGE_LIMIT_S, Exchange, Renewal
-from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.token_storage import Storage
+from agent_cli.mcp_client.web_client import Addresses
 
 _SIGN_IN_LIMIT_S = 600.0
 _NOWHERE = "http://localhost/callback"

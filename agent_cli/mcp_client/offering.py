@@ -9,7 +9,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.mcp_client.calls import Server
-from agent_cli.mcp_client.catalogue import Catalogue
+from agent_cli.mcp_client.listing import Catalogue
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.pins import difference
 from agent_cli.mcp_client.stderr_tail import printable

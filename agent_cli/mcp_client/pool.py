@@ -11,9 +11,8 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.mcp_client.ending import ended
 from agent_cli.mcp_client.host import Host, Visit
-from agent_cli.mcp_client.restarts import NORMAL_RESTARTS, RestartPolicy
+from agent_cli.mcp_client.limits import NORMAL_RESTARTS, RestartPolicy, ended
 from agent_cli.system.importing import load
 from agent_cli.system.leftovers import kill_abandoned
 

@@ -7,6 +7,7 @@ when tools are listed, not when they are sent.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
@@ -17,8 +18,6 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, specification_with
 
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.schema_dialects import in_current_draft
-from agent_cli.mcp_client.schema_mending import inner_schemas, mended
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.shapes import is_object
 
@@ -249,3 +248,96 @@ def _references(value: Json) -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _references(part)
+
+
+# Rewrite schemas of older JSON Schema drafts in draft 2020-12, the only one the API accepts; pure.
+#
+# Most servers are written with libraries that produce draft 7. Few of its schemas mean something
+# else in draft 2020-12, but one that is not valid there makes every request fail.
+
+_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE: Final = (
+    "additionalProperties",
+    "contains",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+)
+_BOUNDS: Final = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+# They have no meaning for a single schema without references to other documents.
+_DROPPED: Final = ("$schema", "$recursiveAnchor", "id", "additionalItems")
+
+
+def in_current_draft(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return *schema* with the keywords of draft 2020-12; other keywords stay as they are."""
+    written: dict[str, Json] = {}
+    for key, value in schema.items():
+        if key == "items" and isinstance(value, list):
+            written["prefixItems"] = [_part(each) for each in value]
+            if "additionalItems" in schema:
+                written["items"] = _part(schema["additionalItems"])
+        elif key in _BOUNDS and isinstance(value, bool):
+            if value and (bound := schema.get(_BOUNDS[key])) is not None:
+                written[key] = bound
+        elif key in OF_SCHEMAS and isinstance(value, dict):
+            written[key] = {name: _part(each) for name, each in value.items()}
+        elif key in _LISTS and isinstance(value, list):
+            written[key] = [_part(each) for each in value]
+        elif key in _SINGLE:
+            written[key] = _part(value)
+        elif key not in _DROPPED:
+            written[key] = value
+    return written
+
+
+def _part(value: Json) -> Json:
+    return in_current_draft(value) if isinstance(value, dict) else value
+
+
+# Mend common slips in a server's schema that make it invalid, but leave no doubt what it means.
+
+OF_SCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords whose value maps names to schemas."""
+
+DATA: Final = ("const", "default", "enum", "example", "examples")
+"""Keywords whose value is data: nothing in it is a keyword."""
+
+
+def mended(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return *schema* without null for absent keywords, and with each required name once.
+
+    Generators write null for what was not given; `"required": true` beside a property is draft 3.
+    """
+    written: dict[str, Json] = {}
+    for key, value in schema.items():
+        if key in DATA:
+            written[key] = value
+        elif key == "required":
+            if isinstance(value, list):
+                names = [name for name in value if isinstance(name, str)]
+                written[key] = list(dict.fromkeys(names))
+        elif key in OF_SCHEMAS and isinstance(value, dict):
+            written[key] = {
+                name: _mended_part(each) for name, each in value.items() if each is not None
+            }
+        elif isinstance(value, list):
+            written[key] = [_mended_part(each) for each in value]
+        elif value is not None:
+            written[key] = _mended_part(value)
+    return written
+
+
+def _mended_part(value: Json) -> Json:
+    return mended(value) if isinstance(value, dict) else value
+
+
+def inner_schemas(schema: Mapping[str, Json]) -> Iterator[Json]:
+    """Yield the values of *schema* that are schemas or hold some; data is left out."""
+    for key, value in schema.items():
+        if key in OF_SCHEMAS and isinstance(value, dict):
+            yield from value.values()
+        elif key not in DATA:
+            yield value

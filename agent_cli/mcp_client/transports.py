@@ -14,14 +14,13 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.helped_headers import all_headers
 from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.oauth import authorization
-from agent_cli.mcp_client.silence_limits import SilenceLimits
 from agent_cli.mcp_client.stdio import StdioProcess
-from agent_cli.mcp_client.web_client import SafeAsyncClient
+from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
 from agent_cli.system.child_environment import child_environment
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.limits import NO_RESTARTS
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.restarts import NO_RESTARTS
 
 # The limits of the servers do not include the time to import the SDK.
 _LOADING_S = 5.0

@@ -1,4 +1,4 @@
-"""Files of servers that commands edit, in the format of `.mcp.json`, server by server.
+"""Servers that the user adds, edits and switches on or off, in files of their own.
 
 The user's own stand in two private files: one for every directory, one for the workspace. The
 project's `.mcp.json` is an ordinary file that others read too.
@@ -13,7 +13,12 @@ from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.private_file import locked, read_private, write_private
+from agent_cli.mcp_client.private_file import (
+    locked,
+    read_private,
+    read_private_object,
+    write_private,
+)
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_object
 
@@ -141,3 +146,35 @@ def _replace(path: Path, data: bytes) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+# The servers that the user switched on or off in a workspace, overriding their entries.
+#
+# Kept outside the repository, so that a cloned repository cannot enable its own servers.
+
+
+class Switches:
+    """A JSON file: workspace → server → whether it is on.
+
+    Raises:
+        SettingsError: The file cannot be read or written, or is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def of(self, workspace: Path) -> Mapping[str, bool]:
+        """Return server → whether it is on, for the servers switched in *workspace*."""
+        return self._read().get(str(workspace), {})
+
+    def switch(self, workspace: Path, server: str, *, on: bool) -> None:
+        """Store that *server* is on or off in *workspace*."""
+        with locked(self._path):
+            switches = self._read()
+            switches.setdefault(str(workspace), {})[server] = on
+            write_private(self._path, json.dumps(switches, indent=1, sort_keys=True).encode())
+
+    def _read(self) -> dict[str, dict[str, bool]]:
+        return read_private_object(
+            self._path, remedy="delete it, then switch servers on or off again"
+        )

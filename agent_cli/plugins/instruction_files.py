@@ -205,7 +205,7 @@ def _files_of(folder: Path) -> list[Path]:
 def _rules_in(folder: Path) -> list[Path]:
     if not paths.is_dir(folder):
         return []
-    from agent_cli.prompt_files.folders import nested_markdown_files  # noqa: PLC0415 - rare
+    from agent_cli.prompt_files.front_matter import nested_markdown_files  # noqa: PLC0415 - rare
 
     return [*nested_markdown_files(folder)][:_RULES_MAX]
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import WrittenPrompt
 from agent_cli.prompt_files import front_matter
-from agent_cli.prompt_files.folders import nested_markdown_files
+from agent_cli.prompt_files.front_matter import nested_markdown_files
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.prompt_files import front_matter
-from agent_cli.prompt_files.folders import markdown_files
+from agent_cli.prompt_files.front_matter import markdown_files
 
 FILE_BYTES_MAX: Final = 64 * 1024
 STYLES_MAX: Final = 100

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.timeline import (
@@ -14,6 +14,7 @@ from agent_cli.contracts.timeline import (
     PromptState,
     ReplyOutput,
     TrimOutput,
+    Usage,
     UserOutput,
 )
 from agent_cli.core.projection import entries, usage_of
@@ -23,6 +24,9 @@ from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
 from agent_cli.system.importing import collections_paused
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.sessions import SessionInfo
 
 BLOBS_DIR: Final = "blobs"
 _STATES = get_args(PromptState)
@@ -198,3 +202,21 @@ def unpacked(records: Iterable[JsonObject], path: Path) -> Iterator[JsonObject]:
 def blobs_folder(path: Path) -> Path:
     """Return the folder with the long strings of the session at *path*."""
     return path.with_name(BLOBS_DIR)
+
+
+def cost_since(info: "SessionInfo", at_ms: int) -> int:
+    """Return the micro-dollars, reserved ones included, that a session cost from *at_ms* on.
+
+    What was reserved before counts: its call may have ended since.
+    """
+    before = 0 if info.created_at_ms >= at_ms else _cost_before(info, at_ms)
+    return max((info.usage.cost_microdollars or 0) + info.usage.held_microdollars - before, 0)
+
+
+def _cost_before(info: "SessionInfo", at_ms: int) -> int:
+    totals: dict[str, Usage] = {}
+    for record in read_log(info.path).records:
+        if "usage" in record and int(record.get("at", 0)) < at_ms:
+            prompt = str(record.get("prompt") or record.get("id"))
+            totals[prompt] = usage_from_json(record["usage"])
+    return sum(usage.cost_microdollars or 0 for usage in totals.values())

@@ -1,5 +1,7 @@
 """`invoke_agent` spans: one for each prompt of an agent, open while a person decides."""
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Final
@@ -13,14 +15,21 @@ from opentelemetry.context import (
     get_value,
     set_value,
 )
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import (
+    Span,
+    SpanKind,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
 from agent_cli.contracts.events import AgentEnd
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import NO_USAGE, Usage
-from agent_cli.telemetry import names
-from agent_cli.telemetry.trace_context import is_traced
+from agent_cli.telemetry import conventions
 
 _RUN: Final = create_key("agent_cli.run")
 _WAITS: Final = "waiting_for_approval"
@@ -43,7 +52,10 @@ class AgentRun:
         if not self.has_model:
             self.has_model = True
             self.span.set_attributes(
-                {names.PROVIDER: model.provider, names.MODEL: names.plain(model.id)}
+                {
+                    conventions.PROVIDER: model.provider,
+                    conventions.MODEL: conventions.plain(model.id),
+                }
             )
 
 
@@ -75,12 +87,12 @@ class RunSpans:
         run.token = attach(run.context)
 
     def _new(self, conversation_id: str, agent_name: str) -> AgentRun:
-        name, parent = names.plain(agent_name), self.parent_context
+        name, parent = conventions.plain(agent_name), self.parent_context
         attributes: dict[str, AttributeValue] = {
-            names.OPERATION: "invoke_agent",
+            conventions.OPERATION: "invoke_agent",
             "gen_ai.agent.name": name,
             "gen_ai.agent.id": conversation_id,
-            names.CONVERSATION: conversation_id,
+            conventions.CONVERSATION: conversation_id,
         }
         span = self._tracer.start_span(
             f"invoke_agent {name}", parent, SpanKind.INTERNAL, attributes
@@ -109,9 +121,9 @@ class RunSpans:
 
 def _close(run: AgentRun, stop_reason: str) -> None:
     span, usage = run.span, run.usage
-    span.set_attributes({**usage_attributes(usage), _STOP_REASON: names.plain(stop_reason)})
+    span.set_attributes({**usage_attributes(usage), _STOP_REASON: conventions.plain(stop_reason)})
     if stop_reason == "error":
-        span.set_attribute(names.ERROR, run.error_type or "error")
+        span.set_attribute(conventions.ERROR, run.error_type or "error")
         span.set_status(StatusCode.ERROR)
     span.end()
 
@@ -119,8 +131,43 @@ def _close(run: AgentRun, stop_reason: str) -> None:
 def usage_attributes(usage: Usage) -> dict[str, AttributeValue]:
     """Return the attributes of token usage."""
     return {
-        names.INPUT_TOKENS: usage.prompt_tokens,
-        names.CACHE_READ_TOKENS: usage.cache_read_tokens,
-        names.CACHE_WRITE_TOKENS: usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
-        names.OUTPUT_TOKENS: usage.output_tokens,
+        conventions.INPUT_TOKENS: usage.prompt_tokens,
+        conventions.CACHE_READ_TOKENS: usage.cache_read_tokens,
+        conventions.CACHE_WRITE_TOKENS: usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
+        conventions.OUTPUT_TOKENS: usage.output_tokens,
     }
+
+
+# W3C trace context: the trace that a run is part of, and the one it passes on.
+
+_W3C = TraceContextTextMapPropagator()
+
+
+def context_of(headers: Mapping[str, str]) -> Context | None:
+    """Return the trace in *headers*, `traceparent` and `tracestate`, or None."""
+    context = _W3C.extract(headers, Context())
+    return context if is_traced(context) else None
+
+
+@contextmanager
+def part_of_trace(headers: Mapping[str, str]) -> Generator[None]:
+    """Make everything started in the body part of the trace in *headers*, if there is one."""
+    context = context_of(headers)
+    token = attach(context) if context else None
+    try:
+        yield
+    finally:
+        if token:
+            detach(token)
+
+
+def is_traced(context: Context | None = None) -> bool:
+    """Return whether *context*, or the current one, is in a trace."""
+    return get_current_span(context).get_span_context().is_valid
+
+
+def current_variables() -> dict[str, str]:
+    """Return environment variables that make a child process part of the current trace."""
+    carrier: dict[str, str] = {}
+    _W3C.inject(carrier)
+    return {name.upper(): value for name, value in carrier.items()}

@@ -6,9 +6,8 @@ import httpx2
 import pytest
 from mcp.client.auth import OAuthFlowError
 
-from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import OAuth, ServerConfig
-from agent_cli.mcp_client.web_client import SafeAsyncClient
+from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
 
 NAMES = {
     "mcp.example": ["8.8.8.8", "2001:4860:4860::8888"],

@@ -6,7 +6,7 @@ import pytest
 from agent_cli.app.logs import configure
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.silence_limits import SilenceLimits
+from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor

@@ -13,7 +13,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host, McpServers, ServerConfig
-from agent_cli.mcp_client.silence_limits import SilenceLimits, TotalTimeReached
+from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached
 from tests.waiting import until as waiting_until
 
 if TYPE_CHECKING:

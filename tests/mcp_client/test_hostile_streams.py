@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.mcp_client import McpServers, ServerConfig
-from agent_cli.mcp_client.restarts import RestartPolicy
+from agent_cli.mcp_client.limits import RestartPolicy
 from tests.mcp_client import hostile_http, hostile_stdio
 from tests.mcp_client.conftest import no_freeze
 

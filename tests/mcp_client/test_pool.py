@@ -21,7 +21,7 @@ from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import Host, McpServers, ServerConfig, ServerProblem
 from agent_cli.mcp_client.connection import ServerConnection
-from agent_cli.mcp_client.restarts import RestartPolicy
+from agent_cli.mcp_client.limits import RestartPolicy
 from agent_cli.mcp_client.transports import Link
 from tests.mcp_client.hostile_http import Handler, hostile_http
 from tests.waiting import is_alive

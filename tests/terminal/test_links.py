@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.terminal.links import shows_links
+from agent_cli.terminal.abilities import shows_links
 
 
 @pytest.mark.parametrize(

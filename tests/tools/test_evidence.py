@@ -8,7 +8,7 @@ from subprocess import Popen
 import pytest
 
 from agent_cli_tools import searches
-from agent_cli_tools.evidence import is_there, opened
+from agent_cli_tools.searches import is_there, opened
 from tests.tools.calling import Tools
 
 CANARY = "CANARY"

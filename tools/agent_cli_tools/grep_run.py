@@ -9,9 +9,16 @@ from itertools import groupby
 from pathlib import Path
 
 from agent_cli.contracts.tooling import ToolContext, ToolResult
-from agent_cli_tools.evidence import opened
 from agent_cli_tools.grep import GrepParameters
-from agent_cli_tools.searches import displayed, expand_braces, footer, left_out, search, search_root
+from agent_cli_tools.searches import (
+    displayed,
+    expand_braces,
+    footer,
+    left_out,
+    opened,
+    search,
+    search_root,
+)
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.workspace import Workspace
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli_tools.environment import command_environment
-from agent_cli_tools.readable import without_escapes
+from agent_cli_tools.output import without_escapes
 
 _LIMIT_S: Final = 10.0
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024

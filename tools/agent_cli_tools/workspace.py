@@ -5,6 +5,7 @@ The only object the tools share. It handles paths, not contents: it neither deco
 
 import copy
 import os
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
@@ -22,7 +23,6 @@ from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
 from agent_cli_tools.workspace_ports import CommandExports, Keeper, LeftRunning
-from agent_cli_tools.written_paths import holds_secrets, refuse_hidden_characters
 
 if TYPE_CHECKING:
     from agent_cli_tools.job import Job
@@ -294,3 +294,27 @@ class _Outside(ToolError):
     def __init__(self, said: str, path: Path) -> None:
         super().__init__(said)
         self.path = path
+
+
+# Refuse paths as the model wrote them.
+
+# Invisible characters that reorder text, so that a path looks like another one.
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def refuse_hidden_characters(given: str) -> None:
+    """Raise `ToolError` if *given* has a character that hides which file it names."""
+    for character in given:
+        if character in _BIDI or unicodedata.category(character) in {"Cc", "Cs"}:
+            raise ToolError(
+                f"The path {given!a} holds the character U+{ord(character):04X}, which hides"
+                " what it names. Write the path without it."
+            )
+
+
+def holds_secrets(given: str) -> ToolError:
+    """Return the error for a path whose file may hold secrets."""
+    return ToolError(
+        f"{given} may hold secrets, so the tools do not touch it."
+        " Ask the user for what you need to know from it."
+    )

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from agent_cli.agents.activity import AgentActivity
-from agent_cli.agents.children import Assignment
+from agent_cli.agents.children import AgentActivity, Assignment
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.errors import UsageError

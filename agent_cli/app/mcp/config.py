@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.switches import Switches
-from agent_cli.mcp_client.user_servers import local_file, user_file
+from agent_cli.mcp_client.user_servers import Switches, local_file, user_file
 from agent_cli.settings.environment import Environment
 from agent_cli.system import paths
 from agent_cli.system.authorship import author_of

@@ -23,8 +23,8 @@ from agent_cli.mcp_client.config import Grant, OAuth, Protocol, ServerConfig
 from agent_cli.mcp_client.credentials import MemoryCredentials
 from agent_cli.mcp_client.entries import read_key
 from agent_cli.mcp_client.host import Host, Visit
+from agent_cli.mcp_client.limits import NO_RESTARTS
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.restarts import NO_RESTARTS
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.shapes import is_object
 

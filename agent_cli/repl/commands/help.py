@@ -30,8 +30,11 @@ _KEYS: Final = (
 
 def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> "View":
     """Return a view of all commands by group, the keys, and the commands with faults."""
-    from agent_cli.terminal.views.facts import Fact, Facts  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.stack import Stack  # noqa: PLC0415
+    from agent_cli.terminal.views.simple import (  # noqa: PLC0415 - rich
+        Fact,
+        Facts,
+        Stack,
+    )
 
     commands = [
         Fact(name, " ".join(f"/{command.name}" for command in group))
@@ -54,7 +57,7 @@ def every_line(commands: Sequence[Command]) -> "View":
 
 def about(command: Command, choices: Collection[str]) -> "View":
     """Return the full help of one command; *choices* are its possible arguments."""
-    from agent_cli.terminal.views.tree import Tree  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.simple import Tree  # noqa: PLC0415 - rich
 
     details = [command.help, *command.more.splitlines()]
     if 0 < len(choices) <= _CHOICES_MAX:

@@ -23,8 +23,8 @@ from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.todos import TodoRow
+from agent_cli.terminal.abilities import shows_links
 from agent_cli.terminal.alerts import alert
-from agent_cli.terminal.links import shows_links
 
 
 def open_display(

@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.views.console import Drawn, cell
-from agent_cli.terminal.views.facts import Fact, Facts
+from agent_cli.terminal.views.simple import Fact, Facts
 
 _GAP: Final = 3
 _BROKEN_FROM: Final = 8

@@ -23,8 +23,16 @@ from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.paths import private_dir
 from agent_cli.terminal.narration import one_line
-from agent_cli_tools.snapshots.contents import Digests, digest
-from agent_cli_tools.snapshots.watches import Seen, Watch, keep_content, mode_of, noted, seen_now
+from agent_cli_tools.snapshots.contents import (
+    Digests,
+    Seen,
+    Watch,
+    digest,
+    keep_content,
+    mode_of,
+    noted,
+    seen_now,
+)
 from agent_cli_tools.stoppable import unstoppable
 
 if TYPE_CHECKING:

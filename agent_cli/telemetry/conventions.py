@@ -1,14 +1,15 @@
-"""The metrics: those of the GenAI conventions, and two of our own."""
+"""The GenAI conventions: metrics, two of our own included, and names of attributes."""
 
+from asyncio import CancelledError
 from typing import Final
 
 from opentelemetry.metrics import Meter
 from opentelemetry.util.types import AttributeValue
 
+from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Allow, Ask, Verdict
-from agent_cli.telemetry import names
 
 # Bucket boundaries from the conventions.
 _TOKEN_BUCKETS: Final = [4.0**power for power in range(14)]
@@ -67,7 +68,7 @@ class Instruments:
 
     def decided(self, tool_name: str, decision: str) -> None:
         """Count a decision about a call."""
-        attributes = {"agent_cli.permission.decision": decision, names.TOOL: names.plain(tool_name)}
+        attributes = {"agent_cli.permission.decision": decision, TOOL: plain(tool_name)}
         self._decisions.add(1, attributes)
 
 
@@ -76,3 +77,33 @@ def word_for(verdict: Verdict) -> str:
     if isinstance(verdict, Allow):
         return "allow"
     return "ask" if isinstance(verdict, Ask) else "deny"
+
+
+# Attribute names shared by several kinds of spans, and clean values for them.
+
+OPERATION: Final = "gen_ai.operation.name"
+PROVIDER: Final = "gen_ai.provider.name"
+MODEL: Final = "gen_ai.request.model"
+CONVERSATION: Final = "gen_ai.conversation.id"
+TOOL: Final = "gen_ai.tool.name"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+ERROR: Final = "error.type"
+CANCELLED: Final = "cancelled"
+_NAME_CHARS_MAX: Final = 256
+
+
+def plain(name: str) -> str:
+    """Return *name* shortened and valid as UTF-8: models may send any text as a name."""
+    return name[:_NAME_CHARS_MAX].encode(errors="replace").decode()
+
+
+def error_type(error: BaseException) -> str:
+    """Return the kind of *error*; its message may hold content, and is not sent."""
+    if isinstance(error, CancelledError | GeneratorExit):
+        return CANCELLED
+    if isinstance(error, ModelError) and (error.kind or error.status):
+        return plain(error.kind or str(error.status))
+    return type(error).__name__

@@ -1,16 +1,19 @@
-"""`chat` spans: each model call from its request to its reply, retries included."""
+"""`chat` spans, from a request to its reply with all retries; `execute_tool` spans."""
 
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from contextvars import Token
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.context import Context, attach, detach, get_current
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
+from agent_cli.contracts.events import ToolExecutionEnd, ToolExecutionStart
 from agent_cli.contracts.provider import (
     ModelRequest,
     Price,
@@ -23,10 +26,20 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.timeline import Usage
-from agent_cli.telemetry import names
+from agent_cli.telemetry import conventions
 from agent_cli.telemetry.content import Content
-from agent_cli.telemetry.recorder import Recorder
+from agent_cli.telemetry.conventions import Instruments
 from agent_cli.telemetry.runs import AgentRun, current_run, usage_attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """A tracer and the metrics; `content` serialises message texts, None leaves them out."""
+
+    tracer: Tracer
+    instruments: Instruments
+    content: Content | None = None
+
 
 _PORTS: Final = {"https": 443, "http": 80}
 
@@ -78,11 +91,11 @@ class ChatSpans:
         if run:
             run.asked(request.model)
         # The metrics have these labels too.
-        model = names.plain(request.model.id)
+        model = conventions.plain(request.model.id)
         labels: dict[str, AttributeValue] = {
-            names.OPERATION: "chat",
-            names.PROVIDER: request.model.provider,
-            names.MODEL: model,
+            conventions.OPERATION: "chat",
+            conventions.PROVIDER: request.model.provider,
+            conventions.MODEL: model,
             **self._server,
         }
         span = self._recorder.tracer.start_span(
@@ -138,16 +151,16 @@ class _Chat:
 
     def _note_reply(self, reply: Reply) -> None:
         self._replied = True
-        model = names.plain(reply.model)
+        model = conventions.plain(reply.model)
         self._labels["gen_ai.response.model"] = model
         attributes: dict[str, AttributeValue] = {
-            "gen_ai.response.id": names.plain(reply.id),
+            "gen_ai.response.id": conventions.plain(reply.id),
             "gen_ai.response.model": model,
-            "gen_ai.response.finish_reasons": [names.plain(reply.stop_reason)],
+            "gen_ai.response.finish_reasons": [conventions.plain(reply.stop_reason)],
             **usage_attributes(reply.usage),
         }
         if reply.request_id:
-            attributes["anthropic.request.id"] = names.plain(reply.request_id)
+            attributes["anthropic.request.id"] = conventions.plain(reply.request_id)
         if self._recorder.content:
             attributes["gen_ai.output.messages"] = self._recorder.content.reply(reply)
         self._span.set_attributes(attributes)
@@ -159,10 +172,10 @@ class _Chat:
         """Record the failure of the call; after a complete reply there is none."""
         if self._replied:
             return
-        kind = names.error_type(error)
-        self._labels[names.ERROR] = kind
-        self._span.set_attribute(names.ERROR, kind)
-        if kind == names.CANCELLED:
+        kind = conventions.error_type(error)
+        self._labels[conventions.ERROR] = kind
+        self._span.set_attribute(conventions.ERROR, kind)
+        if kind == conventions.CANCELLED:
             return
         self._span.set_status(StatusCode.ERROR)
         if self._run:
@@ -183,7 +196,7 @@ def _request_attributes(
         "gen_ai.request.stream": True,
     }
     if request.session_id:
-        attributes[names.CONVERSATION] = request.session_id
+        attributes[conventions.CONVERSATION] = request.session_id
     if request.temperature is not None:
         attributes["gen_ai.request.temperature"] = request.temperature
     if request.thinking_level:
@@ -202,3 +215,67 @@ def _server_attributes(server: str) -> dict[str, AttributeValue]:
     except ValueError:  # the request itself will fail with a clear error
         return {}
     return {"server.address": host, "server.port": port} if host and port else {}
+
+
+_FAILED: Final = "tool_error"
+_MCP: Final = "mcp__"
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenCall:
+    span: Span
+    token: Token[Context]
+    started_s: float
+
+
+class ToolSpans:
+    """The spans of running calls.
+
+    A call's events come from the task that runs it, so its span is the current one for everything
+    the tool does: commands, MCP servers and subagents are part of the same trace.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        """Open no span yet; *recorder* records them."""
+        self._recorder = recorder
+        self._open: dict[tuple[str, str], _OpenCall] = {}
+
+    def begin(self, conversation_id: str, event: ToolExecutionStart) -> None:
+        """Open the span of a call."""
+        name = conventions.plain(event.tool_name)
+        attributes: dict[str, AttributeValue] = {
+            conventions.OPERATION: "execute_tool",
+            conventions.TOOL: name,
+            "gen_ai.tool.type": "extension" if name.startswith(_MCP) else "function",
+            "gen_ai.tool.call.id": conventions.plain(event.tool_call_id),
+            conventions.CONVERSATION: conversation_id,
+        }
+        if name.startswith(_MCP):
+            attributes["mcp.method.name"] = "tools/call"
+        if content := self._recorder.content:
+            attributes["gen_ai.tool.call.arguments"] = content.json(event.args)
+        span = self._recorder.tracer.start_span(
+            f"execute_tool {name}", get_current(), SpanKind.INTERNAL, attributes
+        )
+        token = attach(set_span_in_context(span))
+        key = conversation_id, event.tool_call_id
+        self._open[key] = _OpenCall(span, token, time.monotonic())
+
+    def end(self, conversation_id: str, event: ToolExecutionEnd) -> None:
+        """Close the span of a call."""
+        call = self._open.pop((conversation_id, event.tool_call_id), None)
+        if call is None:
+            return
+        detach(call.token)
+        attributes: dict[str, AttributeValue] = {
+            conventions.TOOL: conventions.plain(event.tool_name)
+        }
+        if event.is_error:
+            attributes[conventions.ERROR] = _FAILED
+            call.span.set_attribute(conventions.ERROR, _FAILED)
+            call.span.set_status(StatusCode.ERROR)
+        if content := self._recorder.content:
+            call.span.set_attribute("gen_ai.tool.call.result", content.blocks(event.result.content))
+        call.span.end()
+        elapsed_s = time.monotonic() - call.started_s
+        self._recorder.instruments.tool_ended(attributes, elapsed_s)

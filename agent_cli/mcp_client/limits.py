@@ -1,8 +1,8 @@
-"""Limits on the silence and the whole time of a server, suspended while a user is being asked."""
+"""Limits on a server: its silence and whole time, its restarts, the wait for its end."""
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
@@ -85,3 +85,34 @@ class SilenceLimits:
         if limit and not timeout.expired() and not self._questions:
             silence_ends_at = asyncio.get_running_loop().time() + limit.silence_s
             timeout.reschedule(min(silence_ends_at, limit.ends_at))
+
+
+async def ended(tasks: Collection[asyncio.Task[None]], limit_s: float) -> None:
+    """Wait until *tasks* have ended; cancel those that have not within the limit."""
+    if not tasks:
+        return
+    _, unfinished = await asyncio.wait(tasks, timeout=limit_s)
+    for task in unfinished:
+        task.cancel()
+    if unfinished:
+        await asyncio.wait(unfinished, timeout=limit_s)
+
+
+# The limits on restarts of a server that ended.
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """The restarts of a server that was ready before it ended.
+
+    Attributes:
+        delays_s: Wait before each restart; their number is the limit.
+        stable_s: A server that ran this long gets all its restarts back.
+    """
+
+    delays_s: tuple[float, ...] = (0.5, 2.0, 8.0)
+    stable_s: float = 60.0
+
+
+NORMAL_RESTARTS = RestartPolicy()
+NO_RESTARTS = RestartPolicy(delays_s=())
