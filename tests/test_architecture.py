@@ -77,7 +77,7 @@ CATCHERS_OF_EVERYTHING = {
     "core/tool_call/": "a tool's bug becomes an answer the model reads",
     "hooks/run/": "a hook that breaks is that hook's fault, and a guard then blocks",
     "mcp_client/connection/": "a server that fails in an unknown way costs only itself",
-    "mcp_client/tools/": "a definition that breaks a check costs its tool, not the server",
+    "mcp_client/offering/": "a definition that breaks a check costs its tool, not the server",
     "providers/anthropic/clouds/account/": "a thread hands its error to whoever waits for it",
     "plugins/contributor/": "a plugin's bug costs its own part and one warning",
     "plugins/discovery/": "importing a stranger's package can raise anything",

@@ -21,9 +21,8 @@ from agent_cli.added_plugins.plugin import AddedPlugin, read_plugin
 from agent_cli.added_plugins.sources import Source
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system import paths
-from agent_cli.system.file_locks import wait_for_lock
 from agent_cli.system.paths import private_dir
-from agent_cli.system.private_files import write_private
+from agent_cli.system.private_files import wait_for_lock, write_private
 from agent_cli.system.trees import remove_tree, walk
 
 # No plugin's name begins with a dot.

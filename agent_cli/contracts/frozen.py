@@ -6,12 +6,11 @@ that would change them in place raise. A deep copy is plain and may be changed.
 
 import operator
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast
 
 from agent_cli.system.shapes import is_array, is_object
 
-if TYPE_CHECKING:
-    from agent_cli.contracts.timeline import Json
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 def _refuse(_self: object, *_args: object, **_named: object) -> NoReturn:

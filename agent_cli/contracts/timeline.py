@@ -11,8 +11,8 @@ from typing import ClassVar, Final, Literal, TypeAlias
 
 from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
+from agent_cli.contracts.frozen import Json as Json  # noqa: PLC0414 - one of the timeline's types
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Block: TypeAlias = dict[str, Json]
 """A content block ({"type": "text", "text": ...}) as the Messages API writes it."""
 

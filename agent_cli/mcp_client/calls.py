@@ -21,6 +21,7 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import tool_result
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached
+from agent_cli.mcp_client.names import READ_TOOL
 from agent_cli.mcp_client.reasons import (
     CONNECTION_CLOSED,
     CONNECTION_ERRORS,
@@ -33,7 +34,6 @@ from agent_cli.mcp_client.reasons import (
     error_line,
     is_session_loss,
 )
-from agent_cli.mcp_client.resource_tools import READ_TOOL
 from agent_cli.mcp_client.task_calls import call_as_task
 from agent_cli.system.shapes import is_object
 

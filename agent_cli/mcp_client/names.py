@@ -2,6 +2,11 @@
 
 import re
 from hashlib import sha256
+from typing import Final
+
+LIST_TOOL: Final = "list_mcp_resources"
+READ_TOOL: Final = "read_mcp_resource"
+"""The tools of ours with which the model reads the resources of all servers."""
 
 _LONGEST = 64
 _INVALID = re.compile(r"[^A-Za-z0-9_-]")

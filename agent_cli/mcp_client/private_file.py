@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.system import file_locks, paths, private_files
+from agent_cli.system import paths, private_files
 from agent_cli.system.shapes import is_object
 
 _POLL_S = 0.02
@@ -29,7 +29,7 @@ def locked(path: Path) -> Generator[None]:
         raise SettingsError(f"{lock} cannot be written: {error.strerror}") from error
     try:
         try:
-            file_locks.wait_for_lock(descriptor, lock)
+            private_files.wait_for_lock(descriptor, lock)
         except OSError as error:
             raise SettingsError(f"{lock} is held by another agent-cli: try again") from error
         yield
@@ -48,7 +48,7 @@ async def held(lock: Path, limit_s: float) -> AsyncGenerator[None]:
     descriptor = _opened(lock)
     try:
         async with asyncio.timeout(limit_s):
-            while not file_locks.try_lock(descriptor):  # noqa: ASYNC110 - held by other processes
+            while not private_files.try_lock(descriptor):  # noqa: ASYNC110 - held by other processes
                 await asyncio.sleep(_POLL_S)
         yield
     finally:

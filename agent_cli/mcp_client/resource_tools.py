@@ -9,13 +9,12 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.mcp_client.names import LIST_TOOL, READ_TOOL
 
 if TYPE_CHECKING:
     from agent_cli.contracts.servers import ServerResource
     from agent_cli.mcp_client.requests import Requests
 
-LIST_TOOL = "list_mcp_resources"
-READ_TOOL = "read_mcp_resource"
 _LIST_CHARS_MAX = 20_000
 _ABOUT_CHARS_MAX = 160
 

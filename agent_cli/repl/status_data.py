@@ -1,8 +1,8 @@
 """The input of a status line command: facts about the session, in Claude Code's format."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from agent_cli.repl.ports import Application
 
 _LARGE_TOKENS: Final = 200_000
-
-RunStatusCommand: TypeAlias = Callable[[Mapping[str, Json]], Awaitable[str]]
-
-
-class StatusCommand(NamedTuple):
-    """Runs the command and returns its line; `refresh_s` 0 means after each turn only."""
-
-    run: RunStatusCommand
-    refresh_s: float = 0
 
 
 class StatusData:

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.session_store.codec import JsonObject
-from agent_cli.system.file_locks import wait_for_lock
 from agent_cli.system.paths import private_dir
-from agent_cli.system.private_files import write_private
+from agent_cli.system.private_files import wait_for_lock, write_private
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 BLOB_CHARS_MIN = 32_768

@@ -5,7 +5,7 @@
     output     an entry was put at an index of a prompt; with `replaced`, replacing the same id
     state      a prompt waits, continues or is completed
     held       the reserved cost of calls of unknown usage changed; `usage` has it
-    dropped    incomplete entries were removed (repair.py)
+    dropped    incomplete entries were removed (history.py)
     rewound    a prompt and everything after it were removed
 
 Each has `at`, Unix ms. `usage`, where present, is the prompt's new total.

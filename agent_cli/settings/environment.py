@@ -14,9 +14,6 @@ _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"
 # The SDK reads these, and those that go with them, from the process alone.
 _EXPORTED = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_CONFIG_DIR")
 
-PROJECT_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_ADMIN_API_KEY")
-"""Keys that a trusted project may set: they only decide who pays."""
-
 # Tools that exist only when all of their secrets are set.
 OPTIONAL_SECRETS: Mapping[str, tuple[str, ...]] = {
     "gmail": ("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET"),

@@ -7,7 +7,7 @@ import pytest
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
-from agent_cli.session_store.repair import NEVER_ANSWERED
+from agent_cli.session_store.history import NEVER_ANSWERED
 from agent_cli.system.paths import sessions_dir
 from tests.acp.editor import editor
 from tests.e2e.program import agent_cli, in_terminal, results_in, text_of

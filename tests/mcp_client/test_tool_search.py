@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.mcp_client.tool_search import ToolIndex
+from agent_cli.mcp_client.deferral import ToolIndex
 
 
 async def nothing(*_given: object) -> str:

@@ -7,8 +7,8 @@ from agent_cli.mcp_client import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.names import public_name
+from agent_cli.mcp_client.offering import definition, wrap_tool, wrap_tools
 from agent_cli.mcp_client.pins import Pins
-from agent_cli.mcp_client.tools import definition, wrap_tool, wrap_tools
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -52,7 +52,7 @@ from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.session_store import Session, SessionStore
-from agent_cli.session_store.repair import NEVER_STARTED
+from agent_cli.session_store.history import NEVER_STARTED
 from agent_cli.session_store.verify import verify
 from tests.fakes import (
     LIMIT_S,

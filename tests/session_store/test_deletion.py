@@ -23,7 +23,7 @@ from agent_cli.session_store.deletion import delete, remove_unused
 from agent_cli.session_store.export import export
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.verify import verify
-from agent_cli.system import file_locks
+from agent_cli.system import private_files
 from tests.fakes import LIMIT_S, says
 from tests.session_store.recordings import WORKSPACE
 
@@ -195,7 +195,7 @@ def test_deletion_keeps_a_string_that_another_session_is_about_to_name(
     [name] = blobs_in(store.folder)
     stored = blobs.Blobs(store.folder / "blobs")
     log, _ = LogFile.open(other.path)
-    lock, has_to_wait = file_locks.wait_for_lock, threading.Event()
+    lock, has_to_wait = private_files.wait_for_lock, threading.Event()
 
     def tell(descriptor: int, path: Path, kind: int) -> None:
         try:
@@ -239,7 +239,7 @@ def test_lock_that_is_never_released_is_reported(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped program may hold it: every wait has a limit, and a session saves again later."""
-    monkeypatch.setattr(file_locks, "LIMIT_S", 0.0)
+    monkeypatch.setattr(private_files, "LIMIT_S", 0.0)
     doomed, told = keep(store, LONG[0]), list[str]()
     writing = SessionStore(store.folder, tell=told.append)
     session = writing.create(conversation := Conversation(), WORKSPACE)

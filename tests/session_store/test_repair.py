@@ -6,7 +6,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Pending, Prompt, ReplyOutput, ToolOutput
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
-from agent_cli.session_store.repair import NEVER_ANSWERED, NEVER_STARTED, repairs
+from agent_cli.session_store.history import NEVER_ANSWERED, NEVER_STARTED, repairs
 from tests.fakes import calls, says, tool_use
 from tests.session_store.recordings import faults, recorded
 

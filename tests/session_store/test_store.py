@@ -39,9 +39,9 @@ from agent_cli.core.projection import entries
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.export import export
+from agent_cli.session_store.history import NEVER_STARTED
 from agent_cli.session_store.listing import as_json, row
 from agent_cli.session_store.log_file import LogFile, read_log
-from agent_cli.session_store.repair import NEVER_STARTED
 from agent_cli.session_store.search import search
 from agent_cli.session_store.verify import verify
 from tests.fakes import calls, says, tool_use

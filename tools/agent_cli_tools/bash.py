@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.options import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from agent_cli.system.launching import Watched
     from agent_cli_tools.workspace import Workspace
 
-TIMEOUT_MAX_S = 600
 _SHOWN_COMMAND_CHARS = 100
 
 _DESCRIPTION = (
@@ -32,7 +32,7 @@ class BashParameters(Parameters):
     """Parameters of bash."""
 
     command: str
-    timeout: float = Field(120, gt=0, le=TIMEOUT_MAX_S, description="seconds")
+    timeout: float = Field(120, gt=0, le=COMMAND_LIMIT_MAX_S, description="seconds")
     background: bool = False
     notify: str = Field("", description="regex: tell me its first line")
     unsandboxed: bool = Field(False, description="if the sandbox blocked it; asks the user")

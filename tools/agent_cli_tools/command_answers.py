@@ -4,10 +4,10 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_cli.contracts.options import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.terminal.sanitize import reveal
-from agent_cli_tools.bash import TIMEOUT_MAX_S
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
 from agent_cli_tools.job import Job
 from agent_cli_tools.output import OutputBuffer
@@ -108,8 +108,8 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
             output,
             text,
             f"The command took longer than {ended.limit_s:g} s and was stopped. Give a longer"
-            f" timeout (at most {TIMEOUT_MAX_S}), or background for what does not end by itself."
-            + (f" Its output until then:\n{text}" if text else " It printed nothing."),
+            f" timeout (at most {COMMAND_LIMIT_MAX_S}), or background for what does not end by"
+            " itself." + (f" Its output until then:\n{text}" if text else " It printed nothing."),
             details,
             is_error=True,
         )

@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli_tools.search_tools import SearchParameters, search_tool
+from agent_cli_tools.search_tools import GlobParameters, search_tool
 
 if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
@@ -14,12 +12,6 @@ _DESCRIPTION = (
     "Find files by name, e.g. **/*.{ts,tsx} or src/*.py (without / in any folder); respects"
     " .gitignore, newest first."
 )
-
-
-class GlobParameters(SearchParameters):
-    """Parameters of glob."""
-
-    limit: int = Field(100, ge=1)
 
 
 def glob_tool(workspace: "Workspace") -> Tool:

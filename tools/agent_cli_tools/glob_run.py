@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult
-from agent_cli_tools.glob import GlobParameters
+from agent_cli_tools.search_tools import GlobParameters
 from agent_cli_tools.searches import expand_braces, footer, is_there, left_out, search, search_root
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.workspace import Workspace

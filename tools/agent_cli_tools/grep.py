@@ -1,11 +1,9 @@
 """grep: search file contents with a regular expression."""
 
-from typing import TYPE_CHECKING, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli_tools.search_tools import SearchParameters, search_tool
+from agent_cli_tools.search_tools import GrepParameters, search_tool
 
 if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
@@ -13,16 +11,6 @@ if TYPE_CHECKING:
 _DESCRIPTION = (
     "Search file contents with a regex (ripgrep); respects .gitignore, newest files first."
 )
-
-
-class GrepParameters(SearchParameters):
-    """Parameters of grep."""
-
-    glob: str = Field("", description="e.g. *.py")
-    mode: Literal["content", "files", "count"] = "content"
-    context: int = Field(0, ge=0, le=20)
-    ignore_case: bool = False
-    limit: int = Field(100, ge=1)
 
 
 def grep_tool(workspace: "Workspace") -> Tool:

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from agent_cli.contracts.tooling import ToolContext, ToolResult
-from agent_cli_tools.grep import GrepParameters
+from agent_cli_tools.search_tools import GrepParameters
 from agent_cli_tools.searches import (
     displayed,
     expand_braces,

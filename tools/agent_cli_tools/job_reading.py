@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
@@ -18,27 +18,31 @@ from agent_cli_tools.output import SPILL_BYTES_MAX, is_binary, without_escapes
 from agent_cli_tools.searches import searcher
 from agent_cli_tools.workspace import Workspace
 
-if TYPE_CHECKING:
-    from agent_cli_tools.job_output import JobOutputParameters
-
 _LINES_MAX: Final = 2_000
 _RESULT_CHARS_MAX: Final = 30_000
 _READ_LINES_MAX: Final = 1_000_000
 
 
-async def read_job(
-    workspace: Workspace, params: "JobOutputParameters", cancel: CancelToken
-) -> ToolResult:
-    """Return the output of the job that *params* name, once there is what they wait for.
+class JobRequest(NamedTuple):
+    """Lines of a job to wait for: those from *since* on (0: the first unread) that match."""
+
+    id: int
+    since: int
+    filter: str
+    wait_s: float
+
+
+async def read_job(workspace: Workspace, request: JobRequest, cancel: CancelToken) -> ToolResult:
+    """Return the output of the job that *request* names, once there is what it waits for.
 
     Raises:
         ToolError: There is no such job, or its log cannot be read.
     """
-    job = _job(workspace.own_jobs, params.id)
-    pattern = LinePattern(params.filter, searcher(workspace)) if params.filter else None
-    since = params.since or job.read_lines + 1
+    job = _job(workspace.own_jobs, request.id)
+    pattern = LinePattern(request.filter, searcher(workspace)) if request.filter else None
+    since = request.since or job.read_lines + 1
     async with cancel.scope():
-        until_s = time.monotonic() + params.wait
+        until_s = time.monotonic() + request.wait_s
         searched_bytes = 0
         while True:
             await workspace.jobs.look()

@@ -1,7 +1,7 @@
-"""Common parts of the search tools; `searches` runs the search itself."""
+"""Parameters of the search tools and their common part; `searches` runs the search itself."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import Field
 
@@ -18,6 +18,22 @@ class SearchParameters(Parameters):
 
     pattern: str = Field(min_length=1)
     path: str = "."
+
+
+class GlobParameters(SearchParameters):
+    """Parameters of glob."""
+
+    limit: int = Field(100, ge=1)
+
+
+class GrepParameters(SearchParameters):
+    """Parameters of grep."""
+
+    glob: str = Field("", description="e.g. *.py")
+    mode: Literal["content", "files", "count"] = "content"
+    context: int = Field(0, ge=0, le=20)
+    ignore_case: bool = False
+    limit: int = Field(100, ge=1)
 
 
 ParametersT = TypeVar("ParametersT", bound=SearchParameters)
