@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from agent_cli.acp.ports import Application
 from agent_cli.acp.schema import PromptBlock, TextBlock
 from agent_cli.contracts.timeline import Json
-from agent_cli.terminal.narration import one_line
+from agent_cli.contracts.wording import one_line
 from agent_cli.terminal.sanitize import reveal
 
 _TOLD_CHARS_MAX: Final = 400

@@ -18,8 +18,8 @@ from agent_cli.contracts.dialogs import (
 )
 from agent_cli.contracts.servers import FormField, SamplingRequest
 from agent_cli.contracts.timeline import Json, text_of
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.recorded_calls import new_id
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 _OWN: Final = "own_"

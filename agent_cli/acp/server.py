@@ -35,8 +35,8 @@ from agent_cli.acp.session import OpenSession
 from agent_cli.contracts.errors import NoCredentials, SessionError, SettingsError, UsageError
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.background import in_background
 from agent_cli.system.logger import logger
-from agent_cli.terminal.background import in_background
 
 _PAGE: Final = 50
 _log = logger(__name__)

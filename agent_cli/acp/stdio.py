@@ -11,8 +11,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
+from agent_cli.system.background import in_background
 from agent_cli.system.descriptors import write_all
-from agent_cli.terminal.background import in_background
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _READ_BYTES: Final = 256 * 1024

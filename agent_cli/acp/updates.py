@@ -12,8 +12,9 @@ from agent_cli.contracts.messages import AssistantMessage, typed_in
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, UserOutput, WidgetOutput
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.recorded_calls import new_id
-from agent_cli.terminal.narration import narrate, one_line, side_output
+from agent_cli.terminal.narration import narrate, side_output
 from agent_cli.terminal.sanitize import Filter, clean
 
 Send: TypeAlias = Callable[[dict[str, Json]], None]

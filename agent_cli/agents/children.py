@@ -26,13 +26,12 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Json, ToolOutput, Usage
 from agent_cli.contracts.tooling import ToolContext, ToolResult
-from agent_cli.contracts.wording import short_count
+from agent_cli.contracts.wording import one_line, short_count
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter
-from agent_cli.terminal.narration import one_line
 
 STATUS: Final = "status"
 """The key of a status line in an update's details; it is shown beside the call, not below it."""

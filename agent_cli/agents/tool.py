@@ -13,7 +13,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters, without_docstring
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
-from agent_cli.terminal.narration import one_line
+from agent_cli.contracts.wording import one_line
 
 TOOL: Final = "agent"
 _TITLE_CHARS_MAX: Final = 80

@@ -10,7 +10,7 @@ from agent_cli.app.agents.left_worktrees import tell_left_worktrees
 from agent_cli.app.early_imports import EarlyImports
 from agent_cli.app.event_log import EventLog
 from agent_cli.app.working_place import WorkingPlace
-from agent_cli.terminal.background import in_background
+from agent_cli.system.background import in_background
 
 # A model takes ten times as long until its first token. A run that has its answer sooner, from a
 # server of canned ones, calls no tool that would be worth the imports.

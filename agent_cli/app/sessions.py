@@ -20,8 +20,8 @@ from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import cost_since, read_header
 from agent_cli.session_store.records import Header
 from agent_cli.system import paths
+from agent_cli.system.background import in_background
 from agent_cli.system.redaction import Redactor
-from agent_cli.terminal.background import in_background
 
 if TYPE_CHECKING:
     from agent_cli.contracts.sessions import SessionInfo, SessionMatch

@@ -16,8 +16,8 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage, typed_in
 from agent_cli.contracts.timeline import Block, text_of
+from agent_cli.contracts.wording import one_line
 from agent_cli.system.paths import exists, real_path
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.fixed_paths import directory_at, names_in, open_file
 from agent_cli.system.paths import expanded
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
 

@@ -1,4 +1,4 @@
-"""Counts as people and the model read them, and sentences of more than one module."""
+"""Counts, durations and shortened text for people and the model; sentences of several modules."""
 
 from typing import Final
 
@@ -8,6 +8,8 @@ UNSANDBOXED: Final = "runs outside the sandbox, with all your rights and the net
 """Why a command without the sandbox is asked about."""
 MOVED: Final = "Not run: it would touch other files now than when it was checked. Call again."
 """The refusal of a call that a symlink leads to other files since its paths were checked."""
+
+ONE_LINE_CHARS_MAX: Final = 100
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -20,3 +22,25 @@ def short_count(count: int) -> str:
     if count < 1_000:
         return str(count)
     return f"{count / 1_000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
+
+
+def one_line(text: str, chars_max: int = ONE_LINE_CHARS_MAX) -> str:
+    """Return *text* on one line of at most *chars_max* characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
+
+
+def seconds(elapsed_s: float) -> str:
+    """Return a duration for display: `0.3 s`, `12 s`, `3 min 5 s`."""
+    return f"{elapsed_s:.1f} s" if elapsed_s < 10 else whole_seconds(round(elapsed_s))
+
+
+def whole_seconds(elapsed_s: int) -> str:
+    """Return a duration in whole seconds: `3 s`, `3 min 5 s`."""
+    minutes, rest_s = divmod(elapsed_s, 60)
+    return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+
+
+def share(part: float) -> str:
+    """Return a fraction for display: `34%`, or `<1%` for a small one that is not zero."""
+    return f"{part:.0%}" if part == 0 or part >= 0.005 else "<1%"

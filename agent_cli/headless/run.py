@@ -35,8 +35,8 @@ from agent_cli.headless.prompt import Given, preparing, read_prompt
 from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.headless.stream_json import to_json, to_line
 from agent_cli.system import stop_signals
+from agent_cli.system.background import in_background
 from agent_cli.system.logger import logger
-from agent_cli.terminal.background import in_background
 from agent_cli.terminal.narration import narrate, narrate_end, side_output
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 

@@ -26,11 +26,11 @@ from agent_cli.hooks.judging import HookServices, judged
 from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
+from agent_cli.system.background import in_background
 from agent_cli.system.child_environment import child_environment
 from agent_cli.system.importing import load
 from agent_cli.system.logger import logger
 from agent_cli.system.shapes import is_group
-from agent_cli.terminal.background import in_background
 
 _REASON_CHARS_MAX = 2_000
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"

@@ -26,7 +26,7 @@ from agent_cli.core.declining import (
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.run_slot import RunSlot
 from agent_cli.library.options import Approve, SessionOptions, build
-from agent_cli.terminal.background import in_background
+from agent_cli.system.background import in_background
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App

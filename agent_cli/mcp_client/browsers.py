@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.mcp_client.host import Visit
-from agent_cli.terminal.browser import open_page
+from agent_cli.system.desktop import open_page
 
 _LIMIT_S = 30.0
 

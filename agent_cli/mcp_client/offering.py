@@ -12,6 +12,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, ToolSpec
+from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.listing import Catalogue
@@ -22,7 +23,6 @@ from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.mcp_client.watched_stream import OUTPUT_SCHEMA
 from agent_cli.system.logger import logger
-from agent_cli.terminal.narration import one_line
 
 # Wrap a server's tools as tools of the agent: valid names, schemas and descriptions.
 

@@ -15,7 +15,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX, UNWANTED, apply_decisions
 from agent_cli.core.run_result import RunResult
 from agent_cli.mcp_server.ports import Application
-from agent_cli.terminal.background import in_background
+from agent_cli.system.background import in_background
 from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.sanitize import reveal
 

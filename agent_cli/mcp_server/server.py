@@ -17,7 +17,7 @@ from agent_cli.mcp_server.gate import left_token
 from agent_cli.mcp_server.ports import AgentBuilder, Wanted
 from agent_cli.mcp_server.questions import asker_of, questions_for
 from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun
-from agent_cli.terminal.background import in_background
+from agent_cli.system.background import in_background
 from agent_cli.version import __version__
 
 _LISTED_MAX: Final = 100

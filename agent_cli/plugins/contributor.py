@@ -19,8 +19,8 @@ from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch, check_additions
 from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.plugins.states import PluginStates
+from agent_cli.system.background import in_background
 from agent_cli.system.logger import logger
-from agent_cli.terminal.background import in_background
 
 LOAD_LIMIT_S = 10.0
 _log = logger(__name__)

@@ -11,11 +11,11 @@ from typing import Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import CompactionOutput, CustomOutput, TrimOutput, UserOutput
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.prompt_files.output_style_files import OutputStyle
-from agent_cli.terminal.narration import one_line
 
 DEFAULT: Final = "default"
 BEGUN_WITH: Final = "output_style"

@@ -12,11 +12,11 @@ from typing import Final
 
 from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import CustomOutput
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.system.git import git_output
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 ENTRY: Final = "session_facts"

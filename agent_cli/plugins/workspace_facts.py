@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.turn import Turn
-from agent_cli.terminal.narration import one_line
 
 
 class WorkspaceDirectories:

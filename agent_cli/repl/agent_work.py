@@ -16,9 +16,10 @@ from agent_cli.contracts.timeline import (
     text_of,
 )
 from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.wording import seconds
 from agent_cli.repl.approval.refusals import failure
 from agent_cli.repl.live.results import outcome_of
-from agent_cli.terminal.narration import describe_call, seconds
+from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.sanitize import reveal
 
 _INDENT: Final = "  "

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from agent_cli.repl.loading import smooth_typing
-from agent_cli.terminal.background import in_background
+from agent_cli.system.background import in_background
 
 if TYPE_CHECKING:
     from agent_cli.repl.ports import Application

@@ -4,9 +4,9 @@ from typing import Final
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.resources import with_resources
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.writer import Lines
 
 # More unreadable names than this are not typing errors: the text was pasted.

@@ -16,12 +16,12 @@ from agent_cli.contracts.dialogs import (
 )
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.declining import STOPPED
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.approval.editing import Editor
 from agent_cli.repl.dialogue import Choice, Questions, chosen
 from agent_cli.repl.mcp.foreign_words import said
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Pages
 

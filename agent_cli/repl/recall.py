@@ -14,9 +14,9 @@ from agent_cli.contracts.timeline import (
     ToolOutput,
     WidgetOutput,
 )
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.conversation import Conversation
-from agent_cli.terminal.narration import one_line, side_output
+from agent_cli.terminal.narration import side_output
 
 EARLIER_ROWS_MAX: Final = 20
 FOLDED_ROWS: Final = 2

@@ -15,7 +15,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json, Usage
-from agent_cli.terminal.background import in_background
+from agent_cli.system.background import in_background
 from agent_cli.version import __version__
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_cli.sandbox.report import Report, SandboxMissing
+from agent_cli.system.background import in_background
 from agent_cli.system.logger import logger
 from agent_cli.system.trees import remove_tree
-from agent_cli.terminal.background import in_background
 
 if TYPE_CHECKING:
     from agent_cli.sandbox.acting import Acting

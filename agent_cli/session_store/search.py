@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.sessions import SessionMatch
 from agent_cli.contracts.timeline import Output, TextOutput, ToolOutput, UserOutput
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.projection import entries
 from agent_cli.session_store.history import BLOBS_DIR, History
 from agent_cli.session_store.store import SessionStore
 from agent_cli.session_store.transcript import content_text, entry_text
 from agent_cli.system.programs import find_program
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
 
 if TYPE_CHECKING:

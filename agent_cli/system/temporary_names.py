@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from agent_cli.system.file_locks import try_lock
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir, state_dir
+from agent_cli.system.private_files import try_lock
 
 _PREFIX: Final = ".agt-"
 _NAME: Final = re.compile(r"\.agt-[0-9a-f]{16}")

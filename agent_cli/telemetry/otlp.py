@@ -23,8 +23,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NoOpTracerProvider
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
+from agent_cli.system.background import in_background
 from agent_cli.telemetry.target import Signal, Target
-from agent_cli.terminal.background import in_background
 from agent_cli.version import __version__
 
 # A span with content may have 200 kB, and collectors accept requests of some megabytes.

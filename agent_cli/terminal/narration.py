@@ -10,7 +10,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import AgentEvent
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.run_result import RunResult
 from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import Style
@@ -18,7 +18,6 @@ from agent_cli.terminal.writer import Style
 if TYPE_CHECKING:
     from agent_cli.core.branching import BranchPoint
 
-_SUMMARY_CHARS_MAX: Final = 100
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 
 
@@ -101,31 +100,9 @@ def describe_place(place: "BranchPoint") -> str:
     return clean(f"  {' · '.join(part for part in parts if part) or 'an empty reply'}")
 
 
-def one_line(text: str, chars_max: int = _SUMMARY_CHARS_MAX) -> str:
-    """Return *text* on one line of at most *chars_max* characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
-
-
 def words(text: str) -> list[str]:
     """Split *text* after each whitespace; joining the pieces gives *text*."""
     return _WORD.findall(text)
-
-
-def seconds(elapsed_s: float) -> str:
-    """Return a duration for display: `0.3 s`, `12 s`, `3 min 5 s`."""
-    return f"{elapsed_s:.1f} s" if elapsed_s < 10 else whole_seconds(round(elapsed_s))
-
-
-def whole_seconds(elapsed_s: int) -> str:
-    """Return a duration in whole seconds: `3 s`, `3 min 5 s`."""
-    minutes, rest_s = divmod(elapsed_s, 60)
-    return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
-
-
-def share(part: float) -> str:
-    """Return a fraction for display: `34%`, or `<1%` for a small one that is not zero."""
-    return f"{part:.0%}" if part == 0 or part >= 0.005 else "<1%"
 
 
 def ago(elapsed_s: float) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.terminal.browser import open_page
+from agent_cli.system.desktop import open_page
 
 
 async def test_browser_gets_the_address_but_no_access_to_the_terminal(

@@ -6,16 +6,9 @@ from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.wording import seconds
 from agent_cli.core.run_result import RunResult
-from agent_cli.terminal.narration import (
-    Sentence,
-    ago,
-    describe_call,
-    narrate,
-    narrate_end,
-    seconds,
-    words,
-)
+from agent_cli.terminal.narration import Sentence, ago, describe_call, narrate, narrate_end, words
 
 
 async def _nothing(*_given: object) -> str:

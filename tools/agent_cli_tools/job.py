@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from agent_cli.contracts.jobs import JobInfo
-from agent_cli.terminal.narration import one_line, whole_seconds
+from agent_cli.contracts.wording import one_line, whole_seconds
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import GRACE_S

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from agent_cli.terminal.background import in_background
+from agent_cli.system.background import in_background
 from agent_cli.terminal.sanitize import reveal
 
 _LEFT: Final = (

@@ -11,8 +11,8 @@ from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerState
+from agent_cli.contracts.wording import one_line, whole_seconds
 from agent_cli.core.agent import Agent
-from agent_cli.terminal.narration import one_line, whole_seconds
 
 _ENDED_MAX: Final = 20
 _TITLE_CHARS_MAX: Final = 120

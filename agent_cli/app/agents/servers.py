@@ -10,10 +10,10 @@ from agent_cli.app.mcp.config import servers_of_agent
 from agent_cli.app.mcp.servers import Servers, marked_instructions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.servers import ServerPhase
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.mcp_client.names import is_of_server
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

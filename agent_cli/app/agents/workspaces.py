@@ -25,6 +25,7 @@ from agent_cli.policies.decision import during
 from agent_cli.policies.permissions import Permissions
 from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
+from agent_cli.system.background import in_background
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.worktrees import (
@@ -39,7 +40,6 @@ from agent_cli.system.worktrees import (
     repository_of,
     worktree_folder,
 )
-from agent_cli.terminal.background import in_background
 from agent_cli_tools.workspace import Workspace
 
 _IN_WORKTREE: Final = (

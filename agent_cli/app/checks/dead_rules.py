@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 from agent_cli.app.parts import permission_rules
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.permissions import Rule
+from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client.names import is_of_server
 from agent_cli.policies.permission_rules import without_matches
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 _SERVER_NAMED = re.compile(r"mcp__(.+?)__")

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client.names import is_of_server, server_name
 from agent_cli.policies.permission_rules import RuleSet
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 

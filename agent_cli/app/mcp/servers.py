@@ -19,12 +19,12 @@ from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers
 from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
 from agent_cli.mcp_client.names import is_of_server
 from agent_cli.mcp_client.resource_tools import resource_tools
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client.stderr_tail import printable
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 _SHOWN_CHARS = 300

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from agent_cli.contracts.wording import one_line, seconds
 from agent_cli.core.declining import (
     AGENT_STOPPED,
     CHANGE_PLAN,
@@ -12,7 +13,6 @@ from agent_cli.core.declining import (
     UNDECIDED,
     UNWANTED,
 )
-from agent_cli.terminal.narration import one_line, seconds
 
 # The executor's results for calls that were running when the run was stopped or steered.
 _STOPPED_WHILE_RUNNING: Final = ("Stopped with the whole run.", "Stopped: the user sent")

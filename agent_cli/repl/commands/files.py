@@ -8,10 +8,9 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.file_changes import Difference, TakenBack
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, one_line
 from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import said_in
-from agent_cli.terminal.narration import one_line
 
 _NAMED_MAX: Final = 20
 _COMMANDS_MAX: Final = 3

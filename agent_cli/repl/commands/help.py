@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands.spec import Command
-from agent_cli.terminal.narration import one_line
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.console import View

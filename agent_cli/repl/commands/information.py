@@ -12,6 +12,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.contracts.wording import one_line, share
 from agent_cli.repl.commands.agents import AGENTS_COMMAND
 from agent_cli.repl.commands.jobs import JOBS_COMMAND
 from agent_cli.repl.commands.mcp import MCP_COMMAND
@@ -20,7 +21,6 @@ from agent_cli.repl.commands.views import show
 from agent_cli.repl.recall import last_answer
 from agent_cli.repl.todos import unfolded
 from agent_cli.system.desktop import copy_text, way_to_copy
-from agent_cli.terminal.narration import one_line, share
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

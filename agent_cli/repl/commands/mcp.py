@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerResource, ServerState
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.preview import write_rows
 from agent_cli.repl.commands.spec import Command, Context
@@ -14,7 +15,6 @@ from agent_cli.repl.mcp.foreign_words import named
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.sign_in import SignIn
 from agent_cli.repl.ports import Application
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import PromptCommand
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands.files import FILE_COMMANDS, REVIEW_COMMAND
 from agent_cli.repl.commands.help import about, every_line, overview
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
@@ -20,7 +21,6 @@ from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.mcp.prompts import server_commands
 from agent_cli.repl.ports import Application
-from agent_cli.terminal.narration import one_line
 
 _WITH: Final = "with"
 

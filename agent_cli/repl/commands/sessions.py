@@ -9,7 +9,7 @@ from typing import Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.sessions import SessionInfo, SessionMatch
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.branching import BranchPoint, places
 from agent_cli.core.pins import pin, pins, unpin
 from agent_cli.repl.commands.files import undo
@@ -17,7 +17,7 @@ from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of,
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
 from agent_cli.repl.sessions import SessionsPort
-from agent_cli.terminal.narration import ago, describe_place, one_line
+from agent_cli.terminal.narration import ago, describe_place
 from agent_cli.terminal.sanitize import reveal
 
 # Leaves room for age and id in a row of 100 columns.

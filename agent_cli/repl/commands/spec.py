@@ -8,10 +8,10 @@ from typing import Final, Protocol
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.ports import Application
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.writer import Lines
 
 LISTED_MAX: Final = 10

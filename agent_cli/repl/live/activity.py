@@ -18,10 +18,9 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.contracts.wording import short_count
+from agent_cli.contracts.wording import one_line, short_count, whole_seconds
 from agent_cli.core.phase import Phase
 from agent_cli.repl.live.cells import row_width, shortened
-from agent_cli.terminal.narration import one_line, whole_seconds
 from agent_cli.terminal.sanitize import clean, reveal
 
 _PREPARING: Final = "preparing the request"

@@ -16,6 +16,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.run_result import RunResult
 from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.dispatch import LineDispatcher
@@ -35,7 +36,6 @@ from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.resources import named_in
 from agent_cli.repl.ports import Application
 from agent_cli.repl.runs import LeftWaiting, Runs, report, told
-from agent_cli.terminal.narration import one_line
 
 _LEAVING: Final = ("exit", "quit")
 

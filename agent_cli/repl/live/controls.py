@@ -6,6 +6,7 @@ from typing import get_args
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeChoice
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.earlier import earlier_rows
@@ -14,7 +15,6 @@ from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.recall import FOLDED_ROWS, earlier_in
-from agent_cli.terminal.narration import one_line
 
 
 class ScreenControls:

@@ -16,11 +16,10 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import CompactionOutput, Usage
-from agent_cli.contracts.wording import short_count
+from agent_cli.contracts.wording import share, short_count
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.cells import row_width, shortened
-from agent_cli.terminal.narration import share
 
 _SEPARATOR: Final = " · "
 

@@ -7,10 +7,10 @@ from functools import partial
 from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import ThinkingDelta
+from agent_cli.contracts.wording import seconds
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.sentences import sentence_rows
-from agent_cli.terminal.narration import seconds
 
 
 class Thinking:

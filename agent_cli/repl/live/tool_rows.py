@@ -8,14 +8,14 @@ from typing import Final
 from agent_cli.contracts import events
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, seconds, whole_seconds
 from agent_cli.repl.approval.refusals import failure
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import has_failed, outcome_of
 from agent_cli.repl.live.widgets import Details, SideOutput, progress_of
 from agent_cli.repl.markdown.cells import wrapped
-from agent_cli.terminal.narration import describe_call, label_of, seconds, whole_seconds
+from agent_cli.terminal.narration import describe_call, label_of
 from agent_cli.terminal.sanitize import clean
 
 _UPDATE_ROWS_MAX: Final = 3

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import MARGIN, Results
 from agent_cli.repl.markdown import THEMES
 from agent_cli.repl.markdown.grid import Alignment, Grid, Row
 from agent_cli.repl.markdown.leaf import Prefix
 from agent_cli.repl.markdown.spans import painted
-from agent_cli.terminal.narration import one_line, side_output
+from agent_cli.terminal.narration import side_output
 from agent_cli.terminal.sanitize import clean
 
 SideOutput: TypeAlias = FileOutput | WidgetOutput

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from agent_cli.contracts.timeline import Block
-from agent_cli.terminal.narration import one_line
+from agent_cli.contracts.wording import one_line
 from agent_cli.terminal.sanitize import reveal
 
 _SHOWN_CHARS_MAX: Final = 4_000

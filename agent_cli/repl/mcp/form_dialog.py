@@ -7,10 +7,10 @@ from agent_cli.contracts.dialogs import Filled, Form
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import FormField
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.dialogue import ENTER, Dialogue
 from agent_cli.repl.mcp.foreign_words import named
 from agent_cli.repl.mcp.form_values import explained, shown_value, value_of
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 _LABEL_CHARS_MAX: Final = 40

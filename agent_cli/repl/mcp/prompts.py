@@ -7,10 +7,10 @@ from typing import Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.servers import PromptArgument, ServerPrompt
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
 from agent_cli.repl.mcp.foreign_words import named, said, shown_text
 from agent_cli.repl.ports import Application
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 WORD: Final = re.compile(r'"[^"]*"(?!\S)|\'[^\']*\'(?!\S)|\S+')

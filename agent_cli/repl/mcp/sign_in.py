@@ -8,7 +8,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.commands.spec import Context
 from agent_cli.repl.mcp.foreign_words import named
 from agent_cli.repl.mcp.web_pages import page_rows, web_host
-from agent_cli.terminal.browser import open_page
+from agent_cli.system.desktop import open_page
 
 _GAVE_UP: Final = "you gave up"
 

@@ -13,8 +13,9 @@ from agent_cli.contracts.options import STREAMING, Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.wording import seconds
 from agent_cli.repl.approval.refusals import failure
-from agent_cli.terminal.narration import describe_call, narrate, seconds, side_output, words
+from agent_cli.terminal.narration import describe_call, narrate, side_output, words
 from agent_cli.terminal.writer import Writer
 
 if TYPE_CHECKING:

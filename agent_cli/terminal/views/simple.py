@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.tree import Tree as RichTree
 
-from agent_cli.terminal.narration import share
+from agent_cli.contracts.wording import share
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.views.console import View, cell
 

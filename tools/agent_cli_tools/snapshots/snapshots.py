@@ -19,10 +19,10 @@ from agent_cli.contracts.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.paths import private_dir
-from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import (
     Digests,
     Seen,

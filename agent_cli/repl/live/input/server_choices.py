@@ -13,9 +13,9 @@ from prompt_toolkit.completion import Completion
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.servers import ServerPrompt, ServerResource
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.prompts import WORD, bare
-from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal
 
