@@ -14,7 +14,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
 
 if TYPE_CHECKING:
-    from agent_cli.repl.ports import StatusCommand
+    from agent_cli.core.application import StatusCommand
 
 _TOLD_CHARS_MAX: Final = 200
 _UNTRUSTED: Final = (
@@ -25,7 +25,7 @@ _UNTRUSTED: Final = (
 
 def status_line(startup: StartupContext) -> "StatusCommand | None":
     """Return the runner of the command in the settings, or None without a command."""
-    from agent_cli.repl.ports import StatusCommand  # noqa: PLC0415 - most set none
+    from agent_cli.core.application import StatusCommand  # noqa: PLC0415 - most set none
 
     command = startup.loaded.settings.status_line.command
     if command is None:

@@ -3,14 +3,15 @@
 Each front end adds what it alone needs in its own `ports.py`; the composition root provides it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
@@ -18,6 +19,13 @@ from agent_cli.core.agent import Agent
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
     from agent_cli.contracts.offered_models import ConfirmSwitch, SwitchSource
+
+
+class StatusCommand(NamedTuple):
+    """Runs the command of the status line; `refresh_s` 0 means after each turn only."""
+
+    run: Callable[[Mapping[str, Json]], Awaitable[str]]
+    refresh_s: float = 0
 
 
 class AgentApplication(AbstractAsyncContextManager["AgentApplication"], Protocol):

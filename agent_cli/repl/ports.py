@@ -1,14 +1,13 @@
 """The REPL's ports to the program; the composition root provides them."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.offered_models import OfferedModel
-from agent_cli.contracts.timeline import Json
-from agent_cli.core.application import InteractiveApplication
+from agent_cli.core.application import InteractiveApplication, StatusCommand
 from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.sessions import SessionsPort
@@ -16,13 +15,6 @@ from agent_cli.system.launching import Launcher
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.console import View
-
-
-class StatusCommand(NamedTuple):
-    """Runs the command of the status line; `refresh_s` 0 means after each turn only."""
-
-    run: Callable[[Mapping[str, Json]], Awaitable[str]]
-    refresh_s: float = 0
 
 
 class DirectoriesPort(Protocol):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent_cli.core.batches import first_of, side_by_side
+from agent_cli.system.batches import first_of, side_by_side
 from tests.fakes import LIMIT_S
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult
-from agent_cli.core.batches import first_of
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
+from agent_cli.system.batches import first_of
 from agent_cli.system.launching import Watched
 from agent_cli.undo.rights import may_gain_rights
 from agent_cli_tools.command_answers import Ended, finished, moved, so_far, started, stopped

@@ -1,4 +1,4 @@
-"""The ports of a workspace: a recorder of file changes, processes left running, variables."""
+"""Ports of a workspace: a recorder of changes, a turn, processes left running, variables."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -21,6 +21,14 @@ class CommandExports:
         """Return NAME=value for each variable of a command, in the sandbox or not."""
         wanted = {**self.anywhere, **(self.confined if is_confined else {})}
         return [f"{name}={value}" for name, value in wanted.items()]
+
+
+class ModelListener(Protocol):
+    """Port to a turn of the model, as far as it can be sent a message."""
+
+    def tell_model(self, text: str) -> None:
+        """Append a message that the user did not type to the conversation."""
+        ...
 
 
 class LeftRunning(Protocol):

@@ -20,7 +20,6 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
 )
 from agent_cli.contracts.wording import one_line
-from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.paths import private_dir
 from agent_cli_tools.snapshots.contents import (
@@ -34,6 +33,7 @@ from agent_cli_tools.snapshots.contents import (
     seen_now,
 )
 from agent_cli_tools.stoppable import unstoppable
+from agent_cli_tools.workspace_ports import ModelListener
 
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference, TakenBack
@@ -209,7 +209,7 @@ class Snapshots:
         with noted("changes not copied", from_session), self._lock:
             copy_journal(self._folder / from_session, self._folder / to_session)
 
-    def tell_model(self, turn: Turn) -> None:
+    def tell_model(self, turn: ModelListener) -> None:
         """Tell the model once, before a model call, which of its changes were undone."""
         with self._lock, noted("model not told", self._run_id):
             if self._journal is None and not self._is_recorded():
@@ -221,14 +221,14 @@ class Snapshots:
                 turn.tell_model(told(journal, run))
                 journal.mark_told(run.id)
 
-    def teller(self) -> "Callable[[Turn], None]":
+    def teller(self) -> "Callable[[ModelListener], None]":
         """Return a function that tells a subagent's model what was undone while it works.
 
         The changes are those of the session's run, so the session's own model is told as well.
         """
         known: set[str] | None = None
 
-        def tell(turn: Turn) -> None:
+        def tell(turn: ModelListener) -> None:
             nonlocal known
             with self._lock, noted("model not told", self._run_id):
                 has_journal = self._journal is not None or self._is_recorded()
