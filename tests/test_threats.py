@@ -15,6 +15,7 @@ import pytest
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli_tools import Workspace, builtin_tools
+from agent_cli_tools.session_resources import SessionResources
 from tests.tools.calling import Tools
 
 THREATS = {
@@ -74,7 +75,7 @@ async def test_no_built_in_tool_but_bash_opens_a_network_connection(
     """Threats 16 and 18: nothing is fetched, so nothing is unpacked; the shell is in a sandbox."""
     opened: list[object] = []
     monkeypatch.setattr("socket.socket.connect", lambda _socket, where: opened.append(where))
-    workspace = Workspace(tmp_path, spill_dir=tmp_path / "out")
+    workspace = Workspace(tmp_path, shared=SessionResources(spill_dir=tmp_path / "out"))
     calls: dict[str, dict[str, Json]] = {
         "read": {},
         "write": {"content": "x"},

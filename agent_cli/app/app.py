@@ -66,7 +66,7 @@ class App:
         self.hooks = bench.hooks
         self.jobs = bench.jobs
         self.agents = bench.agents.list
-        self.launcher = bench.place.workspace.launcher
+        self.launcher = bench.place.workspace.shared.launcher
         self.file_changes = bench.place.file_changes
         self.directories = bench.place.directories
         self.output_styles = bench.output_styles

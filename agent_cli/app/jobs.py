@@ -49,7 +49,7 @@ class JobHost:
         """
         self.told = AgentJobs(workspace, announce, agent)
         self._workspace = workspace
-        self._jobs = workspace.jobs
+        self._jobs = workspace.shared.jobs
         self._end_with_run = workspace.jobs_end_with_run
         self._announce = announce
         self._agent = agent
@@ -132,7 +132,7 @@ class JobHost:
         from agent_cli_tools.command_answers import started_agent  # noqa: PLC0415 - with the first job
         from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with the first job
 
-        output = OutputBuffer(self._workspace.open_spill)
+        output = OutputBuffer(self._workspace.shared.open_spill)
         with self._jobs.room(output):
             agent = BackgroundAgent(output)
             agent.follow(self._start(agent.run(work)))

@@ -41,6 +41,7 @@ from agent_cli.system.temporary_names import remove_noted
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.session_resources import SessionResources
 from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.workspace import Workspace
 
@@ -193,10 +194,12 @@ def workspace(
     limits = startup.loaded.settings.jobs
     return Workspace(
         startup.workspace,
-        extra_dirs=startup.arguments.add_dirs,
-        own_dirs=_own_dirs(),
+        shared=SessionResources(
+            extra_dirs=startup.arguments.add_dirs,
+            own_dirs=_own_dirs(),
+            jobs=Jobs(jobs_max=limits.max, timeout_s=limits.timeout_s),
+        ),
         keeper=keeper,
-        jobs=Jobs(jobs_max=limits.max, timeout_s=limits.timeout_s),
         jobs_end_with_run=one_shot,
     )
 

@@ -28,7 +28,7 @@ class Preparations:
         """Begin nothing yet; a *one_shot* program waits for its request to be sent."""
         self.log = EventLog()
         self._sandbox = place.sandbox
-        self._launcher = place.workspace.launcher
+        self._launcher = place.workspace.shared.launcher
         self._tell_left = partial(tell_left_worktrees, place.workspace.root, place.warn)
         self._one_shot = one_shot
         self._imports = EarlyImports()

@@ -211,7 +211,7 @@ class Workbench:
             self._tool_names,
             self.place.sandbox,
             lambda: self.model.id,
-            self.place.workspace.exports,
+            self.place.workspace.shared.exports,
             self.jobs.wake,
             self._hook_services,
         )

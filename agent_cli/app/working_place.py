@@ -54,7 +54,7 @@ class WorkingPlace:
         self.warn = warn
         self.file_changes = parts.snapshots(startup, lambda: self.directories.all)
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
-        self.workspace.command_variables = command_variables
+        self.workspace.shared.command_variables = command_variables
         self.person = person
         self.sandbox = parts.sandbox(startup, warn, person)
         self.tools = parts.tools(startup, self.workspace, self.sandbox)

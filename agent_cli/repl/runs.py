@@ -94,12 +94,15 @@ class Runs:
     async def prompt(self, message: str | UserMessage, *, model: Model | None = None) -> RunResult:
         """Send *message*, to *model* if given, and return the result of the run."""
         agent = self._app.agent
-        with self._running():
-            await agent.wait_for_idle()
-        while agent.conversation.waiting:  # a prompt the user did not type left a question
-            await self._decide(agent)
-        with self._running():
-            result = await _prompt(agent, message, model)
+        while True:
+            with self._running():  # a prompt that the user did not type may be faster
+                await agent.wait_for_idle()
+                if not agent.conversation.waiting:
+                    with suppress(AgentBusy):
+                        result = await agent.prompt(message, model=model)
+                        break
+            while agent.conversation.waiting:  # and leave a question
+                await self._decide(agent)
         return await self._to_the_end(result)
 
     async def go_on(self) -> RunResult | None:
@@ -139,11 +142,3 @@ class Runs:
             raise LeftWaiting from end
         with self._running():
             return await apply_decisions(agent, calls, decisions)
-
-
-async def _prompt(agent: Agent, message: str | UserMessage, model: Model | None) -> RunResult:
-    """Send *message* once no other prompt runs: a reminder may have been faster."""
-    while True:
-        await agent.wait_for_idle()
-        with suppress(AgentBusy):
-            return await agent.prompt(message, model=model)

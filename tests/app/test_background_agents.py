@@ -10,8 +10,8 @@ from agent_cli.agents.children import NO_JOBS, Tell
 from agent_cli.app.agents.background import REPLY_CHARS_MAX, BackgroundAgent
 from agent_cli.contracts.dialogs import Approved
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli_tools import Workspace
 from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.session_resources import SessionResources
 from tests.app.test_agents import TASK, Person, Program, Script, program, started
 from tests.messages_api import Gate, Reply, error, reply, tool_use
 from tests.waiting import until
@@ -244,7 +244,7 @@ async def test_stopping_an_agent_twice_does_not_interrupt_its_cleanup(tmp_path: 
             cleaned.append("all")
         return ToolResult.of("never")
 
-    agent = BackgroundAgent(OutputBuffer(Workspace(tmp_path).open_spill))
+    agent = BackgroundAgent(OutputBuffer(SessionResources().open_spill))
     task = asyncio.ensure_future(agent.run(work))
     agent.follow(task)
     await is_working.wait()
@@ -265,7 +265,7 @@ async def test_reply_of_a_background_agent_may_name_a_file_that_is_not_utf8(tmp_
         tell("read caf\udce9")
         return ToolResult.of("In caf\udce9.")
 
-    output = OutputBuffer(Workspace(tmp_path).open_spill)
+    output = OutputBuffer(SessionResources().open_spill)
     agent = BackgroundAgent(output)
     await agent.run(work)
 
@@ -275,7 +275,7 @@ async def test_reply_of_a_background_agent_may_name_a_file_that_is_not_utf8(tmp_
 
 async def test_reply_that_is_not_valid_unicode_ends_only_its_agent(tmp_path: Path) -> None:
     """An exception there ended the task group of the jobs, and the program with it."""
-    agent = BackgroundAgent(OutputBuffer(Workspace(tmp_path).open_spill))
+    agent = BackgroundAgent(OutputBuffer(SessionResources().open_spill))
 
     async def work(tell: Tell) -> ToolResult:
         tell("read \ud83d")

@@ -20,6 +20,7 @@ from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
 from agent_cli_tools import Workspace
+from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import LIMIT_S, ScriptedModel, calls, says, scripted_agent, texts, tool_use
 from tests.tools.calling import Tools
 
@@ -30,7 +31,7 @@ _Authorize = Callable[[ToolCall, Tool, object], Verdict | Awaitable[Verdict]]
 def tools(tmp_path: Path) -> Iterator[Tools]:
     root = tmp_path / "ws"
     root.mkdir()
-    with Workspace(root, spill_dir=tmp_path / "out") as workspace:
+    with Workspace(root, shared=SessionResources(spill_dir=tmp_path / "out")) as workspace:
         yield Tools(workspace)
 
 

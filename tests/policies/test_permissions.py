@@ -21,6 +21,7 @@ from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report
 from agent_cli_tools import Workspace, builtin_tools
+from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 
 READ = replace(tool("read", returns("text")), changes=False)
@@ -461,7 +462,7 @@ async def test_always_option_for_an_edit_covers_no_file_outside_the_workspace(
         (tmp_path / name).mkdir()
     root, more = tmp_path / "ws", tmp_path / "more (1)"
     (root / "link").symlink_to(tmp_path / "other")
-    with Workspace(root, extra_dirs=[more]) as workspace:
+    with Workspace(root, shared=SessionResources(extra_dirs=[more])) as workspace:
         permissions = Permissions(place(root), access=workspace)
         permissions.open_dir(more)
         tools = {each.name: each for each in builtin_tools(workspace, None, permissions="allow")}

@@ -28,6 +28,7 @@ from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import start
+from agent_cli_tools.session_resources import SessionResources
 from tests.sandbox.creations import only_what_is_named
 from tests.sandbox.world import CANARY, World, git, world
 from tests.waiting import until
@@ -370,7 +371,7 @@ async def test_command_that_floods_its_output_is_killed(place: World) -> None:
     line = CommandLine(
         "yes", Path(bash), place.root, command_environment(), confinement, (), 3_000_000
     )
-    output = OutputBuffer(Workspace(place.root).open_spill)
+    output = OutputBuffer(SessionResources().open_spill)
 
     launcher = Launcher()
     command = await start(launcher, line, output)

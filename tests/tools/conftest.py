@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli_tools import Workspace
+from agent_cli_tools.session_resources import SessionResources
 from tests.tools.calling import Tools
 
 
@@ -13,6 +14,6 @@ from tests.tools.calling import Tools
 async def tools(tmp_path: Path) -> AsyncIterator[Tools]:
     root = tmp_path / "ws"
     root.mkdir()
-    workspace = Workspace(root, spill_dir=tmp_path / "out")
+    workspace = Workspace(root, shared=SessionResources(spill_dir=tmp_path / "out"))
     yield Tools(workspace)
     workspace.close()

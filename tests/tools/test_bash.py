@@ -13,6 +13,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.system.programs import find_program
 from agent_cli_tools import Workspace, command_run
+from agent_cli_tools.session_resources import SessionResources
 from tests.tools.calling import Tools
 from tests.waiting import is_alive, until
 
@@ -269,7 +270,9 @@ async def test_background_process_is_ended_when_the_workspace_closes(tools: Tool
 
 async def test_background_command_is_refused_without_a_log_file(tools: Tools) -> None:
     """Its output would be lost without a notice."""
-    tools.workspace = Workspace(tools.root, spill_dir=tools.file("out", "").parent / "out")
+    tools.workspace = Workspace(
+        tools.root, shared=SessionResources(spill_dir=tools.file("out", "").parent / "out")
+    )
 
     assert "No log file" in await tools.error("bash", command="sleep 300", background=True)
 

@@ -20,7 +20,7 @@ async def started(tools: Tools, command: str) -> None:
 
 async def prints(tools: Tools, text: str) -> None:
     """Wait until the job has printed *text*."""
-    await until(lambda: text in tools.workspace.jobs.all[0].log.read_text())
+    await until(lambda: text in tools.workspace.shared.jobs.all[0].log.read_text())
 
 
 def status(text: str) -> list[str]:
@@ -124,7 +124,7 @@ async def test_job_output_shows_the_end_of_long_output(tools: Tools) -> None:
 
     assert len(text) < 40_000
     assert text.splitlines()[-2] == "100000"
-    log = tools.workspace.jobs.all[0].log
+    log = tools.workspace.shared.jobs.all[0].log
     assert status(text)[-1] == f"the last 2000 shown, all in {log}"
 
 
@@ -139,7 +139,7 @@ async def test_unknown_job_is_an_error_that_lists_the_existing_jobs(tools: Tools
 
 async def test_job_output_reports_a_missing_log(tools: Tools) -> None:
     await started(tools, "sleep 300")
-    tools.workspace.jobs.all[0].log.unlink()
+    tools.workspace.shared.jobs.all[0].log.unlink()
 
     assert "cannot be read" in await tools.error("job_output", id=1)
 

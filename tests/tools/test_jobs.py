@@ -11,6 +11,7 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli_tools import Workspace
 from agent_cli_tools.jobs import Jobs
+from agent_cli_tools.session_resources import SessionResources
 from tests.tools.calling import Tools
 from tests.waiting import is_alive, until
 
@@ -26,7 +27,9 @@ async def news(jobs: Jobs, *, known: bool = True) -> list[str]:
 async def limited(folder: Path, jobs: Jobs) -> AsyncGenerator[Tools]:
     """Tools with the jobs *jobs*, supervised."""
     (folder / "root").mkdir()
-    workspace = Workspace(folder / "root", spill_dir=folder / "logs", jobs=jobs)
+    workspace = Workspace(
+        folder / "root", shared=SessionResources(spill_dir=folder / "logs", jobs=jobs)
+    )
     try:
         async with asyncio.TaskGroup() as tasks:
             looking = tasks.create_task(jobs.look_after())
@@ -65,7 +68,7 @@ async def test_signal_that_ends_no_program_is_not_sent_to_a_job(tools: Tools, si
 async def test_kill_with_a_job_number_ends_the_job_and_its_children(tools: Tools) -> None:
     """As in a shell; bash answers for an unknown number."""
     await tools.text("bash", command="echo $$; sleep 300 & sleep 300", background=True)
-    log = tools.workspace.jobs.all[0].log
+    log = tools.workspace.shared.jobs.all[0].log
     await until(log.read_text)
     pid = int(log.read_text())
 
@@ -73,7 +76,7 @@ async def test_kill_with_a_job_number_ends_the_job_and_its_children(tools: Tools
 
     assert not is_alive(pid)
     assert "no such job" in (await tools("bash", command="kill %1")).text
-    assert await news(tools.workspace.jobs) == []
+    assert await news(tools.workspace.shared.jobs) == []
 
 
 async def test_end_of_a_job_is_reported_once_to_the_conversation_that_started_it(
@@ -81,7 +84,7 @@ async def test_end_of_a_job_is_reported_once_to_the_conversation_that_started_it
 ) -> None:
     """No notice of a job enters a conversation that did not start it."""
     await tools.text("bash", command=f"{UNTIL_GO}; exit 3", background=True)
-    jobs = tools.workspace.jobs
+    jobs = tools.workspace.shared.jobs
     assert await news(jobs) == []
 
     tools.file("go", "")
@@ -99,7 +102,7 @@ async def test_first_line_that_matches_notify_is_reported_once(tools: Tools) -> 
     script = rf"echo no; {UNTIL_GO}; printf 'Lo\033[1mcal: 5173\nLocal: 2\n'; sleep 300"
     answer = await tools.text("bash", command=script, background=True, notify=r"Local: \d+")
     assert "or a line matches notify" in answer
-    jobs = tools.workspace.jobs
+    jobs = tools.workspace.shared.jobs
     assert await news(jobs) == []
 
     tools.file("go", "")
@@ -114,7 +117,7 @@ async def test_notify_matches_an_unterminated_last_line(tools: Tools) -> None:
     """A program that asks a question waits after it."""
     script = "printf 'Overwrite? '; sleep 300"
     await tools.text("bash", command=script, background=True, notify=r"\? $")
-    jobs = tools.workspace.jobs
+    jobs = tools.workspace.shared.jobs
     await until(lambda: jobs.all[0].output.total_bytes)
 
     [told] = await news(jobs)
@@ -124,7 +127,7 @@ async def test_notify_matches_an_unterminated_last_line(tools: Tools) -> None:
 
 async def test_notify_match_is_reported_before_the_end_of_the_job(tools: Tools) -> None:
     await tools.text("bash", command=f"{UNTIL_GO}; echo ready", background=True, notify="ready")
-    jobs = tools.workspace.jobs
+    jobs = tools.workspace.shared.jobs
     tools.file("go", "")
     await until(lambda: jobs.all[0].work.has_ended())
 
@@ -153,7 +156,7 @@ async def test_number_of_running_jobs_is_limited(tmp_path: Path) -> None:
         )
         await tools.text("bash", command="kill %1")
         await tools.text("bash", command="sleep 61", background=True)
-        assert [job.id for job in tools.workspace.jobs.running] == [2]
+        assert [job.id for job in tools.workspace.shared.jobs.running] == [2]
 
 
 async def test_jobs_started_at_the_same_time_stay_within_the_limit(tmp_path: Path) -> None:
@@ -162,7 +165,7 @@ async def test_jobs_started_at_the_same_time_stay_within_the_limit(tmp_path: Pat
         results = await asyncio.gather(*calls)
 
         assert [result.is_error for result in results].count(False) == 2
-        assert len(tools.workspace.jobs.running) == 2
+        assert len(tools.workspace.shared.jobs.running) == 2
         refused = next(result.text for result in results if result.is_error)
         assert refused.startswith("as many jobs run as jobs.max allows: 2 just starting.")
 
@@ -184,7 +187,7 @@ async def test_job_is_ended_at_its_time_limit(ignores: str, tmp_path: Path) -> N
 async def test_job_stopped_by_the_user_is_reported_but_not_urgent(tools: Tools) -> None:
     """The user needs no run for the notice, but the model must know."""
     await tools.text("bash", command="sleep 300", background=True)
-    jobs = tools.workspace.jobs
+    jobs = tools.workspace.shared.jobs
 
     await jobs.stop(jobs.all[0], by="user")
 
@@ -196,7 +199,7 @@ async def test_job_stopped_by_the_user_is_reported_but_not_urgent(tools: Tools) 
 async def test_end_of_each_job_is_urgent_only_once(tools: Tools) -> None:
     """A run that could not report the end must not be started again and again."""
     await tools.text("bash", command=UNTIL_GO, background=True)
-    jobs = tools.workspace.jobs
+    jobs = tools.workspace.shared.jobs
     tools.file("go", "")
     await until(lambda: jobs.all[0].work.has_ended())
     await jobs.look()
@@ -206,7 +209,7 @@ async def test_end_of_each_job_is_urgent_only_once(tools: Tools) -> None:
 
 async def test_running_command_can_be_moved_to_the_background_as_a_job(tools: Tools) -> None:
     """Its output is kept from the first byte, its time counts from its begin."""
-    jobs = tools.workspace.jobs
+    jobs = tools.workspace.shared.jobs
     command = f"echo before; {UNTIL_GO}; echo after; exit 4"
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(tools("bash", command=command, timeout=60))
@@ -228,7 +231,7 @@ async def test_running_command_can_be_moved_to_the_background_as_a_job(tools: To
 
 
 async def test_only_a_running_command_can_be_moved(tools: Tools) -> None:
-    jobs = tools.workspace.jobs
+    jobs = tools.workspace.shared.jobs
     await tools.text("bash", command="true")
 
     assert not jobs.has_foreground
@@ -251,9 +254,9 @@ async def test_command_is_not_moved_to_the_background_beyond_the_job_limit(tmp_p
 
 async def test_command_is_not_moved_to_the_background_without_a_log_file(tmp_path: Path) -> None:
     """Its output would be lost."""
-    workspace = Workspace(tmp_path, spill_dir=tmp_path / "no")
+    workspace = Workspace(tmp_path, shared=SessionResources(spill_dir=tmp_path / "no"))
     (tmp_path / "no").write_text("no folder")
-    tools, jobs = Tools(workspace), workspace.jobs
+    tools, jobs = Tools(workspace), workspace.shared.jobs
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(tools("bash", command=UNTIL_GO, timeout=60))
         await until(lambda: jobs.has_foreground)
@@ -268,7 +271,7 @@ async def test_command_is_not_moved_to_the_background_without_a_log_file(tmp_pat
 
 async def test_job_numbers_continue_after_those_of_an_earlier_program(tools: Tools) -> None:
     """`kill %1` of a resumed conversation must not end a job of this program."""
-    tools.workspace.jobs.use_ids_above(6)
+    tools.workspace.shared.jobs.use_ids_above(6)
 
     assert "job 7." in await tools.text("bash", command="sleep 300", background=True)
 
@@ -282,4 +285,4 @@ async def test_only_the_last_ended_jobs_are_kept(
         await tools.text("bash", command=f"kill %{number}")
     await tools.text("bash", command="sleep 300", background=True)
 
-    assert [job.id for job in tools.workspace.jobs.all] == [3, 4]
+    assert [job.id for job in tools.workspace.shared.jobs.all] == [3, 4]

@@ -22,6 +22,7 @@ from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, group_members, threads_of_user
 from agent_cli_tools.processes import start
+from agent_cli_tools.session_resources import SessionResources
 from tests.waiting import is_alive, until
 
 # One in the foreground, one that ignores every polite signal, one of an earlier call, one started
@@ -164,7 +165,7 @@ async def test_cleanup_after_a_command_runs_once_outside_the_event_loop(
     confinement = Confinement(release=release)
     line = CommandLine(command_text, Path("/bin/bash"), tmp_path, dict(os.environ), confinement)
     launcher = Launcher()
-    command = await start(launcher, line, OutputBuffer(Workspace(tmp_path).open_spill))
+    command = await start(launcher, line, OutputBuffer(SessionResources().open_spill))
     if command_text == "true":
         assert await command.wait() == 0
     else:
@@ -189,7 +190,7 @@ async def test_cleanup_after_a_failed_start_runs_outside_the_event_loop(tmp_path
     for text, bash in (("\0", "/bin/bash"), ("true", "/no/bash")):
         line = CommandLine(text, Path(bash), tmp_path, dict(os.environ), confinement)
         with pytest.raises((OSError, ValueError)):
-            await start(launcher, line, OutputBuffer(Workspace(tmp_path).open_spill))
+            await start(launcher, line, OutputBuffer(SessionResources().open_spill))
     launcher.close()
 
     assert [each is threading.main_thread() for each in threads] == [False, False]
@@ -212,7 +213,7 @@ async def test_command_cancelled_during_its_start_is_ended(
     text = "echo $$ >pid; sleep 600"
     line = CommandLine(text, Path("/bin/bash"), tmp_path, dict(os.environ), Confinement())
     launcher = Launcher()
-    task = asyncio.create_task(start(launcher, line, OutputBuffer(Workspace(tmp_path).open_spill)))
+    task = asyncio.create_task(start(launcher, line, OutputBuffer(SessionResources().open_spill)))
 
     with pytest.raises(asyncio.CancelledError):
         await task

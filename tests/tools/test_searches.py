@@ -14,6 +14,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli_tools import Workspace, grep_run, searches
 from agent_cli_tools.searches import SearchOutput, expand_braces
+from agent_cli_tools.session_resources import SessionResources
 from tests.tools.calling import Tools
 from tests.waiting import until
 
@@ -316,7 +317,7 @@ async def test_added_directory_can_be_searched(
 ) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "a.txt").write_text("needle\n")
-    both = Tools(Workspace(tree.root, extra_dirs=[tmp_path / "more"]))
+    both = Tools(Workspace(tree.root, shared=SessionResources(extra_dirs=[tmp_path / "more"])))
 
     lines = await both.text("grep", pattern="needle", path=str(tmp_path / "more"))
     names = await both.text("glob", pattern="*.txt", path=str(tmp_path / "more"))

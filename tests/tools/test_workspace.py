@@ -10,6 +10,7 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.protected import what_it_starts
 from agent_cli_tools import Workspace
+from agent_cli_tools.session_resources import SessionResources
 from agent_cli_tools.workspace_ports import CommandExports
 
 
@@ -19,7 +20,7 @@ def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "ws-evil").mkdir()
     (tmp_path / "ws-evil" / "secret.txt").write_text("no")
     (tmp_path / "ws" / "src" / "a.py").write_text("a")
-    return Workspace(tmp_path / "ws", spill_dir=tmp_path / "out")
+    return Workspace(tmp_path / "ws", shared=SessionResources(spill_dir=tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_an_added_directory_belongs_to_the_workspace(tmp_path: Path) -> None:
     """--add-dir; paths in it are shown in full."""
     for name in ("ws", "more"):
         (tmp_path / name).mkdir()
-    workspace = Workspace(tmp_path / "ws", extra_dirs=[tmp_path / "more"])
+    workspace = Workspace(tmp_path / "ws", shared=SessionResources(extra_dirs=[tmp_path / "more"]))
 
     path = workspace.resolve(str(tmp_path / "more" / "a.txt"))
 
@@ -152,7 +153,7 @@ def test_spill_files_are_numbered_and_private(workspace: Workspace) -> None:
     """They may hold any command output, and other users may share the machine."""
     old_umask = os.umask(0)
     try:
-        opened = [workspace.open_spill() for _ in range(2)]
+        opened = [workspace.shared.open_spill() for _ in range(2)]
         (workspace.root.parent / "out" / "notes.log").touch()
     finally:
         os.umask(old_umask)
@@ -171,7 +172,7 @@ def test_spill_files_are_numbered_and_private(workspace: Workspace) -> None:
 
 def test_temporary_spill_directory_is_removed_with_the_workspace(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
-    path, file = workspace.open_spill()
+    path, file = workspace.shared.open_spill()
     file.close()
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -200,11 +201,11 @@ def test_resources_left_running_are_closed_when_ended_or_with_the_workspace(
 ) -> None:
     """A session may start hundreds of them."""
     first, second, third = Running(), Running(), Running()
-    workspace.keep(first)
-    workspace.keep(second)
+    workspace.shared.keep(first)
+    workspace.shared.keep(second)
     first.ended = True
 
-    workspace.keep(third)
+    workspace.shared.keep(third)
     assert (first.closed, second.closed, third.closed) == (1, 0, 0)
     workspace.close()
 
@@ -314,7 +315,7 @@ def test_own_settings_and_start_files_cannot_be_written_in_a_home_workspace(
     """The program may be started in a home directory."""
     monkeypatch.setenv("HOME", str(tmp_path))
     own = tmp_path / ".config" / "agent-cli"
-    workspace = Workspace(tmp_path, own_dirs=[own])
+    workspace = Workspace(tmp_path, shared=SessionResources(own_dirs=[own]))
 
     for given in (".bashrc", ".config/agent-cli/permissions.toml", ".config/fish/config.fish"):
         with pytest.raises(ToolError, match="do not change it"):

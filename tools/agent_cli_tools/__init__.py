@@ -75,7 +75,7 @@ def _sandbox(workspace: Workspace) -> Sandbox:
         )
 
     sandbox = Sandbox(policy, mode="required", state_dir=paths.state_dir())
-    workspace.on_close(sandbox.close)
+    workspace.shared.on_close(sandbox.close)
     return sandbox
 
 

@@ -1,7 +1,6 @@
 """bash: run a command in a fresh shell at the workspace's root."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from agent_cli.contracts.wording import UNSANDBOXED
 if TYPE_CHECKING:
     from agent_cli.sandbox import Sandbox
     from agent_cli.system.launching import Watched
+    from agent_cli_tools.output import OutputBuffer
     from agent_cli_tools.workspace import Workspace
 
 _SHOWN_COMMAND_CHARS = 100
@@ -47,19 +47,21 @@ def bash_tool(
 ) -> Tool:
     """Return the tool `bash`; without a sandbox, commands have all of the user's rights."""
 
+    def new_output() -> "OutputBuffer":
+        from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with a command
+
+        spill = workspace.shared.open_spill
+        return OutputBuffer(spill, result_chars_max=result_chars_max, folds=folds)
+
     async def execute(
         _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
         from agent_cli_tools.command_run import CommandRun, WantedCommand  # noqa: PLC0415 - with a command
-        from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with a command
 
         wanted = WantedCommand(
             params.command, params.timeout, params.notify, in_background=params.background
         )
         held = None if params.unsandboxed else sandbox
-        new_output = partial(
-            OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max, folds=folds
-        )
         async with cancel.scope(), workspace.running(params.command) as watched:
             run = CommandRun(workspace, held, wanted, new_output, on_update, watched)
             result = await run.result()
@@ -68,14 +70,10 @@ def bash_tool(
     async def attempt(
         _call_id: str, params: BashParameters, cancel: CancelToken, _on_update: ToolContext
     ) -> ToolResult | None:
-        from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - as above
         from agent_cli_tools.read_only_run import read_only_result  # noqa: PLC0415 - as above
 
         if sandbox is None or params.unsandboxed or params.background:
             return None
-        new_output = partial(
-            OutputBuffer, workspace.open_spill, result_chars_max=result_chars_max, folds=folds
-        )
         async with cancel.scope():
             return await read_only_result(
                 workspace, sandbox, params.command, params.timeout, new_output

@@ -65,7 +65,7 @@ class CommandRun:
         *watched* says how to record what it changes.
         """
         self._workspace = workspace
-        self._jobs = workspace.jobs
+        self._jobs = workspace.shared.jobs
         self._sandbox = sandbox
         self._wanted = wanted
         self._new_output = new_output
@@ -124,7 +124,7 @@ class CommandRun:
         if command.has_ended():
             await command.finish()
         else:
-            self._workspace.keep(command)
+            self._workspace.shared.keep(command)
         if goes_on:
             job = self._jobs.start(
                 self._call_id,

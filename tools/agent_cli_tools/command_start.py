@@ -42,13 +42,17 @@ async def start_command(
     if bash is None:
         confinement.release()
         raise ToolError("bash is not installed here, so no command can run. Tell the user.")
-    environment = {**command_environment(), **workspace.command_variables(), **(variables or {})}
-    exported = workspace.exports.words(is_confined=confinement.is_sandbox)
+    environment = {
+        **command_environment(),
+        **workspace.shared.command_variables(),
+        **(variables or {}),
+    }
+    exported = workspace.shared.exports.words(is_confined=confinement.is_sandbox)
     line = CommandLine(
         text, bash, workspace.root, environment, confinement, exported, watched=watched
     )
     try:
-        return await start(workspace.launcher, line, output, on_output)
+        return await start(workspace.shared.launcher, line, output, on_output)
     except (OSError, ValueError) as error:
         advice = "If it is very long, write it to a file and run that."
         if os.strerror(errno.EMFILE) in str(error):

@@ -45,7 +45,7 @@ async def read_job(workspace: Workspace, request: JobRequest, cancel: CancelToke
         until_s = time.monotonic() + request.wait_s
         searched_bytes = 0
         while True:
-            await workspace.jobs.look()
+            await workspace.shared.jobs.look()
             is_over = time.monotonic() >= until_s or not job.is_running
             kept_bytes = min(job.output.total_bytes, SPILL_BYTES_MAX)
             # Reading it may take as long as the time between two looks.

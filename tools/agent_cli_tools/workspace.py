@@ -3,26 +3,24 @@
 The only object the tools share. It handles paths, not contents: it neither decodes nor edits files.
 """
 
-import copy
 import os
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, Self
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token
-from agent_cli.system.launching import Launcher, Watched
-from agent_cli_tools.jobs import Jobs
+from agent_cli.system.launching import Watched
 from agent_cli_tools.open_files import OpenFiles
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
+from agent_cli_tools.session_resources import SessionResources
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
-from agent_cli_tools.workspace_ports import CommandExports, Keeper, LeftRunning
+from agent_cli_tools.workspace_ports import Keeper
 
 if TYPE_CHECKING:
     from agent_cli_tools.job import Job
@@ -35,17 +33,11 @@ class Workspace:
 
     Args:
         root: The base of relative paths and working directory of commands.
-        extra_dirs: Further directories the tools may read and write.
-        own_dirs: Directories of this program, never written even if inside the root.
+        shared: What the workspaces of a session share; closed with this one.
         keeper: Notified of every write to a file, and of commands.
-        spill_dir: The folder for full outputs, private to the user; None makes a temporary
-            directory that is removed when the program ends.
-        jobs: The background commands, with their limits.
         jobs_end_with_run: Whether the agent here has only one run, with which its jobs end.
 
     Attributes:
-        command_variables: Returns additional environment variables for a command.
-        exports: Variables that hooks set for commands.
         wrote: Called with the real path of each file that a tool has written.
         has_started: Returns whether the job that a call started belongs to the agent here, which
             can read and end only its own.
@@ -55,30 +47,18 @@ class Workspace:
         self,
         root: Path,
         *,
-        extra_dirs: Sequence[Path] = (),
-        own_dirs: Sequence[Path] = (),
+        shared: SessionResources | None = None,
         keeper: Keeper | None = None,
-        spill_dir: Path | None = None,
-        jobs: Jobs | None = None,
         jobs_end_with_run: bool = False,
     ) -> None:
+        self.shared = shared or SessionResources()
         self.root = Path(os.path.realpath(root.expanduser()))
-        self._extra_dirs = [Path(os.path.realpath(d.expanduser())) for d in extra_dirs]
         self._opened: set[Path] = set()
-        self._own_dirs = tuple(Path(os.path.realpath(directory)) for directory in own_dirs)
         self._keeper = keeper
-        self._spill_dir = spill_dir
-        self._own_spill_dir: OwnFolder | None = None
         self.seen, self.open_files = SeenFiles(), OpenFiles()
-        self._running: list[LeftRunning] = []
-        self.launcher = Launcher()
-        self.command_variables: Callable[[], Mapping[str, str]] = dict
-        self.exports = CommandExports()
-        self.jobs = jobs or Jobs()
         self.jobs_end_with_run = jobs_end_with_run
         self.has_started: Callable[[str], bool] = lambda _call_id: True
         self.wrote: Callable[[Path], None] = lambda _path: None
-        self._on_close: list[Callable[[], None]] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
         """Resolve the path *given*, as the model wrote it, to a real path.
@@ -141,7 +121,7 @@ class Workspace:
             if to_write:
                 home = Path.home()
                 root = home if real.is_relative_to(home) else Path("/")
-                return "" if why_protected(real, root, self._own_dirs) else str(real)
+                return "" if why_protected(real, root, self.shared.own_dirs) else str(real)
         except ToolError:
             return ""
         return "" if self._contains(real, to_write=to_write) else str(real)
@@ -153,32 +133,30 @@ class Workspace:
     def for_another_agent(self, root: Path | None = None) -> "Workspace":
         """Return this workspace, or one at *root*, for a subagent, which has seen no files yet.
 
-        It is closed with this one, which must outlive it.
+        Both share the session's resources. At the same root they also share what the user opened,
+        the recorder of changes and the editor's files.
         """
-        if self._spill_dir is None:
-            self._own_spill_dir = OwnFolder()
-            self._spill_dir = self._own_spill_dir.path
-        other = copy.copy(self)
-        other.seen, other.jobs_end_with_run = SeenFiles(), True
-        if root:
-            other.root = Path(os.path.realpath(root))
-            other._opened, other._keeper, other.open_files = set(), None, OpenFiles()
+        other = Workspace(root or self.root, shared=self.shared, jobs_end_with_run=True)
+        other.has_started, other.wrote = self.has_started, self.wrote
+        if root is None:  # the same files
+            other._opened, other._keeper = self._opened, self._keeper
+            other.open_files = self.open_files
         return other
 
     def open_dir(self, folder: Path) -> None:
         """Let the tools use a further directory like the workspace; those of subagents too."""
         real = Path(os.path.realpath(folder.expanduser()))
         if real not in self._dirs:
-            self._extra_dirs.append(real)  # shared with the workspaces of subagents
+            self.shared.extra_dirs.append(real)
 
     @property
     def own_jobs(self) -> list["Job"]:
         """The jobs of the agent here, in the order they were started."""
-        return [job for job in self.jobs.all if self.has_started(job.tool_call_id)]
+        return [job for job in self.shared.jobs.all if self.has_started(job.tool_call_id)]
 
     @property
     def _dirs(self) -> tuple[Path, ...]:
-        return (self.root, *self._extra_dirs)
+        return (self.root, *self.shared.extra_dirs)
 
     @property
     def dirs(self) -> tuple[str, ...]:
@@ -227,40 +205,9 @@ class Workspace:
         """Return the context manager to run a command in; its value is how to record it."""
         return self._keeper.running(command) if self._keeper else nullcontext()
 
-    def open_spill(self) -> tuple[Path, BinaryIO]:
-        """Create the next file for a full output, NNN.log, readable by the user only."""
-        if self._spill_dir is None:
-            self._own_spill_dir = OwnFolder()
-            self._spill_dir = self._own_spill_dir.path
-        self._spill_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        numbers = [int(log.stem) for log in self._spill_dir.glob("*.log") if log.stem.isdigit()]
-        number = 1 + max(numbers, default=0)
-        while True:
-            path = self._spill_dir / f"{number:03}.log"
-            # Another call, or another process with the same session, may have been faster.
-            with suppress(FileExistsError):
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                return path, os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
-            number += 1
-
-    def keep(self, running: LeftRunning) -> None:
-        """Keep *running* until it ends or the workspace is closed."""
-        for other in [one for one in self._running if one.has_ended()]:
-            other.close()
-            self._running.remove(other)
-        self._running.append(running)
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        """Call *callback* when the workspace is closed, after all processes have ended."""
-        self._on_close.append(callback)
-
     def close(self) -> None:
-        """End all processes that calls left running; call it in their event loop."""
-        while self._running:
-            self._running.pop().close()
-        self.launcher.close()
-        while self._on_close:
-            self._on_close.pop()()
+        """Close what the workspaces of the session share."""
+        self.shared.close()
 
     def __enter__(self) -> Self:
         return self
@@ -270,8 +217,8 @@ class Workspace:
 
     def _contains(self, real: Path, *, to_write: bool) -> bool:
         dirs = self._dirs
-        if self._spill_dir is not None and not to_write:
-            dirs = (*dirs, Path(os.path.realpath(self._spill_dir)))
+        if self.shared.spill_dir is not None and not to_write:
+            dirs = (*dirs, Path(os.path.realpath(self.shared.spill_dir)))
         return any(real.is_relative_to(directory) for directory in dirs)
 
     def _is_opened(self, real: Path) -> bool:
@@ -281,7 +228,7 @@ class Workspace:
         for directory in self._dirs:
             if not real.is_relative_to(directory):
                 continue
-            if why := why_protected(real, directory, self._own_dirs):
+            if why := why_protected(real, directory, self.shared.own_dirs):
                 raise ToolError(
                     f"{given} is {why}, so the tools do not change it."
                     " Tell the user what to change there, and why."

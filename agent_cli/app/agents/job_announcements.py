@@ -44,7 +44,7 @@ class AgentJobs:
             announce: Receives a line about each match and end, for the user.
             agent: Returns the agent, which is built later.
         """
-        self._jobs = workspace.jobs
+        self._jobs = workspace.shared.jobs
         self._announce = announce
         self._agent = agent
         self._workspace = workspace

@@ -1,0 +1,87 @@
+"""Resources that the workspaces of a session's agents share, and that end together."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from agent_cli.sandbox.own_folder import OwnFolder
+from agent_cli.system.launching import Launcher
+from agent_cli_tools.jobs import Jobs
+from agent_cli_tools.workspace_ports import CommandExports, LeftRunning
+
+
+class SessionResources:
+    """Processes, jobs, further directories and the folder for full outputs of one session.
+
+    Args:
+        extra_dirs: Further directories the tools may read and write.
+        own_dirs: Directories of this program, never written even if inside a workspace.
+        spill_dir: The folder for full outputs, private to the user; None makes a temporary
+            directory that is removed when the program ends.
+        jobs: The background commands, with their limits.
+
+    Attributes:
+        command_variables: Returns additional environment variables for a command.
+        exports: Variables that hooks set for commands.
+    """
+
+    def __init__(
+        self,
+        *,
+        extra_dirs: Sequence[Path] = (),
+        own_dirs: Sequence[Path] = (),
+        spill_dir: Path | None = None,
+        jobs: Jobs | None = None,
+    ) -> None:
+        self.extra_dirs = [Path(os.path.realpath(d.expanduser())) for d in extra_dirs]
+        self.own_dirs = tuple(Path(os.path.realpath(directory)) for directory in own_dirs)
+        self.jobs = jobs or Jobs()
+        self.launcher = Launcher()
+        self.exports = CommandExports()
+        self.command_variables: Callable[[], Mapping[str, str]] = dict
+        self.spill_dir = spill_dir
+        self._own_spill_dir: OwnFolder | None = None
+        self._running: list[LeftRunning] = []
+        self._on_close: list[Callable[[], None]] = []
+
+    def made_spill_dir(self) -> Path:
+        """Return the folder for full outputs, which exists."""
+        if self.spill_dir is None:
+            self._own_spill_dir = OwnFolder()
+            self.spill_dir = self._own_spill_dir.path
+        self.spill_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.spill_dir
+
+    def open_spill(self) -> tuple[Path, BinaryIO]:
+        """Create the next file for a full output, NNN.log, readable by the user only."""
+        folder = self.made_spill_dir()
+        numbers = [int(log.stem) for log in folder.glob("*.log") if log.stem.isdigit()]
+        number = 1 + max(numbers, default=0)
+        while True:
+            path = folder / f"{number:03}.log"
+            # Another call, or another process with the same session, may have been faster.
+            with suppress(FileExistsError):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                return path, os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
+            number += 1
+
+    def keep(self, running: LeftRunning) -> None:
+        """Keep *running* until it ends or the session is closed."""
+        for other in [one for one in self._running if one.has_ended()]:
+            other.close()
+            self._running.remove(other)
+        self._running.append(running)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call *callback* when the session is closed, after all processes have ended."""
+        self._on_close.append(callback)
+
+    def close(self) -> None:
+        """End all processes that calls left running; call it in their event loop."""
+        while self._running:
+            self._running.pop().close()
+        self.launcher.close()
+        while self._on_close:
+            self._on_close.pop()()
