@@ -14,24 +14,32 @@ _CONTENT_CHARS_MAX: Final = 300
 _MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
-class TodoRow:
+class TodoPanel:
     """The list on one line; read again only when the record has changed."""
 
-    def __init__(self, agent: Agent, todos: Callable[[], Sequence[Todo]]) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        todos: Callable[[], Sequence[Todo]],
+        is_hidden: Callable[[], bool] = bool,
+    ) -> None:
         """Follow *agent*; *todos* returns its list."""
         self._agent = agent
         self._todos = todos
+        self._is_hidden = is_hidden
         self._text = ""
         self._is_old = True
         self._conversation = agent.conversation
         agent.subscribe(self._note)
 
-    def __call__(self) -> str:
-        """Return the row; "" if no step is open."""
+    def __call__(self) -> Sequence[tuple[bool, str]]:
+        """Return one row; none if no step is open."""
+        if self._is_hidden():
+            return ()
         if self._is_old or self._conversation is not self._agent.conversation:
             self._conversation, self._is_old = self._agent.conversation, False
             self._text = folded(self._todos())
-        return self._text
+        return [(False, self._text)] if self._text else ()
 
     def _note(self, event: Event) -> None:
         if isinstance(event, PromptOutput) and isinstance(event.output, CustomOutput):

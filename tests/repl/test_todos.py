@@ -3,7 +3,7 @@
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.todo import TodoItem, todo, todo_list
-from agent_cli.repl.todos import TodoRow, folded, unfolded
+from agent_cli.repl.todos import TodoPanel, folded, unfolded
 from tests.fakes import calls, says, tool_use
 from tests.plugins.contributing import Contributing
 
@@ -41,11 +41,11 @@ async def test_todo_row_follows_changes_of_the_list_and_the_conversation() -> No
     """It is read again after either changes."""
     steps: list[Json] = [{"content": "Run the tests", "status": "in_progress"}]
     run = Contributing([todo()], calls(tool_use("todo", {"todos": steps})), says("done"))
-    row = TodoRow(run.agent, lambda: todo_list(run.agent.conversation))
+    row = TodoPanel(run.agent, lambda: todo_list(run.agent.conversation))
 
     before = row()
     await run.prompt()
     written = row()
     run.agent.adopt(Conversation())
 
-    assert (before, written, row()) == ("", "todo 0/1 · Run the tests", "")
+    assert (before, written, row()) == ((), [(False, "todo 0/1 · Run the tests")], ())

@@ -1,4 +1,4 @@
-"""The layout around the input: todo list, queue and agents above it, choices and status below."""
+"""The layout around the input: panels above it, choices and status below."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -15,6 +15,7 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.input.separate import SeparateEmoji
+from agent_cli.repl.live.panel import Panel
 from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
 from agent_cli.terminal.first_prompt import PROMPT
 from agent_cli.terminal.sanitize import reveal
@@ -32,18 +33,8 @@ class LayoutState(Protocol):
     """Port to the contents of the layout; see `LiveScreen`."""
 
     @property
-    def queue_rows(self) -> Sequence[tuple[bool, str]]:
-        """The queued messages, each with whether it is being edited."""
-        ...
-
-    @property
-    def todo_row(self) -> str:
-        """The to-do list on one line, or ""."""
-        ...
-
-    @property
-    def agent_rows(self) -> Sequence[tuple[bool, str]]:
-        """The agents at work while one is selected, each with whether it is the one."""
+    def panels(self) -> Sequence[Panel]:
+        """The panels above the input, from top to bottom."""
         ...
 
     @property
@@ -98,9 +89,7 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
     )
     container = HSplit(
         [
-            _rows(lambda: [[(FAINT, _cut(shown.todo_row, shown))]] if shown.todo_row else []),
-            _rows(lambda: [_marked(on, _cut(row, shown)) for on, row in shown.queue_rows]),
-            _rows(lambda: [_marked(on, row) for on, row in shown.agent_rows]),
+            _rows(lambda: _panel_rows(shown)),
             ConditionalContainer(
                 Window(
                     line,
@@ -150,6 +139,10 @@ def _rows(rows: Callable[[], Sequence[StyleAndTextTuples]]) -> Window:
         height=lambda: Dimension.exact(len(rows())),
         dont_extend_height=True,
     )
+
+
+def _panel_rows(shown: LayoutState) -> list[StyleAndTextTuples]:
+    return [_marked(on, _cut(row, shown)) for panel in shown.panels for on, row in panel()]
 
 
 def _marked(is_marked: bool, row: str) -> StyleAndTextTuples:

@@ -22,7 +22,7 @@ from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
-from agent_cli.repl.todos import TodoRow
+from agent_cli.repl.todos import TodoPanel
 from agent_cli.terminal.abilities import shows_links
 from agent_cli.terminal.alerts import alert
 
@@ -56,8 +56,7 @@ def open_display(
     activity.has_agents = lambda: app.agents.is_any_working
     tools.listed = lambda: {agent.tool_call_id for agent in screen.agents.listed()}
     activity.hook = lambda: app.hooks.status
-    todo = TodoRow(app.agent, app.todos)
-    screen.todo = lambda: "" if activity.only_waits else todo()
+    screen.panels.insert(0, TodoPanel(app.agent, app.todos, lambda: activity.only_waits))
     display = Display(
         view,
         screen.painter,

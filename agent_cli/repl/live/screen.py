@@ -26,6 +26,7 @@ from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.painter import Painter
+from agent_cli.repl.live.panel import Panel, PanelRow
 from agent_cli.repl.live.picker import Picker
 from agent_cli.repl.live.queue_edit import QueueEdit
 from agent_cli.repl.live.standard_error import copy_to_file
@@ -80,7 +81,6 @@ class LiveScreen:
         self.on_mode_wanted: Callable[[], None] = self._keep_mode_wanted
         self.paint = Paint(color=color, weight=True)
         self.status: Callable[[], str] = str
-        self.todo: Callable[[], str] = str
         self.own_row: Callable[[], StyleAndTextTuples] = list
         self.can_move: Callable[[], bool] = bool
         self._output, self._clock = output, clock
@@ -95,6 +95,7 @@ class LiveScreen:
         self.agents = AgentRows(
             self.is_free, lambda: self.rows_max, lambda: self.columns, refresh=self.refresh
         )
+        self.panels: list[Panel] = [self._queue_rows, self.agents.rows]
         self.app = LiveApplication(
             layout=layout_of(self, self.buffer, Buffer(), self.picker),
             editing_mode=EditingMode.VI if vi else EditingMode.EMACS,
@@ -175,20 +176,8 @@ class LiveScreen:
         """Redraw the prompt soon, because something around it changed."""
         self.app.invalidate()
 
-    @property
-    def queue_rows(self) -> Sequence[tuple[bool, str]]:
-        """The queued messages, one line each; if there are many, some of them."""
+    def _queue_rows(self) -> Sequence[PanelRow]:
         return self.queue.rows(self.columns, self.rows_max)
-
-    @property
-    def todo_row(self) -> str:
-        """The to-do list on one line, or ""."""
-        return self.todo()
-
-    @property
-    def agent_rows(self) -> Sequence[tuple[bool, str]]:
-        """The agents at work while one is selected, each with whether it is the one."""
-        return self.agents.rows()
 
     @property
     def status_row(self) -> str:

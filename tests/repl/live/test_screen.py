@@ -396,7 +396,7 @@ async def test_outdated_prompt_is_rendered_with_the_next_rows(tmp_path: Path, ho
     """A badge or the to-do list changes with an event, in the same frame as the event's rows."""
     async with live(tmp_path) as it:
         it.screen.painter.show(["first"], ())
-        it.screen.todo = lambda: "todo"
+        it.screen.panels.append(lambda: [(False, "todo")])
         match how:
             case "noted":
                 it.screen.painter.outdate_prompt()
