@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from agent_cli.contracts.documents import Documents
     from agent_cli.contracts.offered_models import ConfirmSwitch, OfferedModel, SwitchSource
     from agent_cli.contracts.prompt_commands import PromptCommand
+    from agent_cli.contracts.provider import ThinkingLevel
+    from agent_cli.contracts.reread import Reread
     from agent_cli.contracts.todos import Todo
     from agent_cli.contracts.tooling import Tool
 
@@ -201,6 +203,20 @@ class App:
         """
         model = self.find_model(name)
         await self._switch(model, requested=name, source=source, confirm=confirm)
+
+    def price_of_model(self, name: str) -> "Reread | None":
+        """Return what the next request to the model *name* reads anew; None if that is nothing."""
+        options = self.agent.options
+        model = self._bench.calls.named(name)
+        return self._bench.prefix.quote(
+            self.agent.conversation, model_id=model.id, level=options.thinking_level
+        )
+
+    def price_of_effort(self, level: "ThinkingLevel | None") -> "Reread | None":
+        """Return what the next request with *level* reads anew; None if that is nothing."""
+        return self._bench.prefix.quote(
+            self.agent.conversation, model_id=self._bench.model.id, level=level
+        )
 
     async def offered_models(self) -> Sequence["OfferedModel"]:
         """Return the models the server offers; none if it does not answer soon."""

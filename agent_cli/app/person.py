@@ -12,6 +12,7 @@ from agent_cli.contracts.dialogs import (
 )
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.reread import Reread
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import (
     CHANGE_PLAN,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     )
 
 _SHOWN_PATHS_MAX: Final = 10
+_SEND, _WAIT = "Send it", "Not now"
 _KEEP, _UNDO = "Keep", "Undo"
 _NOBODY: Final = (
     "Nobody can answer in this run. Choose the most sensible reading, say which, and go on."
@@ -83,6 +85,13 @@ class ModelsPerson:
             return None
         answers = await self.dialogs.ask([_about_new_files(paths, aside)], who="the sandbox")
         return None if answers is None else answers[0] == _UNDO
+
+    async def pays(self, reread: Reread, /) -> bool | None:
+        """Ask whether to pay for what the next request reads anew; None if nobody can answer."""
+        if self.dialogs is None or not self.dialogs.can_ask:
+            return None
+        answers = await self.dialogs.ask([_about_reread(reread)], who="the prompt cache")
+        return answers is not None and answers[0] == _SEND
 
     @property
     def undecided_files(self) -> Sequence[Path]:
@@ -136,6 +145,18 @@ class ModelsPerson:
         self._permissions().mode = decision.mode
         edited = f" They edited it; this is what holds:\n{decision.plan}"
         return f"{_APPROVED}{edited if decision.plan != plan else ''}"
+
+
+def _about_reread(reread: Reread) -> Question:
+    text = f"{reread}. Send the prompt?"
+    return Question(
+        question=text[:1].upper() + text[1:],
+        header="cost",
+        options=[
+            Option(label=_SEND, description="the request costs that much more"),
+            Option(label=_WAIT, description="the prompt waits; /compact makes it cheaper"),
+        ],
+    )
 
 
 def _about_new_files(paths: Sequence[Path], aside: Path) -> Question:

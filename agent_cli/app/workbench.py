@@ -40,6 +40,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
 from agent_cli.app.working_place import WorkingPlace
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
+from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, StreamFn
 from agent_cli.contracts.timeline import Prompt
 from agent_cli.contracts.tooling import Tool
@@ -47,7 +48,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.prefix_watch import PrefixWatch
+from agent_cli.policies.prefix_watch import Consent, PrefixWatch
 
 if TYPE_CHECKING:
     from agent_cli.hooks.judging import HookServices
@@ -92,6 +93,7 @@ class Workbench:
             of_agents=self._cost_of_agents,
         )
         self.cache = self.new_cache_watch(self.calls.ledger.stream)
+        self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
         self.servers = self._new_servers(one_shot=one_shot)
         self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
@@ -163,7 +165,7 @@ class Workbench:
                 jobs=self.jobs.told,
                 ledger=self.calls.ledger,
                 compaction=compaction,
-                prefix_watch=self.new_prefix_watch(),
+                prefix_watch=self.prefix,
                 cache_watch=self.cache,
                 authorize=place.permissions,
                 follow_ups=self.jobs.told.follow_ups,
@@ -172,9 +174,14 @@ class Workbench:
         )
         return replace(config, explain_missing=self.servers.why_missing)
 
-    def new_prefix_watch(self) -> PrefixWatch:
+    def new_prefix_watch(self, cache: CacheWatch, *, consent: Consent | None = None) -> PrefixWatch:
         """Return a watch for one agent; it is told of tools that the API refuses."""
-        watch = PrefixWatch(parts.price(self._startup))
+        watch = PrefixWatch(
+            parts.price(self._startup),
+            ask_above=in_microdollars(self._startup.loaded.settings.reread_question_usd),
+            consent=consent,
+            on_told=cache.expect_loss,
+        )
         self._prefix_watches.add(watch)
         return watch
 

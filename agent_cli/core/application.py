@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.prompt_commands import PromptCommand
-from agent_cli.contracts.provider import Model
+from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Tool
@@ -109,6 +110,14 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
         Raises:
             UsageError: The name cannot be a model, or a hook or the person is against it.
         """
+        ...
+
+    def price_of_model(self, name: str) -> Reread | None:
+        """Return what the next request to the model *name* reads anew; None if that is nothing."""
+        ...
+
+    def price_of_effort(self, level: ThinkingLevel | None) -> Reread | None:
+        """Return what the next request with *level* reads anew; None if that is nothing."""
         ...
 
     def prompt_commands(self) -> Sequence[PromptCommand]:

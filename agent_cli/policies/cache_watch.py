@@ -86,7 +86,12 @@ class CacheWatch:
         self._emit = emit
         self._clock = clock
         self._last: _Last | None = None
+        self._is_announced = False
         self.losses: list[CacheLoss] = []
+
+    def expect_loss(self) -> None:
+        """Count the loss of the next reply without a notice: it was announced."""
+        self._is_announced = True
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply, as the function within; see `provider.Provider`."""
@@ -101,6 +106,7 @@ class CacheWatch:
                 if isinstance(event, ReplyEnd):
                     if last:
                         self._compare(last, request, event.reply, sent_s)
+                    self._is_announced = False
                     # The cache lives from the last time it was used, which is when it was read.
                     self._last = _Last(request, event.reply, sent_s)
                 yield event
@@ -117,6 +123,8 @@ class CacheWatch:
             cause = f"{ours}; the server says that {theirs}"
         cost = self._extra_cost(reply.model, lost)
         self.losses.append(CacheLoss(lost, cost, cause))
+        if self._is_announced:
+            return
         price = "" if cost is None else f", {dollars(cost)} more"
         text = f"{lost:,} cached tokens were read anew{price}: {cause}"
         self._emit(Notice("info", text))

@@ -1,65 +1,244 @@
-"""Report the cost of changes to the parts that precede the conversation in every request.
+"""Report what the next request reads anew, before it is paid for, and ask above a limit.
 
-Servers cache the prefix of a request: tools, then system prompt, then messages. After a change the
-model reads everything behind it again, at full price.
+Servers cache the prefix of a request: tools, then system prompt, then messages, for one model.
+After a change, or five minutes without a request, the model reads everything behind it again, at
+full price. `CacheWatch` counts afterwards what this watch did not foresee.
 """
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Notice
-from agent_cli.contracts.money import dollars
-from agent_cli.contracts.provider import Price
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.messages import Message
+from agent_cli.contracts.provider import Price, ThinkingLevel
+from agent_cli.contracts.reread import Reread
+from agent_cli.contracts.timeline import CompactionOutput, Prompt, ReplyOutput, Usage
 from agent_cli.contracts.tooling import Tool
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
-from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
+from agent_cli.policies.cache_watch import CACHE_LIFE_S, LEAST_TOKENS
+from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
+
+_HOUR_S = 3_600.0
+_NAMED_MAX = 4
+
+Consent: TypeAlias = Callable[[Reread], Awaitable[bool | None]]
+"""Asks a person whether to pay; None if nobody can be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The parts of a request that the cache knows it by."""
+
+    conversation_id: str
+    model_id: str
+    level: ThinkingLevel | None
+    tools: Sequence[Tool]
+    system: Sequence[str]
+    messages: Sequence[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Why something is read anew, from which part on: 0 tools, 1 system prompt, 2 the rest."""
+
+    cause: str
+    part: int
+    kept: int = 0
+    """Parts of the system prompt that stay cached; all of them if only messages changed."""
 
 
 class PrefixWatch:
     """A `prepare` contributor; the last one, so that it sees the changes of the others."""
 
-    def __init__(self, price: Price) -> None:
-        self._price = price
-        self._asked = ("", "")
-        self._tools: list[Tool] = []
-        self._system: list[str] = []
+    def __init__(
+        self,
+        price: Price,
+        *,
+        ask_above: int = 0,
+        consent: Consent | None = None,
+        on_told: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Remember no request yet.
 
-    def __call__(self, turn: Turn) -> None:
-        """Report the changes since the last call of this conversation, and their price."""
+        Args:
+            price: Prices tokens.
+            ask_above: Microdollars above which *consent* is asked when a prompt begins; 0 for
+                never.
+            consent: Asks the person.
+            on_told: Called with each notice, so that the loss is not reported twice.
+            clock: Returns the time in seconds.
+        """
+        self._price = price
+        self._ask_above = ask_above
+        self._consent = consent
+        self._on_told = on_told
+        self._clock = clock
+        self._last: _Request | None = None
+        self._at_s = 0.0
+        self._quoted = ""
+
+    async def __call__(self, turn: Turn) -> None:
+        """Report what is read anew and its price; ask first if that is above the limit.
+
+        Raises:
+            AgentCliError: The person does not want to pay that now.
+        """
         if turn.conversation.open_calls():
             return  # the model is not asked
-        asked = (turn.conversation.id, turn.model.id)
-        if asked == self._asked:
-            self._compare(turn)
-        self._asked = asked
-        self._tools, self._system = _sent(turn.tools), list(turn.system)
+        now = _Request(
+            turn.conversation.id,
+            turn.model.id,
+            turn.config.thinking_level,
+            _sent(turn.tools),
+            tuple(turn.system),
+            turn.conversation.context(),
+        )
+        if reread := self._reread(turn.conversation, now):
+            if reread.cause != self._quoted and not await self._is_paid(turn, reread):
+                turn.emit(Notice("info", str(reread)))
+            self._on_told()
+        self._quoted = ""
+        self._last, self._at_s = now, self._clock()
 
     def forget_tool(self, name: str) -> None:
         """Note that the last request was answered without the tool *name*."""
-        self._tools = [tool for tool in self._tools if tool.name != name]
+        if self._last:
+            kept = [tool for tool in self._last.tools if tool.name != name]
+            self._last = replace(self._last, tools=kept)
 
-    def _compare(self, turn: Turn) -> None:
-        same = _common(turn.system, self._system)
-        stable_tokens = 0
-        tools = _sent(turn.tools)
-        if _keys(tools) != _keys(self._tools):
-            what, same = f"the tools changed ({_difference(self._tools, tools)})", 0
-            stable_tokens = estimate_fixed((), [tool.spec for tool in tools])
-        elif turn.system != self._system:
-            what = "the system prompt changed" if same == 0 else "the context of plugins changed"
-        else:
-            return
-        anew = turn.system[same:]
-        if same == 0 and anew:
+    def quote(
+        self, conversation: Conversation, *, model_id: str, level: ThinkingLevel | None
+    ) -> Reread | None:
+        """Return what a change to *model_id* and *level* costs; None if nothing more is lost.
+
+        The caller tells it and asks; the next request does neither again.
+        """
+        last = self._last
+        if last is None or last.conversation_id != conversation.id:
+            last = _Request(conversation.id, model_id, level, (), (), ())
+        wanted = replace(last, model_id=model_id, level=level, messages=conversation.context())
+        reply = _last_reply(conversation)[1]
+        if reply is None or self._idle_s(last, reply) > CACHE_LIFE_S:
+            return None
+        reread = self._reread(conversation, wanted)
+        self._quoted = reread.cause if reread else ""
+        return reread
+
+    def _idle_s(self, last: _Request | None, reply: ReplyOutput) -> float:
+        at_s = self._at_s if last and last is self._last else reply.at_ms / 1_000
+        return self._clock() - at_s
+
+    async def _is_paid(self, turn: Turn, reread: Reread) -> bool:
+        """Return whether a person agreed to pay; False if they are not to be asked, or cannot be.
+
+        Raises:
+            AgentCliError: They do not agree.
+        """
+        begins = _reply_of(turn.conversation.prompts[-1]) is None
+        if not (reread.needs_consent and begins and self._consent):
+            return False
+        answer = await self._consent(reread)
+        if answer is False:
+            raise AgentCliError(
+                "not sent: your next prompt goes together with this one. /compact first makes it"
+                " smaller; reread_question_usd is the limit of the question"
+            )
+        return bool(answer)
+
+    def _reread(self, conversation: Conversation, now: _Request) -> Reread | None:
+        changes = list(self._changes(conversation, now))
+        if not changes:
+            return None
+        widest = min(changes, key=lambda each: (each.part, each.kept))
+        stable_tokens = estimate_fixed((), [tool.spec for tool in now.tools if widest.part == 0])
+        anew = list(now.system[widest.kept :])
+        if widest.kept == 0 and anew and widest.part < 2:
             stable_tokens += estimate_fixed([anew.pop(0)], ())
-        behind_tokens = estimate_fixed(anew, ()) + estimate_tokens(turn.conversation.context())
+        every_tool = [tool.spec for tool in now.tools]
+        counted = (measured_tokens(conversation) or 0) - estimate_fixed(now.system, every_tool)
+        behind_tokens = estimate_fixed(anew, ()) + max(counted, estimate_tokens(now.messages))
         # The parts that rarely change are cached for an hour, at a higher price.
         written = Usage(cache_write_5m_tokens=behind_tokens, cache_write_1h_tokens=stable_tokens)
-        cost = self._price(turn.model.id, written)
-        price = "" if cost is None else f" ({dollars(cost)})"
-        tokens = f"about {written.prompt_tokens:,} tokens"
-        text = f"{what}: {tokens} not read from the cache{price}"
-        turn.emit(Notice("info", text))
+        cost = self._price(now.model_id, written)
+        causes = " and ".join(each.cause for each in changes)
+        needs_consent = bool(self._ask_above and cost and cost > self._ask_above)
+        return Reread(causes, written.prompt_tokens, cost, needs_consent)
+
+    def _changes(self, conversation: Conversation, now: _Request) -> Iterator[_Change]:
+        last = self._last
+        if last and last.conversation_id != now.conversation_id:
+            last = None
+        asked, reply = _last_reply(conversation)
+        is_cached = reply is not None and _cached(reply.usage) >= LEAST_TOKENS
+        before = last.model_id if last else asked
+        if before and before != now.model_id:
+            if is_cached:  # what no cache holds costs nothing extra
+                yield _Change(f"the model changed from {before} to {now.model_id}", 0)
+            return
+        if last:
+            yield from _prefix_changes(last, now)
+        if last and is_cached:
+            yield from _message_changes(conversation, last, now)
+        if is_cached and reply:
+            since_s = self._idle_s(last, reply)
+            if since_s > CACHE_LIFE_S:
+                part, kept = (0, 0) if since_s > _HOUR_S else (2, 1)
+                passed = f"{since_s / 60:.0f} minutes passed"
+                yield _Change(f"{passed}, and the cache lives five", part, kept)
+
+
+def _prefix_changes(last: _Request, now: _Request) -> Iterator[_Change]:
+    if _keys(last.tools) != _keys(now.tools):
+        yield _Change(f"the tools changed ({_difference(last.tools, now.tools)})", 0)
+    elif last.system != now.system:
+        same = _common(now.system, last.system)
+        what = "the system prompt" if same == 0 else "the context of plugins"
+        yield _Change(f"{what} changed", 1 if same == 0 else 2, same)
+
+
+def _message_changes(
+    conversation: Conversation, last: _Request, now: _Request
+) -> Iterator[_Change]:
+    whole = len(now.system)
+    if last.level != now.level:
+        yield _Change("the effort changed", 2, whole)
+    same = _common(now.messages, last.messages)
+    # A rewind sends less of the same. After a cut all is read anew: caches end where requests did.
+    is_cut = same < min(len(last.messages), len(now.messages) - 1)
+    if is_cut and not _is_compacted(conversation):
+        yield _Change("older messages were left out or came back", 2, whole)
+
+
+def _is_compacted(conversation: Conversation) -> bool:
+    """Return whether a compaction, which is reported with its own price, cut the history."""
+    newest = None
+    for output in entries(conversation.prompts):
+        if isinstance(output, CompactionOutput | ReplyOutput):
+            newest = output
+    return isinstance(newest, CompactionOutput) and bool(newest.summary)
+
+
+def _last_reply(conversation: Conversation) -> tuple[str, ReplyOutput | None]:
+    """Return the last reply, and the model that its prompt went to."""
+    for prompt in reversed(conversation.prompts):
+        if reply := _reply_of(prompt):
+            return prompt.model, reply
+    return "", None
+
+
+def _reply_of(prompt: Prompt) -> ReplyOutput | None:
+    replies = (out for out in reversed(prompt.output) if isinstance(out, ReplyOutput))
+    return next(replies, None)
+
+
+def _cached(usage: Usage) -> int:
+    return usage.prompt_tokens - usage.input_tokens
 
 
 def _sent(tools: Iterable[Tool]) -> list[Tool]:
@@ -76,10 +255,12 @@ def _difference(before: Iterable[Tool], now: Iterable[Tool]) -> str:
     old, new = {tool.name for tool in before}, {tool.name for tool in now}
     changes = [f"+{name}" for name in sorted(new - old)]
     changes += [f"-{name}" for name in sorted(old - new)]
+    if len(changes) > _NAMED_MAX:
+        changes[_NAMED_MAX - 1 :] = [f"{len(changes) - _NAMED_MAX + 1} more"]
     return ", ".join(changes) or "their order or definitions"
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common(one: Sequence[object], other: Sequence[object]) -> int:
     """Return the length of the common prefix."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:

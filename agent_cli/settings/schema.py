@@ -324,6 +324,7 @@ class Settings(NamedTuple):
     max_cost_usd: Annotated[
         float, number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
     ] = 0
+    reread_question_usd: Annotated[float, number(0, USD_MAX, "USD")] = 0.05
     attach: Annotated[bool, flag()._replace(user_only=True)] = True
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None
@@ -362,7 +363,5 @@ class Settings(NamedTuple):
         """
         wanted = self.model if name is None else name
         alias = wanted.lower()
-        if alias in self.models:
-            return self.models[alias]
-        known = _MODEL_WORDS.get(alias, wanted)
+        known = alias if alias in self.models else _MODEL_WORDS.get(alias, wanted)
         return self.models.get(known, known)

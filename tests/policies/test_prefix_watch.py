@@ -1,14 +1,27 @@
 """Report the cost of a change to the cached prefix, once for each change."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import pytest
+
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import Notice
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.reread import Reread
+from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.contracts.tooling import Tool
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext
-from tests.fakes import calls, returns, says, tool, tool_use
-from tests.plugins.contributing import Contributing
+from agent_cli.policies.prefix_watch import PrefixWatch
+from agent_cli.policies.rounds import history_of
+from tests.fakes import MODEL, calls, returns, says, tool, tool_use
+from tests.plugins.contributing import Contributing, two_dollars_a_million
+from tests.policies.histories import Listener, turn_of
 
 LONG = "x" * 40_000
 
@@ -106,12 +119,12 @@ async def test_change_for_a_model_without_a_price_is_reported_in_tokens_only() -
     await run.prompt()
 
     assert run.notices() == [
-        "the context of plugins changed: about 1 tokens not read from the cache"
+        "the context of plugins changed: about 11 tokens not read from the cache"
     ]
 
 
-async def test_new_conversation_or_model_causes_no_report() -> None:
-    """Content that was never cached costs nothing extra."""
+async def test_a_conversation_without_a_cache_causes_no_report() -> None:
+    """Content that was never cached costs nothing extra: a new conversation, a model before it."""
     run = Contributing(
         [in_turn(tells("a"), tells("b"), tells("c"))], says("one"), says("two"), says("three")
     )
@@ -147,4 +160,143 @@ async def test_image_in_the_prefix_counts_as_an_image_and_not_as_text() -> None:
 
     assert run.notices() == [
         "the tools changed (+look): about 1,618 tokens not read from the cache ($0.0041)"
+    ]
+
+
+CACHED = Usage(10, 5, 0, 50_000)
+SHOWN = "about 50,016 tokens not read from the cache ($0.125)"
+
+
+class Watched:
+    """A watch, its conversation of one cached request of 50,000 tokens, and who may be asked."""
+
+    def __init__(self, answer: bool | None = None, *, seen: bool = True) -> None:
+        self.now_s = time.time()
+        self.listener = Listener()
+        self.asked: list[str] = []
+        self.losses_expected = 0
+        self.watch = PrefixWatch(
+            two_dollars_a_million,
+            ask_above=20_000,
+            consent=self._consent,
+            on_told=self._told,
+            clock=lambda: self.now_s,
+        )
+        self._answer = answer
+        self.conversation = Conversation()
+        self.conversation.begin(UserMessage.of(LONG), model=MODEL)
+        self._seen = seen
+
+    async def start(self) -> "Watched":
+        """Send the first request; another program did if the watch has not *seen* it."""
+        if self._seen:
+            await self.watch(self.turn())
+        self.conversation.add_reply(says("ok", usage=CACHED))
+        self.conversation.complete()
+        self.conversation.begin(UserMessage.of("go on"), model=MODEL)
+        return self
+
+    def turn(self, **changed: Any) -> Turn:  # Any: fields of the options
+        turn = turn_of(self.conversation, self.listener)
+        turn.config = replace(turn.config, **changed)
+        return turn
+
+    async def _consent(self, reread: Reread) -> bool | None:
+        self.asked.append(str(reread))
+        return self._answer
+
+    def _told(self) -> None:
+        self.losses_expected += 1
+
+    @property
+    def told(self) -> list[str]:
+        return [event.text for event in self.listener.events if isinstance(event, Notice)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "passed_s", "seen", "cause"),
+    [
+        ({}, 10, True, None),
+        ({}, 10, False, None),
+        ({}, 720, True, "12 minutes passed, and the cache lives five"),
+        ({}, 720, False, "12 minutes passed, and the cache lives five"),
+        ({"thinking_level": "high"}, 10, True, "the effort changed"),
+        (
+            {"thinking_level": "high"},
+            720,
+            True,
+            "the effort changed and 12 minutes passed, and the cache lives five",
+        ),
+        *(
+            (
+                {"model": Model("other", api="scripted")},
+                10,
+                seen,
+                f"the model changed from {MODEL.id} to other",
+            )
+            for seen in (True, False)
+        ),
+    ],
+)
+async def test_what_is_read_anew_is_told_and_asked_before_it_is_paid(
+    changed: dict[str, Any], passed_s: float, *, seen: bool, cause: str | None
+) -> None:
+    """Also in a session that another program began; without an answer the request is sent."""
+    run = await Watched(None, seen=seen).start()
+    run.now_s += passed_s
+
+    await run.watch(run.turn(**changed))
+    await run.watch(run.turn(**changed))
+
+    expected = [f"{cause}: {SHOWN}"] if cause else []
+    assert run.told == expected
+    assert run.asked == expected
+    assert run.losses_expected == len(expected)
+
+
+async def test_a_person_who_does_not_want_to_pay_keeps_the_prompt() -> None:
+    """It is asked about again with the next prompt; in the middle of a run nobody is asked."""
+    run = await Watched(False).start()
+    run.now_s += 720
+
+    for _ in range(2):
+        with pytest.raises(AgentCliError, match="not sent: your next prompt goes together"):
+            await run.watch(run.turn())
+    run.conversation.add_reply(says("ok", usage=CACHED))
+    run.now_s += 720
+    await run.watch(run.turn())
+
+    assert len(run.asked) == 2
+
+
+async def test_a_price_quoted_for_a_command_is_neither_told_nor_asked_again() -> None:
+    """The command told it; another cause that comes with it is told all the same."""
+    run = await Watched(False).start()
+    quote = run.watch.quote(run.conversation, model_id=MODEL.id, level="high")
+    assert str(quote) == f"the effort changed: {SHOWN}"
+    assert quote and quote.needs_consent
+
+    await run.watch(run.turn(thinking_level="high"))
+
+    assert (run.told, run.asked, run.losses_expected) == ([], [], 1)
+    run.now_s += 720
+    assert run.watch.quote(run.conversation, model_id=MODEL.id, level="low") is None
+
+
+async def test_older_messages_left_out_are_told_and_a_rewind_is_not() -> None:
+    """What is kept behind a cut is read anew; a shorter history is read from the cache."""
+    run = await Watched(None).start()
+    run.conversation.add_user(UserMessage.of(LONG))
+    run.conversation.add_reply(says("ok", usage=CACHED))
+    run.conversation.complete()
+    run.conversation.begin(UserMessage.of("and now"), model=MODEL)
+    await run.watch(run.turn())
+    assert run.told == []
+
+    history = history_of(run.conversation)
+    run.conversation.trim(history.cut_id(history.cuts()[0]), removed_messages=1)
+    await run.watch(run.turn())
+
+    assert [text.partition(":")[0] for text in run.told] == [
+        "older messages were left out or came back"
     ]

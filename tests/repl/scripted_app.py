@@ -45,9 +45,11 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
     ThinkingDelta,
+    ThinkingLevel,
     ToolCallDelta,
     ToolCallStart,
 )
+from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import Block, Usage, text_block
 from agent_cli.contracts.todos import Todo
@@ -346,6 +348,14 @@ class Application:
     ) -> None:
         del source, confirm
         self.agent.set_model(self.find_model(name))
+
+    reread: Reread | None = None
+
+    def price_of_model(self, name: str) -> Reread | None:
+        return self.reread if name in self.models else None
+
+    def price_of_effort(self, level: ThinkingLevel | None) -> Reread | None:
+        return self.reread if level else None
 
     def find_model(self, name: str) -> Model:
         if name not in self.models:

@@ -206,6 +206,7 @@ class AgentTree:
         model = front_matter.model_name(assignment.model)
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), place.note)
         instructions = agent_plugins(startup, bench.announce.warn)
+        cache = bench.new_cache_watch(rank.ledger.stream)
         around = bench.hooks.around_compaction(lambda: place.working(rank.agent(), definition.name))
 
         tools = [tool for tool in own if rank.allows(tool.name)]
@@ -234,8 +235,8 @@ class AgentTree:
                 jobs=jobs,
                 ledger=rank.ledger,
                 compaction=parts.compaction(startup, rank.ledger.stream, around),
-                prefix_watch=bench.new_prefix_watch(),
-                cache_watch=bench.new_cache_watch(rank.ledger.stream),
+                prefix_watch=bench.new_prefix_watch(cache),
+                cache_watch=cache,
                 authorize=place.authorize,
                 follow_ups=jobs.follow_ups,
                 publish=lambda event: rank.agent().publish(event),

@@ -9,6 +9,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeChoice
 from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands.spec import Command, Context, pick
 from agent_cli.repl.commands.views import show
@@ -39,9 +40,28 @@ async def _use_model(context: Context, name: str, source: Literal["command", "pi
         rows = ("change the model", "keep it")
         return await pick(context, rows, f"A hook asks: {one_line(clean(reason))}") == 0
 
+    reread = context.app.price_of_model(name)
+    await _agree_to(context, reread, "the model")
     await context.app.switch_model(name, source=source, confirm=confirm)
     model = context.app.agent.state.model
-    context.writer.aside(f"model: {model.id if model else 'none'}")
+    context.writer.aside(_with_price(f"model: {model.id if model else 'none'}", reread))
+
+
+async def _agree_to(context: Context, reread: Reread | None, what: str) -> None:
+    """Let the user agree to *reread* if it is above the limit, and if they can be asked now.
+
+    Raises:
+        UsageError: They do not.
+    """
+    can_ask = context.may_wait and (context.controls is not None or context.questions.can_ask)
+    if reread is None or not reread.needs_consent or not can_ask:
+        return
+    if await pick(context, (f"change {what}", "keep it"), str(reread)) != 0:
+        raise UsageError(f"{what} stays as it is: {reread}")
+
+
+def _with_price(text: str, reread: Reread | None) -> str:
+    return f"{text}; {reread}" if reread else text
 
 
 async def _choose_model(context: Context, named: dict[str, str], question: str) -> None:
@@ -77,10 +97,17 @@ def _effort(context: Context, name: str) -> Awaitable[None] | None:
     if name:
         if name not in _LEVELS:
             raise UsageError(f"unknown effort {one_line(name)}; there are: {', '.join(_LEVELS)}")
-        agent.set_thinking_level(_LEVELS[name])
-    choice = "" if name else f" (of {', '.join(_LEVELS)})"
-    context.writer.aside(f"effort: {agent.state.thinking_level or 'default'}{choice}")
+        return _use_effort(context, _LEVELS[name])
+    shown = f"effort: {agent.state.thinking_level or 'default'}"
+    context.writer.aside(f"{shown} (of {', '.join(_LEVELS)})")
     return None
+
+
+async def _use_effort(context: Context, level: ThinkingLevel | None) -> None:
+    reread = context.app.price_of_effort(level)
+    await _agree_to(context, reread, "the effort")
+    context.app.agent.set_thinking_level(level)
+    context.writer.aside(_with_price(f"effort: {level or 'default'}", reread))
 
 
 def _mode(context: Context, name: str) -> Awaitable[None] | None:

@@ -1,0 +1,277 @@
+"""Sessions over all features against a simulated cache: what is read anew was announced before."""
+
+import random
+import re
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from json import JSONDecoder, dumps
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.messages import UserMessage, now_ms
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Usage
+from agent_cli.core.conversation import Conversation
+from agent_cli.repl.live.question import SILENCE_S
+from agent_cli.session_store import SessionStore
+from agent_cli.system.paths import sessions_dir
+from tests.e2e.program import agent_cli, in_terminal
+from tests.fakes import says
+from tests.mcp_client.conftest import RAW_SERVER
+from tests.messages_api import ReceivedRequest, reply, serve_in_thread, tool_use
+from tests.messages_api.prompt_cache import PromptCache, canonical
+from tests.messages_api.script import Payload, Reply
+from tests.repl.terminal import Terminal
+
+LEAST_TOKENS = 1_024
+_ANNOUNCED = re.compile(r"(.+): about ([\d,]+) tokens not read from the cache \(\$[\d.]+\)")
+_CALL = re.compile(r"CALL (\w+) (.+)")
+_COMPACTED = "[Summary of the conversation up to here]"
+
+STEPS = {
+    "talk": "tell me more",
+    "read": 'CALL read {"path": "big.txt", "limit": 40}',
+    "edit": 'CALL write {"path": "new.txt", "content": "x"}',
+    "bash": 'CALL bash {"command": "ls; date +%N"}',
+    "nested": 'CALL read {"path": "sub/a.txt"}',
+    "job": 'CALL bash {"command": "true", "background": true}',
+    "todo": 'CALL todo {"todos": [{"content": "a", "status": "pending"}]}',
+    "agent": 'CALL agent {"agent": "explore", "task": "look around", "description": "looks"}',
+    "unknown": "CALL no_such_tool {}",
+    "wake": 'CALL bash {"command": "touch go"}',
+    "plan": "/mode plan",
+    "ask": "/mode ask",
+    "edits": "/mode auto-edit",
+    "yolo": "/mode yolo",
+    "folder": "/add-dir other",
+    "style": "/output-style explanatory",
+    "plain": "/output-style default",
+    "pin": "/pin never push",
+    "unpin": "/unpin 1",
+    "skill": "/greet",
+    "high": "/effort high",
+    "low": "/effort low",
+    "opus": "/model high",
+    "sonnet": "/model normal",
+    "compact": "/compact",
+    "uncompact": "/uncompact",
+    "undo": "/undo",
+    "off": "/mcp disable tools",
+    "on": "/mcp enable tools",
+}
+_TALKS = [name for name, line in STEPS.items() if not line.startswith("/")]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Tokens that a request could have read from the cache and did not, and what had changed."""
+
+    tokens: int
+    causes: tuple[str, ...]
+
+
+def answer(request: ReceivedRequest) -> Reply:
+    """Make the call that the last message asks for, or answer."""
+    *_, last = request.body["messages"]
+    texts = [block for block in last["content"] if block["type"] == "text"]
+    if any(block["type"] == "tool_result" for block in last["content"]) or not texts:
+        return reply("Done.")
+    if found := _CALL.search(str(texts[-1]["text"])) or _CALL.search(str(texts[0]["text"])):
+        return reply(tool_use(found[1], JSONDecoder().raw_decode(found[2])[0]))
+    return reply("All right.")
+
+
+def losses_in(requests: list[ReceivedRequest]) -> Iterator[Loss]:
+    """Yield the losses of one conversation's requests, with the causes that bodies show."""
+    cache = PromptCache()
+    usages = [cache.usage(request.body) for request in requests]
+    for (before, used), (after, usage) in pairwise(zip(requests, usages, strict=True)):
+        reachable = used["cache_read_input_tokens"] + used["cache_creation_input_tokens"]
+        total = sum(usage[f"{kind}input_tokens"] for kind in ("", "cache_read_", "cache_creation_"))
+        lost = min(reachable, total) - usage["cache_read_input_tokens"]
+        causes = {*_causes(before.body, after.body)}
+        if lost >= LEAST_TOKENS and causes != {"compaction"}:
+            yield Loss(lost, (*causes - {"compaction"},))
+
+
+def _causes(before: Payload, after: Payload) -> Iterator[str]:
+    if before["model"] != after["model"]:
+        yield "the model changed"
+        return
+    if canonical(before["tools"]) != canonical(after["tools"]):
+        yield "the tools changed"
+    elif canonical(before["system"]) != canonical(after["system"]):
+        yield "changed"
+    if before.get("output_config") != after.get("output_config"):
+        yield "the effort changed"
+    one, other = canonical(before["messages"])[:-1], canonical(after["messages"])
+    if not other.startswith(one):
+        yield "compaction" if _COMPACTED in str(after["messages"]) else "older messages"
+
+
+def run_session(lines: list[str], *, tools: int = 3) -> tuple[list[Loss], list[tuple[str, int]]]:
+    """Run a session of *lines*; return its losses, and the causes and tokens it announced."""
+    _write_workspace(tools)
+    with serve_in_thread(answer=answer) as api:
+        run = agent_cli(
+            *("--permission-mode", "yolo", "--mcp-config", "servers.json"),
+            api=api,
+            script="\n".join([f"CALL bash {dumps({'command': 'true'})} {'word ' * 4_000}", *lines])
+            + "\n",
+            AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="10",
+        )
+    assert run.code == 0, run.stderr
+    assert api.refusals == []
+    shown = run.stdout + run.stderr
+    assert "cached tokens were read anew" not in shown, shown
+    conversations = groupby(sorted(api.requests, key=_begin), key=_begin)
+    losses = [loss for _, requests in conversations for loss in losses_in([*requests])]
+    told = [(found[1], int(found[2].replace(",", ""))) for found in _ANNOUNCED.finditer(shown)]
+    return losses, told
+
+
+def _begin(request: ReceivedRequest) -> str:
+    return str(request.body["messages"][0]["content"][0])
+
+
+def check(losses: list[Loss], told: list[tuple[str, int]]) -> None:
+    """Hold that each loss was announced, in order, with its causes and about its tokens."""
+    left = iter(told)
+    for loss in losses:
+        found = next(
+            (each for each in left if all(cause in each[0] for cause in loss.causes)), None
+        )
+        assert found, (loss, told)
+        assert loss.tokens * 0.7 <= found[1], (loss, told)
+
+
+def _write_workspace(tools: int) -> None:
+    Path("big.txt").write_text("a line of text\n" * 200)
+    for folder in ("sub", "other", ".claude/skills/greet"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    Path("sub/a.txt").write_text("text")
+    Path("sub/AGENTS.md").write_text("In sub, use tabs.")
+    Path("AGENTS.md").write_text("Use spaces.")
+    Path(".claude/skills/greet/SKILL.md").write_text(
+        "---\nname: greet\ndescription: Greets.\n---\nSay hello."
+    )
+    named = [
+        {"name": f"tool_{number}", "inputSchema": {"type": "object"}} for number in range(tools)
+    ]
+    raw = [sys.executable, "-I", "-S", RAW_SERVER, dumps({"tools": named})]
+    late = ["-c", 'while [ ! -e go ]; do sleep 0.05; done; exec "$@"', "sh", *raw]
+    servers = {
+        "tools": {"command": raw[0], "args": raw[1:]},
+        "late": {"command": "sh", "args": late},
+    }
+    Path("servers.json").write_text(dumps({"mcpServers": servers}))
+
+
+def scripted(seed: int) -> list[str]:
+    """Return the lines of session *seed*: changes between prompts, each followed by one."""
+    drawn = random.Random(seed)
+    names = drawn.sample(sorted(STEPS), k=7)
+    lines: list[str] = []
+    for name in names:
+        lines.append(STEPS[name])
+        if STEPS[name].startswith("/"):
+            lines.append(STEPS[drawn.choice(_TALKS)])
+    return lines
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("plan", "read", "ask", "nested", "job", "talk", "folder", "talk", "style", "talk"),
+        ("high", "talk", "opus", "talk", "pin", "agent", "unpin", "skill", "todo", "talk"),
+        ("compact", "talk", "read", "uncompact", "talk", "off", "talk", "on", "talk"),
+    ],
+)
+def test_no_feature_rewrites_the_cache_unannounced(names: tuple[str, ...]) -> None:
+    """Bytes of earlier turns stay; what a change costs is said first, with the right cause."""
+    losses, told = run_session([STEPS[name] for name in names])
+
+    check(losses, told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(50))
+def test_random_sessions_read_nothing_anew_unannounced(seed: int) -> None:
+    """Fifty sessions of seven features each, with prompts between them."""
+    losses, told = run_session(scripted(seed), tools=random.Random(seed).choice((3, 400)))
+
+    check(losses, told)
+
+
+def _session_of_before() -> None:
+    """Record a session that ended a quarter of an hour ago, with 6,000 tokens in the cache."""
+    conversation = Conversation()
+    session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
+    conversation.publish = session.record
+    with conversation.dated(now_ms() - 900_000):
+        conversation.begin(UserMessage.of(LONG), model=Model("claude-sonnet-5-5"))
+        conversation.add_reply(says("Fine.", usage=Usage(10, 5, 0, 6_000)))
+        conversation.complete()
+    session.close()
+
+
+def _choose(terminal: Terminal, keys: str) -> None:
+    """Answer once the question has been shown long enough for a person to read it."""
+    terminal.until("❯ Send it")
+    seen_at_s = time.monotonic()
+    terminal.until(lambda: time.monotonic() - seen_at_s > SILENCE_S + 0.1)
+    terminal.send(keys)
+
+
+LONG = "word " * 4_000
+LIMIT = "AGENT_CLI_REREAD_QUESTION_USD"  # reread_question_usd
+COLD = "minutes passed, and the cache lives five: about"
+
+
+def test_a_resume_with_a_cold_cache_says_the_price_first_and_asks_above_a_limit() -> None:
+    """In -p a line on stderr; a person who says no keeps the prompt for later."""
+    with serve_in_thread(*[reply("Fine.")] * 2) as api:
+        _session_of_before()
+        printed = agent_cli("-p", "-c", "go on", api=api)
+        assert printed.code == 0
+        assert re.search(rf"1[56] {COLD} [\d,]+ tokens not read from the cache", printed.stderr)
+        _session_of_before()
+        with in_terminal(api, "-c", **{LIMIT: "0.001"}) as terminal:
+            terminal.until_prompt()
+            terminal.send("and on\r")
+            _choose(terminal, "2\r")
+            terminal.until("not sent: your next prompt goes together with this one")
+            assert len(api.requests) == 1
+            terminal.send("now\r")
+            _choose(terminal, "1\r")
+            terminal.until(lambda: len(api.requests) == 2)
+    texts = [block["text"] for block in api.requests[1].body["messages"][-1]["content"]]
+    assert texts[-2:] == ["and on", "now"]
+
+
+def test_effort_and_model_ask_before_a_costly_change() -> None:
+    """The command says the price and asks; the request that pays it says nothing again."""
+    with (
+        serve_in_thread(*[reply("Fine.")] * 2) as api,
+        in_terminal(api, **{LIMIT: "0.001"}) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send(f"{LONG[:20_000]}\r")
+        terminal.until("Fine.")
+        terminal.send("/effort high\r")
+        terminal.until("keep it")
+        terminal.send("keep\r")
+        terminal.until("the effort stays as it is")
+        terminal.send("/model high\r")
+        terminal.until("change the model")
+        terminal.send("\r")
+        terminal.until("model: claude-opus-5-5; the model changed from")
+        terminal.send("next\r")
+        terminal.until(lambda: len(api.requests) == 2)
+        terminal.until_prompt()
+        assert "Send the prompt?" not in terminal.transcript
+    assert [each.body["model"] for each in api.requests] == ["claude-sonnet-5-5", "claude-opus-5-5"]
