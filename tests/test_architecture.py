@@ -27,7 +27,9 @@ OWNERS = {
     "azure": ("providers/anthropic/clouds/",),
     "google": ("providers/anthropic/clouds/",),
     "botocore": ("providers/anthropic/clouds/",),
-    "httpx2": ("providers/", "mcp_client/", "hooks/run/"),
+    "httpx2": ("providers/", "mcp_client/", "hooks/run/", "web/"),
+    "bs4": ("web/pages/",),
+    "markdownify": ("web/pages/",),
     "tenacity": ("providers/",),
     "anyio": ("mcp_client/stdio/",),  # the SDK's streams
     "jwt": ("mcp_client/dpop/",),  # comes with the SDK

@@ -20,7 +20,10 @@ SOURCES = ("agent_cli", "tools/agent_cli_tools")
 GENERATED = re.compile(r"(^|/)(\.|__pycache__/)")
 # Those of the extras, and one that is used if installed: tokens go to the system's keyring instead
 # of a file.
-OPTIONAL = {"PIL", "azure", "botocore", "google", "opentelemetry", "requests", "keyring"}
+OPTIONAL = {
+    *("PIL", "azure", "botocore", "bs4", "google", "keyring", "markdownify"),
+    *("opentelemetry", "requests"),
+}
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 
 

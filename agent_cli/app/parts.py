@@ -38,6 +38,7 @@ from agent_cli.system.launching import Watched
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.temporary_names import remove_noted
+from agent_cli.web.fetch_tool import is_web_installed, web_fetch_tool
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
@@ -252,13 +253,16 @@ def tools(
 
     Without *shared* the built-in ones can be listed but not run.
     """
+    settings = startup.loaded.settings
     built_in = builtin_tools(
         shared or workspace(startup),
         sandbox,
         permissions="allow",  # the permission rules decide whether a person is asked
-        result_chars_max=startup.loaded.settings.history.max_tool_result_chars,
-        folds_output=startup.loaded.settings.tools.fold_output,
+        result_chars_max=settings.history.max_tool_result_chars,
+        folds_output=settings.tools.fold_output,
     )
+    if settings.tools.web_fetch and is_web_installed():
+        built_in = (*built_in, web_fetch_tool(settings.history.max_tool_result_chars))
     return (*built_in, *startup.tools)
 
 

@@ -281,7 +281,8 @@ class Workbench:
 
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without those of MCP servers."""
-        return {*CLAUDE_NAMES, *(tool.name for tool in self.own_tools())}
+        known = CLAUDE_NAMES.keys() - {"web_fetch"}  # it may not be installed
+        return {*known, *(tool.name for tool in self.own_tools())}
 
     @property
     def model(self) -> Model:

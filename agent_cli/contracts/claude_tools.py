@@ -25,6 +25,7 @@ CLAUDE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "find_tools": ("ToolSearch",),
     "list_mcp_resources": ("ListMcpResourcesTool",),
     "read_mcp_resource": ("ReadMcpResourceTool",),
+    "web_fetch": ("WebFetch",),
 }
 """Our name → Claude Code's names, today's first; older and closely related ones follow."""
 

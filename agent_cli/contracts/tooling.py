@@ -235,7 +235,8 @@ class Tool:
         takes_slot: False for a tool that waits for agents, jobs or people: it leaves the slots of
             its reply (`concurrency`) to other calls, and its paths order nothing.
         changes: False for a tool that only reads; plan mode offers only these.
-        is_vouched: Whether `changes=False` can be trusted; if not, each call needs approval.
+        doubt: Returns why a call needs approval although the tool only reads: one clause for the
+            person, or "".
         asks_person: True for a tool that is a question to the person and has no effect of its own:
             if the program ends before the answer, the question waits for the next session.
         timeout_s: Seconds this tool may take; None uses the run's limit, 0 sets no limit.
@@ -248,6 +249,7 @@ class Tool:
         is_deferred: The model knows it from such a result only; it stands in no request's tools.
         subject: Returns the part of a call, "GROUP:DETAIL", that the text of a permission rule is
             compared with, for a tool without paths; "" for none.
+        remembered: Returns the text of the rule that "always" adds for a call with a subject.
         summary: Returns a call in a few words for the screen, e.g. the path or the command.
 
     Raises:
@@ -263,7 +265,7 @@ class Tool:
     parallel_safe: bool = True
     takes_slot: bool = True
     changes: bool = True
-    is_vouched: Callable[[], bool] = lambda: True
+    doubt: Callable[[Any], str] = lambda _params: ""
     asks_person: bool = False
     finds_tools: bool = False
     is_deferred: bool = False
@@ -273,6 +275,7 @@ class Tool:
     reads: Callable[[Any], Sequence[str]] = lambda _params: ()
     writes: Callable[[Any], Sequence[str]] = lambda _params: ()
     subject: Callable[[Any], str] = lambda _params: ""
+    remembered: Callable[[Any], str] = lambda _params: ""
     summary: Callable[[Any], str] = lambda _params: ""
 
     def __post_init__(self) -> None:

@@ -4,6 +4,8 @@ from typing import Final
 
 CUT: Final = "\n\n[OUTPUT TRUNCATED: "
 """Begins the note at the end of a result that was cut, for the model."""
+UNVOUCHED: Final = "only its server says that it only reads"
+"""Why a person is asked about a call of a server's tool that nobody approved yet."""
 UNSANDBOXED: Final = "runs outside the sandbox, with all your rights and the network"
 """Why a command without the sandbox is asked about."""
 MOVED: Final = "Not run: it would touch other files now than when it was checked. Call again."

@@ -12,7 +12,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, ToolSpec
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import UNVOUCHED, one_line
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.listing import Catalogue
@@ -147,7 +147,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         execute=execute,
         # A tool without hints may change anything; a destructive one is never "read only".
         changes=not hints.read_only_hint or bool(hints.destructive_hint),
-        is_vouched=lambda: server.is_vouched(tool),
+        doubt=lambda _params: "" if server.is_vouched(tool) else UNVOUCHED,
         # A call that reports progress may take longer than any fixed time: calls.py limits its
         # silence to the server's `call_timeout_s` instead.
         timeout_s=0,

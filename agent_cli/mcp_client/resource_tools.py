@@ -9,6 +9,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.wording import UNVOUCHED
 from agent_cli.mcp_client.names import LIST_TOOL, READ_TOOL
 
 if TYPE_CHECKING:
@@ -90,9 +91,10 @@ def resource_tools(servers: Resources, present: Collection[str]) -> tuple[Tool, 
             execute=read,
             changes=False,
             # A server may do anything with an address, and the model chooses it.
-            is_vouched=lambda: False,
+            doubt=lambda _params: UNVOUCHED,
             timeout_s=0,
             subject=lambda params: f"{params.server}:{params.uri}",
+            remembered=lambda params: f"{params.server}:*",
             summary=lambda params: f"{params.server}: {params.uri}",
         ),
     )

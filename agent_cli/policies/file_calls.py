@@ -120,15 +120,17 @@ class FileCalls:
             return replace(allowed(f"allowed by the rule {rule}", rule=rule), opens=outside)
         if outside:
             return _outside(tool, outside)
-        if not tool.changes and tool.is_vouched():
+        doubt = "" if tool.changes else tool.doubt(params)
+        if not tool.changes and not doubt:
             return allowed("only reads")
         if mode == "yolo":
             return allowed("allowed by the mode yolo")
         if mode == "auto-edit" and writes and all(map(self._holds, paths)):
             return allowed("allowed by the mode auto-edit")
-        if not tool.changes:
-            question = asked("only its server says that it only reads", by_mode=True)
-            return replace(question, rules=_rules_for_group(tool, subject))
+        if doubt:
+            text = tool.remembered(params)
+            always = (f"{tool.name}({text})",) if text and _is_plain(text) else ()
+            return replace(asked(doubt, by_mode=True), rules=always)
         effect = "changes files" if tool.name in WRITERS else "may have side effects"
         return asked(effect, by_mode=True)
 
@@ -183,10 +185,9 @@ class FileCalls:
         return any(map(Path(path).is_relative_to, (self.place.root, *self.place.extra_dirs)))
 
 
-def _rules_for_group(tool: Tool, subject: str) -> tuple[str, ...]:
-    """Return the rule for calls of *tool* about the same group; none where it would be unclear."""
-    group = subject.partition(":")[0]
-    return (f"{tool.name}({group}:*)",) if group and not _PATTERN.search(group) else ()
+def _is_plain(text: str) -> bool:
+    """Return whether a rule with *text* is clear: no special character but a * for all details."""
+    return not _PATTERN.search(text.removesuffix(":*"))
 
 
 def _git_starts(path: Path) -> str | None:

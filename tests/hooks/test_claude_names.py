@@ -128,7 +128,10 @@ def test_matcher_of_either_program_matches_the_tool(matcher: str, tool: str) -> 
 @pytest.mark.parametrize(
     ("event", "matcher", "may"),
     [
-        *(("PreToolUse", each, False) for each in ("WebFetch", "NotebookEdit|WebSearch", "^bash$")),
+        *(
+            ("PreToolUse", each, False)
+            for each in ("WebSearch", "NotebookEdit|WebSearch", "^bash$")
+        ),
         *(
             ("PreToolUse", each, True)
             for each in ("", "*", "mcp__x__.*", "^(?!Bash)", "fetch_page")

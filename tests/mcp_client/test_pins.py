@@ -170,7 +170,7 @@ async def test_read_only_hint_counts_only_after_a_users_approval(
             if calls_as is not None:
                 context = ToolContext(is_approved=calls_as)
                 await tool.execute("call-1", {}, CancelToken(), context)
-            return tool.is_vouched()
+            return not tool.doubt({})
 
     assert [
         await vouched(),

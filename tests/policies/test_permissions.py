@@ -20,6 +20,7 @@ from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report
+from agent_cli.web.fetch_tool import web_fetch_tool
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
@@ -45,8 +46,9 @@ async def never_attempted(*_call: object) -> None:
 RESOURCE = replace(
     tool("read_mcp_resource", returns("")),
     changes=False,
-    is_vouched=lambda: False,
+    doubt=lambda _given: "only its server says so",
     subject=lambda given: str(given["uri"]),
+    remembered=lambda given: f"{given['uri'].partition(':')[0]}:*",
 )
 
 
@@ -73,6 +75,12 @@ def call_of(tool: Tool, given: Json, id: str = "t1") -> ToolCall:
 
 def decide(permissions: Permissions, tool: Tool, **given: str) -> type[Verdict]:
     return type(permissions.decide(call_of(tool, {**given}), tool, given).verdict)
+
+
+def fetches(permissions: Permissions, url: str) -> type[Verdict]:
+    fetch = web_fetch_tool()
+    given: Json = {"url": url}
+    return type(permissions.decide(call_of(fetch, given), fetch, check_input(fetch, given)).verdict)
 
 
 def runs(
@@ -154,13 +162,49 @@ def test_unvouched_read_only_hint_of_a_tool_gives_no_permission(
     mode: Mode, verdict: type[Verdict]
 ) -> None:
     """Threat 6: a server's hint is no permission, not even in plan mode; an allow rule is."""
-    stranger = replace(tool("mcp__a__b", returns("text")), changes=False, is_vouched=lambda: False)
-    vouched = replace(stranger, is_vouched=lambda: True)
+    stranger = replace(tool("mcp__a__b", returns("text")), changes=False, doubt=lambda _given: "hm")
+    vouched = replace(stranger, doubt=lambda _given: "")
 
     assert decide(policy(mode=mode), stranger) is verdict
     assert decide(policy(mode=mode), vouched) is Allow
     assert decide(policy(mode=mode, allow=["mcp__a__*"]), stranger) is Allow
     assert decide(policy(mode=mode, deny=["mcp__a__*"]), vouched) is Deny
+
+
+@pytest.mark.parametrize(
+    ("mode", "rules", "verdict"),
+    [
+        ("ask", {}, Ask),
+        ("auto-edit", {}, Ask),
+        ("plan", {}, Ask),
+        ("yolo", {}, Allow),
+        ("plan", {"allow": ["WebFetch(domain:docs.example.org)"]}, Allow),
+        ("ask", {"allow": ["web_fetch(domain:*.example.org)"]}, Allow),
+        ("ask", {"allow": ["web_fetch(domain:example.org)"]}, Ask),
+        ("ask", {"allow": ["web_fetch(domain:evil.org)"]}, Ask),
+        ("yolo", {"ask": ["web_fetch(domain:docs.example.org)"]}, Ask),
+        ("yolo", {"deny": ["WebFetch(domain:DOCS.example.org)"]}, Deny),
+        ("yolo", {"deny": ["WebFetch"]}, Deny),
+    ],
+)
+def test_page_of_the_web_is_asked_about_by_its_server(
+    mode: Mode, rules: dict[str, list[str]], verdict: type[Verdict]
+) -> None:
+    permissions = Permissions(place(Path("/ws")), rules=rule_set(**rules), mode=mode)
+
+    assert fetches(permissions, "http://Docs.Example.org/x?y#z") is verdict
+
+
+async def test_always_allows_the_server_of_a_page_and_no_other() -> None:
+    permissions, fetch = policy(), web_fetch_tool()
+    call = ToolCall("call-1", "web_fetch", {"url": "https://docs.example.org/a"})
+
+    await permissions(call, fetch, check_input(fetch, call.input))
+    permissions.remember(call)
+
+    assert permissions.asked_about(call).rules == ("web_fetch(domain:docs.example.org)",)
+    assert fetches(permissions, "https://docs.example.org/b") is Allow
+    assert fetches(permissions, "https://example.org/") is Ask
 
 
 @pytest.mark.parametrize(

@@ -382,7 +382,7 @@ def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
     def see() -> set[str]:
         _, bodies = talked(lines="go\n") if repl else printed()
         own = {"read", "edit", "write", "bash", "grep", "glob"}
-        own |= {"agent", "todo", "ask_user", "present_plan", "job_output"}
+        own |= {"agent", "todo", "ask_user", "present_plan", "job_output", "web_fetch"}
         return {tool["name"] for tool in bodies[0]["tools"]} - own
 
     return see
@@ -757,6 +757,12 @@ ROWS = (
         "tools.fold_output",
         "tools.fold_output = false",
         lambda: "[folded: " in text_of(result(tool_use("bash", {"command": "yes | head -400"}))()),
+        False,
+    ),
+    Row(
+        "tools.web_fetch",
+        "tools.web_fetch = false",
+        lambda: any(tool["name"] == "web_fetch" for tool in printed()[1][0]["tools"]),
         False,
     ),
     Row("tools.concurrency", "tools.concurrency = 1", side_by_side, False),

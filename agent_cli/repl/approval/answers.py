@@ -18,6 +18,7 @@ _IN_WORDS: Final = {
     "write(./**)": "files written in this folder",
 }
 _COMMANDS: Final = re.compile(r"bash\((.+) \*\)")
+_PAGES: Final = re.compile(r"web_fetch\(domain:(.+)\)")
 _EXPLAIN: Final = Choice("", ("explain",), shortcut="ctrl+e")
 _VIEW: Final = Choice("Show all of it", ("v", "view"), shortcut="ctrl+o")
 
@@ -77,6 +78,8 @@ def rule_in_words(rule: str) -> str:
         return _IN_WORDS[rule]
     if (command := _COMMANDS.fullmatch(rule)) is not None:
         return f"commands that begin with `{reveal(command[1])}`"
+    if (pages := _PAGES.fullmatch(rule)) is not None:
+        return f"pages of {reveal(pages[1])}"
     return f"all that {reveal(rule)} covers"
 
 

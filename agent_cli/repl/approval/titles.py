@@ -13,6 +13,7 @@ from agent_cli.terminal.sanitize import reveal
 
 _COMMAND_CHARS_MAX: Final = 60
 _RUN: Final = "Run"
+_FETCH: Final = "web_fetch"
 _PATH: Final = "path: "
 _NEW: Final = " (new file)"
 
@@ -45,6 +46,10 @@ def titled(call: ToolCall, tools: Sequence[Tool]) -> TitledCall:
     if target and (rows := changes_of(call.input, target)):
         return _change(label_of(tools, call.name), rows)
     shown = tuple(preview(call, tools))
+    url = call.arguments.get("url")
+    if call.name == _FETCH and isinstance(url, str) and len(url) <= _COMMAND_CHARS_MAX:
+        besides = tuple(row for row in shown if not row.text.startswith("url: "))
+        return TitledCall(label_of(tools, call.name), reveal(url), "", besides, reveal(url))
     command = call.arguments.get("command")
     if not isinstance(command, str):
         brief = describe_call(tools, call.name, call.input).removeprefix(label_of(tools, call.name))

@@ -1,0 +1,153 @@
+"""Fetch a page: from servers of the internet only, bounded in time and size, kept for a while."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import httpx2
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.system.addresses import Resolve, resolve
+from agent_cli.version import __version__
+from agent_cli.web.addresses import PORT, PageAddress
+
+LIMIT_S: Final = 30.0
+_TIMEOUT: Final = httpx2.Timeout(LIMIT_S, connect=LIMIT_S / 3)
+BYTES_MAX: Final = 2 * 1024 * 1024
+_REDIRECTS_MAX: Final = 5
+_KEPT_S: Final = 15 * 60.0
+_KEPT_MAX: Final = 20
+_HEADERS: Final = {
+    # Many sites of documentation answer with the Markdown that their pages are made of.
+    "accept": "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.1",
+    "user-agent": f"agent-cli/{__version__}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a server answered.
+
+    Attributes:
+        address: Where it was found, behind redirects of the same server.
+        media_type: As the server named it, in lower case; "" if it did not.
+        charset: As the server named it; "" if it did not.
+        is_cut: There is more than `BYTES_MAX`.
+        elsewhere: The address on another server that this one redirects to, or "".
+    """
+
+    address: PageAddress
+    media_type: str = ""
+    charset: str = ""
+    body: bytes = b""
+    is_cut: bool = False
+    elsewhere: str = ""
+
+
+class PageRequests:
+    """The requests of one session, and the pages of the last 15 minutes."""
+
+    def __init__(
+        self,
+        *,
+        find: Resolve = resolve,
+        listens_at: Callable[[str], tuple[str, int]] = lambda server: (server, PORT),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Request nothing yet.
+
+        Args:
+            find: Returns the addresses of a server's name.
+            listens_at: Returns the address and the port to connect to for a checked address.
+            now: A clock in seconds.
+        """
+        self._find = find
+        self._listens_at = listens_at
+        self._now = now
+        self._kept: OrderedDict[str, tuple[float, Response]] = OrderedDict()
+
+    async def get(self, address: PageAddress) -> Response:
+        """Return the page at *address*.
+
+        Raises:
+            ToolError: There is none, or it is not to be read.
+        """
+        key = str(address.url)
+        at_s, kept = self._kept.get(key, (0.0, None))
+        if kept and self._now() - at_s < _KEPT_S:
+            return kept
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                response = await self._followed(address)
+        except TimeoutError as error:
+            raise ToolError(f"{address.host} did not answer in {LIMIT_S:g} s.") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
+            about = str(error) or type(error).__name__
+            raise ToolError(f"{address.url} cannot be fetched: {about}.") from error
+        self._kept[key] = (self._now(), response)
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT_MAX:
+            self._kept.popitem(last=False)
+        return response
+
+    async def _followed(self, address: PageAddress) -> Response:
+        at = address
+        for _ in range(_REDIRECTS_MAX + 1):
+            found = await self._answer(at)
+            if isinstance(found, Response):
+                return found
+            if not found.is_of(address):
+                # The user allowed this server, not that one.
+                return Response(at, elsewhere=str(found.url))
+            at = found
+        raise ToolError(f"{address.url} redirects more than {_REDIRECTS_MAX} times.")
+
+    def _client(self, *, by_proxy: bool) -> httpx2.AsyncClient:
+        # The variables for certificates count in both cases, those for proxies in one.
+        certificates = httpx2.create_ssl_context()
+        return httpx2.AsyncClient(verify=certificates, trust_env=by_proxy, timeout=_TIMEOUT)
+
+    async def _answer(self, address: PageAddress) -> "Response | PageAddress":
+        """Return what *address* answers, or where it redirects to."""
+        servers = await address.servers(self._find)
+        for server in servers[:-1]:
+            # A machine without IPv6 cannot reach all of them.
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                return await self._answer_of(address, server)
+        return await self._answer_of(address, servers[-1] if servers else "")
+
+    async def _answer_of(self, address: PageAddress, server: str) -> "Response | PageAddress":
+        url, headers, about = address.url, dict(_HEADERS), dict[str, object]()
+        if server:
+            # The name is in the certificate and in the request; the connection goes to the address
+            # that was checked, not to what the name may stand for by now.
+            host, port = self._listens_at(server)
+            url = url.copy_with(host=host, port=port)
+            headers["host"] = address.host
+            about["sni_hostname"] = address.host
+        async with (
+            self._client(by_proxy=not server) as client,
+            client.stream("GET", url, headers=headers, extensions=about) as answer,
+        ):
+            if answer.is_redirect and (location := answer.headers.get("location")):
+                return address.joined(location)
+            if not answer.is_success:
+                status = f"{answer.status_code} {answer.reason_phrase}".strip()
+                raise ToolError(f"{address.url} answered {status}.")
+            body, is_cut = bytearray(), False
+            async for piece in answer.aiter_bytes():
+                body += piece
+                if is_cut := len(body) > BYTES_MAX:
+                    break
+            media_type, _, _ = answer.headers.get("content-type", "").partition(";")
+            return Response(
+                address,
+                media_type.strip().lower(),
+                answer.charset_encoding or "",
+                bytes(body[:BYTES_MAX]),
+                is_cut,
+            )
