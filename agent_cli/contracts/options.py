@@ -42,8 +42,6 @@ RETRY_FACTOR: Final = 2
 RETRY_JITTER: Final[Jitter] = "none"
 MAX_SERVER_DELAY_S: Final = 60
 
-COMMAND_LIMIT_MAX_S: Final = 600
-
 MCP_STARTUP_TIMEOUT_S: Final = 30
 MCP_CALL_TIMEOUT_S: Final = 300
 

@@ -1,7 +1,12 @@
 """The base class of every tool's parameters."""
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict
 from pydantic.config import JsonDict
+
+COMMAND_LIMIT_MAX_S: Final = 600
+"""The longest time that a call may give a command."""
 
 
 def without_docstring(schema: JsonDict) -> None:

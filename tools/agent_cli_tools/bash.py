@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.options import COMMAND_LIMIT_MAX_S
-from agent_cli.contracts.parameters import Parameters
+from agent_cli.contracts.parameters import COMMAND_LIMIT_MAX_S, Parameters
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNSANDBOXED

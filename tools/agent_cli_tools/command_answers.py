@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_cli.contracts.options import COMMAND_LIMIT_MAX_S
+from agent_cli.contracts.parameters import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.terminal.sanitize import reveal
