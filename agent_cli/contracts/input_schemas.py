@@ -11,11 +11,14 @@ from agent_cli.contracts.timeline import Json
 
 # Text that is too long is refused; no model counts characters in advance.
 _SAYS_NOTHING: Final = frozenset({"title", "minLength", "maxLength"})
-# Of our own tools: a value out of bounds is refused with a sentence that names the bound.
-_BOUNDS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "minItems"})
+# Of our own tools: a value out of bounds is refused with a sentence that names the bound, and a
+# default that matters stands in a description.
+_BOUNDS: Final = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems", "default"}
+)
 _OWN: Final = ("agent_cli", "agent_cli_tools")
 _OF_USERS: Final = "agent_cli.library"
-_USUAL: Final = ("", False, 0, ".")
+_USUAL: Final = ("", False)
 
 
 def input_schema(parameters: type[BaseModel] | dict[str, Json]) -> dict[str, Json]:
@@ -31,7 +34,8 @@ def _schema_of(parameters: type[BaseModel]) -> dict[str, Json]:
         schema = _written_out(schema, schema.get("$defs", {}))
     module = parameters.__module__
     is_own = module.partition(".")[0] in _OWN and not module.startswith(_OF_USERS)
-    return _without_titles(schema, _SAYS_NOTHING | _BOUNDS if is_own else _SAYS_NOTHING)
+    gone = _SAYS_NOTHING | _BOUNDS if is_own else _SAYS_NOTHING
+    return _without_titles(schema, gone, is_root=True)
 
 
 class _RefersToItself(Exception):
@@ -66,7 +70,14 @@ def _written_out(
     return {key: written(part) for key, part in schema.items() if key != "$defs"}
 
 
-def _without_titles(schema: dict[str, Json], gone: frozenset[str]) -> dict[str, Json]:
+def _is_typed(schema: dict[str, Json], *, is_root: bool) -> bool:
+    """Return whether other keywords say the type; a schema itself must name it."""
+    return "enum" in schema or ("properties" in schema and not is_root)
+
+
+def _without_titles(
+    schema: dict[str, Json], gone: frozenset[str], *, is_root: bool = False
+) -> dict[str, Json]:
     kept: dict[str, Json] = {}
     for key, value in schema.items():
         if key == "properties" and isinstance(value, dict):
@@ -75,6 +86,8 @@ def _without_titles(schema: dict[str, Json], gone: frozenset[str]) -> dict[str, 
                 name: _without_titles(part, gone) if isinstance(part, dict) else part
                 for name, part in value.items()
             }
+        elif key == "type" and gone >= _BOUNDS and _is_typed(schema, is_root=is_root):
+            continue
         elif not _is_understood(key, value, gone):
             kept[key] = _clean(value, gone)
     return kept
@@ -82,8 +95,7 @@ def _without_titles(schema: dict[str, Json], gone: frozenset[str]) -> dict[str, 
 
 def _is_understood(key: str, value: Json, gone: frozenset[str]) -> bool:
     """Return whether a model can do without this keyword; unknown fields are refused anyway."""
-    usual = _USUAL if gone >= _BOUNDS else ("", False)
-    is_usual = any(value == each and type(value) is type(each) for each in usual)
+    is_usual = any(value == each and type(value) is type(each) for each in _USUAL)
     return key in gone or (key in ("default", "additionalProperties") and is_usual)
 
 

@@ -87,8 +87,7 @@ def ask_user(person: Person) -> Plugin:
     tool = Tool(
         name="ask_user",
         label="Ask",
-        description="Ask the user what you cannot find out and what decides how to go on."
-        " They pick an option or answer in their own words.",
+        description="Ask the user what you cannot find out and what decides how to go on.",
         parameters=AskInput,
         execute=ask,
         parallel_safe=False,  # one dialog at a time
@@ -113,7 +112,7 @@ def present_plan(person: Person) -> Plugin:
     tool = Tool(
         name="present_plan",
         label="Plan",
-        description="In plan mode: show the user your finished plan (Markdown) for approval.",
+        description="In plan mode: show your finished plan (Markdown) for approval.",
         parameters=PlanInput,
         execute=present,
         parallel_safe=False,

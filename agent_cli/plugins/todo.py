@@ -61,8 +61,8 @@ def todo() -> Plugin:
     tool = Tool(
         name=TOOL,
         label="Todo",
-        description="Keep a list of the steps of a task that takes several; the user sees it."
-        " Replaces the whole list. Have one step in_progress; mark it completed once it is done.",
+        description="List the steps of a longer task for the user; replaces the list."
+        " Have one step in_progress; mark it completed once it is done.",
         parameters=TodoInput,
         execute=_write,
         parallel_safe=False,  # it writes state

@@ -611,7 +611,7 @@ async def test_cost_limit_of_a_resumed_prompt_counts_its_agents() -> None:
         go=[started(TASK), reply(ask), reply("never")],
         explore_the_basket=[reply("Found.", usage=usage)],
     )
-    limit = ("--max-cost", "0.55")
+    limit = ("--max-cost", "0.54")
     async with program(script, *limit, mode="ask") as run:
         result = await run.prompt()
         assert result.stop_reason == "waiting_for_approval"

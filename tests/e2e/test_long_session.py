@@ -7,11 +7,10 @@ import pytest
 
 from tests.e2e.program import agent_cli
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread, thinking, tool_use
-from tests.messages_api.prompt_cache import PromptCache, canonical
+from tests.messages_api.prompt_cache import PromptCache, canonical, without_markers
 from tests.messages_api.script import Payload
 
 TURNS = 20
-FIRST_REQUEST_TOKENS_MAX = 2_000
 
 
 def prompt_bytes(request: ReceivedRequest) -> bytes:
@@ -62,16 +61,21 @@ def test_each_request_repeats_the_previous_one_and_is_read_from_the_cache() -> N
         )
 
 
-def test_system_prompt_and_tools_stay_below_2000_tokens() -> None:
-    """System prompt and all tools: at most 2,000 tokens, by bytes / 4."""
+@pytest.mark.parametrize(("reminders", "tokens_max"), [("false", 1_600), ("true", 2_000)])
+def test_system_prompt_and_tools_stay_small(reminders: str, tokens_max: int) -> None:
+    """At most 1,600 tokens by default, 2,000 with every plugin: bytes on the wire / 4."""
     with serve_in_thread(reply("Hi.")) as api:
-        agent_cli(api=api, script="hi\n", AGENT_CLI_PLUGINS__REMINDERS="true")
+        agent_cli(api=api, script="hi\n", AGENT_CLI_PLUGINS__REMINDERS=reminders)
 
-    body = api.requests[0].body
-    text = json.dumps([body["system"], body["tools"]], ensure_ascii=False)
-    assert str(Path.cwd()) in text
-    fixed = text.replace(str(Path.cwd()), "/home/ada/src/project").encode()
-    assert len(fixed) / 4 <= FIRST_REQUEST_TOKENS_MAX
+    body = without_markers(api.requests[0].body)
+    tools, system = (
+        json.dumps(body[part], ensure_ascii=False, separators=(",", ":"))
+        for part in ("tools", "system")
+    )
+    assert tools.encode() in api.requests[0].raw
+    assert str(Path.cwd()) in system
+    fixed = (tools + system.replace(str(Path.cwd()), "/home/ada/src/project")).encode()
+    assert len(fixed) / 4 <= tokens_max
 
 
 @pytest.mark.slow

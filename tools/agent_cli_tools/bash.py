@@ -23,7 +23,7 @@ _SHOWN_COMMAND_CHARS = 100
 _DESCRIPTION = (
     "Run a command in a new bash at the workspace root; stdin is empty."
     " Returns stdout and stderr merged, then [exit CODE · TIME]; long output keeps head and tail,"
-    " all of it in a file. background: returns at once, you are told when it ends; for servers."
+    " all of it in a file. background returns at once; you are told when it ends."
 )
 
 
@@ -31,7 +31,9 @@ class BashParameters(Parameters):
     """Parameters of bash."""
 
     command: str
-    timeout: float = Field(120, gt=0, le=COMMAND_LIMIT_MAX_S, description="seconds")
+    timeout: float = Field(
+        120, gt=0, le=COMMAND_LIMIT_MAX_S, description="seconds; 120 if not given"
+    )
     background: bool = False
     notify: str = Field("", description="regex: tell me its first line")
     unsandboxed: bool = Field(False, description="if the sandbox blocked it; asks the user")

@@ -25,8 +25,8 @@ EDITS_MAX = 50
 STRINGS_CHARS_MAX = 2_000_000
 
 _DESCRIPTION = (
-    "Replace exact text in a file. Each old must occur once (or set all) and must not hold line"
-    " numbers; several edits apply in order, all or none."
+    "Replace exact text in a file. Each old occurs once (or set all) and holds no line numbers;"
+    " edits apply in order, all or none."
 )
 
 

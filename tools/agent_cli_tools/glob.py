@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 _DESCRIPTION = (
-    "Find files by name, e.g. **/*.{ts,tsx} or src/*.py (without / in any folder); respects"
-    " .gitignore, newest first."
+    "Find files by name, e.g. src/*.py or *.{ts,tsx} (in any folder); respects .gitignore, newest"
+    " first."
 )
 
 

@@ -8,9 +8,7 @@ from agent_cli_tools.search_tools import GrepParameters, search_tool
 if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
-_DESCRIPTION = (
-    "Search file contents with a regex (ripgrep); respects .gitignore, newest files first."
-)
+_DESCRIPTION = "Search files for a regex (ripgrep); respects .gitignore, newest first."
 
 
 def grep_tool(workspace: "Workspace") -> Tool:

@@ -22,8 +22,8 @@ class JobOutputParameters(Parameters):
     """Parameters of job_output."""
 
     id: int
-    since: int = Field(0, ge=0, description="line; 0: the first unread")
-    filter: str = Field("", description="regex of lines")
+    since: int = Field(0, ge=0, description="line; 0: first unread")
+    filter: str = Field("", description="regex")
     wait: float = Field(0, ge=0, le=_WAIT_MAX_S, description="seconds, for its end or a match")
 
 

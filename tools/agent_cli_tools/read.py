@@ -41,16 +41,14 @@ _BINARY_HINTS = (
     (b"\xfe\xff", "UTF-16 text; convert a copy with iconv in bash"),
 )
 
-_DESCRIPTION = (
-    "Read a text file (numbered lines, up to 2000 at once), an image, or a directory's entries."
-)
+_DESCRIPTION = "Read a text file (numbered lines, 2000 at once), an image or a directory's entries."
 
 
 class ReadParameters(Parameters):
     """Parameters of read."""
 
     path: str
-    offset: int = Field(1, description="first line; negative counts from the end")
+    offset: int = Field(1, description="first line; negative: from the end")
     limit: int = Field(LINES_MAX, ge=1)
 
 

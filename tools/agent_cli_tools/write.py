@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 CONTENT_CHARS_MAX = 2_000_000
 
-_DESCRIPTION = (
-    "Create a file, or replace one that was read in full. For changes in a file use edit."
-)
+_DESCRIPTION = "Create a file, or replace one that was read in full."
 
 
 class WriteParameters(Parameters):
