@@ -50,6 +50,7 @@ class _Change:
     part: int
     kept: int = 0
     """Parts of the system prompt that stay cached; all of them if only messages changed."""
+    may_ask: bool = True
 
 
 class PrefixWatch:
@@ -167,7 +168,8 @@ class PrefixWatch:
         written = Usage(cache_write_5m_tokens=behind_tokens, cache_write_1h_tokens=stable_tokens)
         cost = self._price(now.model_id, written)
         causes = " and ".join(each.cause for each in changes)
-        needs_consent = bool(self._ask_above and cost and cost > self._ask_above)
+        may_ask = self._ask_above and any(each.may_ask for each in changes)
+        needs_consent = bool(may_ask and cost and cost > self._ask_above)
         return Reread(causes, written.prompt_tokens, cost, needs_consent)
 
     def _changes(self, conversation: Conversation, now: _Request) -> Iterator[_Change]:
@@ -190,7 +192,9 @@ class PrefixWatch:
             if since_s > CACHE_LIFE_S:
                 part, kept = (0, 0) if since_s > _HOUR_S else (2, 1)
                 passed = f"{since_s / 60:.0f} minutes passed"
-                yield _Change(f"{passed}, and the cache lives five", part, kept)
+                # Whoever comes back to an open session has just chosen to go on with it.
+                may_ask = last is None
+                yield _Change(f"{passed}, and the cache lives five", part, kept, may_ask)
 
 
 def _prefix_changes(last: _Request, now: _Request) -> Iterator[_Change]:
