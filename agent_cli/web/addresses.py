@@ -63,12 +63,9 @@ class PageAddress:
         Raises:
             ToolError: It is not on the internet, or cannot be found.
         """
-        addresses = () if _is_internal_name(self.host) else await resolve(self.host)
-        if _is_internal_name(self.host) or are_inside(addresses):
-            raise ToolError(
-                f"{self.host} is not a server of the internet, so it is not read. Use bash for a"
-                " server of this machine or network; it asks the user."
-            )
+        addresses = await resolve(self.host)
+        if are_inside(addresses):
+            raise _refusal(self.host)
         if self.is_by_proxy:
             return ()
         if not addresses:
@@ -100,6 +97,8 @@ def _checked(url: httpx2.URL) -> PageAddress:
         raise ToolError(f"The address holds a user name or a password. {_LIKE}")
     if url.port not in (None, 80, PORT):
         raise ToolError(f"{url} names port {url.port}, but only {PORT} is used. {_LIKE}")
+    if _is_internal(_host(url)):
+        raise _refusal(_host(url))
     return PageAddress(url.copy_with(scheme="https", port=None, fragment=None))
 
 
@@ -108,12 +107,19 @@ def _host(url: httpx2.URL) -> str:
     return url.raw_host.decode("ascii").lower().rstrip(".")
 
 
-def _is_internal_name(host: str) -> bool:
+def _refusal(host: str) -> ToolError:
+    return ToolError(
+        f"{host} is not a server of the internet, so it is not read. Use bash for a server of this"
+        " machine or network; it asks the user."
+    )
+
+
+def _is_internal(host: str) -> bool:
+    """Return whether *host* is the address or the kind of name of an internal server."""
     try:
-        ip_address(host)
+        return are_inside([str(ip_address(host))])
     except ValueError:
         # Systems read 0x7f.1 and 2130706433 as addresses; no name of the internet ends so.
         last = host.rpartition(".")[2]
         is_number = last.isdecimal() or last.startswith("0x")
         return is_number or "." not in host or host.endswith(_INTERNAL)
-    return False

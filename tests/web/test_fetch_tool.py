@@ -104,8 +104,11 @@ async def test_redirect_is_followed_on_one_server_only(web: Web) -> None:
     assert f"another server: https://{OTHER}/b?q=1. Call" in await fetch(
         tool, f"https://{DOCS}/out"
     )
-    assert "169.254.169.254/latest. Call" in await fetch(tool, f"https://{DOCS}/in")
-    for path, fault in (("loop", "redirects more than 5 times"), ("down", "not the address of a")):
+    for path, fault in (
+        ("loop", "redirects more than 5 times"),
+        ("down", "not the address of a"),
+        ("in", "169.254.169.254 is not a server of the internet"),
+    ):
         with pytest.raises(ToolError, match=fault):
             await fetch(tool, f"https://{DOCS}/{path}")
     assert [host for host, _ in web.requests if host == OTHER] == []
@@ -152,8 +155,11 @@ async def test_name_of_an_internal_server_is_not_read(web: Web, addresses: list[
 )
 async def test_internal_address_is_not_read_in_any_form(url: str) -> None:
     """Threat 18: systems read many notations as one address."""
-    with pytest.raises(ToolError):
-        await fetch(web_fetch_tool(), url)
+    tool = web_fetch_tool()
+    assert tool.foresee
+
+    with pytest.raises(ToolError, match=r"is not a server of the internet|is no address"):
+        await tool.foresee(check_input(tool, {"url": url}), ToolContext(), {})
 
 
 @pytest.mark.parametrize(
