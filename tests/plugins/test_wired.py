@@ -165,6 +165,7 @@ def test_headless_run_offers_no_reminder_tool() -> None:
         "bash",
         "grep",
         "glob",
+        "web_fetch",
         "agent",
         "todo",
         "ask_user",
