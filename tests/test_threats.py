@@ -125,7 +125,8 @@ def test_threats_page_names_an_existing_test_for_each_threat() -> None:
     rows = re.findall(r"^\| (\d+) \| (.+?) \| .+? \| (.+) \|$", page, re.MULTILINE)
     texts = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
     defined = {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
-    named = {name for _, _, tests in rows for name in re.findall(r"`(test_\w+)`", tests)}
+    # The rows and the table of doors.
+    named = set(re.findall(r"`(test_\w+)`", page))
 
     assert {int(number): attack.replace("`", "") for number, attack, _ in rows} == THREATS
     assert named - defined == set()

@@ -97,8 +97,13 @@ def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
 
 
 def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
-    """Return the answers merged into one; the strictest decision wins, with its reasons joined."""
+    """Return the answers merged into one; the strictest decision wins, with its reasons joined.
+
+    An allow does not cover an input that a hook changed which allows nothing itself.
+    """
     decided = {answer.decision for answer in answers}
+    if any(a.updated is not None and a.decision != "allow" for a in answers):
+        decided -= {"allow"}
     decision: Decision | None = next((each for each in _ORDER if each in decided), None)
     changes = [answer.updated for answer in answers if answer.updated is not None]
     forms = [answer.filled for answer in answers if answer.filled is not None]

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from agent_cli.contracts.timeline import Json
@@ -15,6 +15,7 @@ from agent_cli.hooks.run import HookEnvironment, run_hook
 _KEPT_MAX: Final = 200
 # Limit the processes if there are very many hooks.
 _AT_ONCE: Final = 8
+_NO_PERMISSION: Final = "a project's hook cannot allow a call; only you can, with a rule or hook"
 
 Covers: TypeAlias = Callable[[str], bool]
 
@@ -118,7 +119,7 @@ class HookRuns:
         else:
             async with self._places:
                 outcome = await self._outcome(hook, payload)
-        answer = read_answer(hook, outcome)
+        answer = _without_permission(hook, read_answer(hook, outcome))
         ran = Ran(hook, subject, outcome, answer)
         self.done.append(ran)
         self.record(ran)
@@ -137,3 +138,13 @@ class HookRuns:
             return await run_hook(hook, payload, self.around)
         finally:
             self._running.remove(hook.status)
+
+
+def _without_permission(hook: Hook, answer: HookAnswer) -> HookAnswer:
+    """Return the *answer* of *hook*; a project's allows nothing, as its settings do not.
+
+    Trust lets a project's hooks act and refuse. A question of the mode is the person's to answer.
+    """
+    if answer.decision == "allow" and hook.is_project and hook.is_about_calls:
+        return replace(answer, decision=None, reason=_NO_PERMISSION)
+    return answer

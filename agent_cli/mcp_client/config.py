@@ -1,6 +1,6 @@
 """The configuration of a server: plain values, variables expanded."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -63,6 +63,7 @@ class ServerConfig:
         required: A run that no person watches must not begin without it.
         source: The file that defines it, for messages.
         problem: Why a switched-off server could not be started, or "".
+        objection: Returns why its command must not be started any more, or "".
     """
 
     name: str
@@ -85,6 +86,7 @@ class ServerConfig:
     required: bool = False
     source: str = ""
     problem: str = ""
+    objection: Callable[[], str] = field(default=str, repr=False, compare=False)
 
     @property
     def negotiation(self) -> Protocol:

@@ -14,6 +14,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.helped_headers import all_headers
 from agent_cli.mcp_client.host import Host
@@ -89,6 +90,7 @@ class Link:
         Raises:
             FileNotFoundError: The command of a stdio server does not exist.
             NotADirectoryError: Its working directory does not exist.
+            SettingsError: It must not be started any more.
         """
         match self._config.transport:
             case "stdio":
@@ -100,6 +102,8 @@ class Link:
 
     def _stdio(self) -> Transport:
         config = self._config
+        if objection := config.objection():
+            raise SettingsError(objection)
         environment = child_environment(self._environment, config.env)
         if config.cwd and not Path(config.cwd).is_dir():
             raise NotADirectoryError(config.cwd)

@@ -154,7 +154,7 @@ class ToolSettings(NamedTuple):
 class JobSettings(NamedTuple):
     """Limits of background commands: how many at once, and how long each may run."""
 
-    max: Annotated[int, whole(0, 64, "commands")] = options.JOBS_MAX
+    max: Annotated[int, _most(0, 64, "commands")] = options.JOBS_MAX
     timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.JOB_TIMEOUT_S
 
 
@@ -204,7 +204,7 @@ class McpSettings(NamedTuple):
     cost if one of `require_tools` is not there.
     """
 
-    enabled: Annotated[bool, flag()] = True
+    enabled: Annotated[bool, flag()._replace(stricter=off)] = True
     config: Annotated[tuple[str, ...], texts(user_only=True)] = (".mcp.json",)
     startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = options.MCP_STARTUP_TIMEOUT_S
     first_prompt_wait_s: Annotated[float, number(0, 600, "seconds")] = 4
@@ -216,10 +216,13 @@ class McpSettings(NamedTuple):
 
 
 class PluginSettings(NamedTuple):
-    """Enabled plugins; `disabled` names built-in and installed ones alike."""
+    """Enabled plugins; `disabled` names built-in and installed ones alike.
 
-    enabled: Annotated[bool, flag()] = True
-    disabled: Annotated[tuple[str, ...], texts(append=True)] = ()
+    Plugins hold hooks that guard, so a project cannot switch them off.
+    """
+
+    enabled: Annotated[bool, flag()._replace(user_only=True)] = True
+    disabled: Annotated[tuple[str, ...], texts(append=True, user_only=True)] = ()
     reminders: Annotated[bool, flag()] = False
 
 
@@ -270,7 +273,7 @@ class LoggingSettings(NamedTuple):
 class AgentSettings(NamedTuple):
     """Subagents: how many at once, how many without asking, how deep, and how many rounds."""
 
-    enabled: Annotated[bool, flag()] = True
+    enabled: Annotated[bool, flag()._replace(stricter=off)] = True
     max_parallel: Annotated[int, _most(1, 64, "agents")] = 4
     ask_beyond: Annotated[int, _most(0, 64, "agents")] = 3
     max_depth: Annotated[int, _most(1, 8, "levels")] = 2

@@ -6,6 +6,7 @@ is long. The text is untrusted: control characters, which could repaint the ques
 """
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,10 +31,13 @@ from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
+from agent_cli.trust.servers import server_files
 from agent_cli.trust.store import (
+    ACTING_FILES,
     AGENT_FOLDERS,
     STYLE_FOLDERS,
     ActingFile,
+    acting_files,
     shown_name,
     used_variables,
 )
@@ -43,6 +47,7 @@ _SERVER_PREFIX = "mcp.servers."
 _ACTING = ("command", "url", "cwd", "args", "env", "headers", "oauth")
 _HELPER = ("headersHelper", "headers_helper")
 _SCRIPT = "is a file that a hook runs"
+_PROGRAM = "is a file that an MCP server runs, outside the sandbox"
 # Only such a value can be no code and no path: a variable may end up in a command.
 _TOKEN = re.compile(r"(?=\D*\d)[\w+=-]{12,}", re.ASCII)
 _LONG_LINES = 40
@@ -51,7 +56,7 @@ _LONG_LINES = 40
 def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
     """Return one sentence per effect; an invalid file yields a sentence about that."""
     try:
-        if str(path.relative_to(workspace)) in CLAUDE_FILES:
+        if os.path.relpath(path, workspace) in CLAUDE_FILES:
             return tuple(hook_effects(claude_hooks(path, from_project=True)))
         if path in scripts_of(project_hooks(workspace), workspace):
             return (_SCRIPT,)
@@ -61,10 +66,15 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
                 _plain(what),
                 "adds a command: its text is sent as yours when you type its name",
             )
-        if str(path.parent.relative_to(workspace)) in AGENT_FOLDERS:
+        if os.path.relpath(path.parent, workspace) in AGENT_FOLDERS:
             return tuple(_agent(path, used_variables(workspace)))
-        if str(path.parent.relative_to(workspace)) in STYLE_FOLDERS:
+        if os.path.relpath(path.parent, workspace) in STYLE_FOLDERS:
             return (_plain(f"tells the model how to answer (output style {path.stem}) if chosen"),)
+        named_as = os.path.relpath(path, workspace)
+        if named_as not in ACTING_FILES and path in server_files(
+            acting_files(workspace), workspace
+        ):
+            return (_PROGRAM,)
         if path.suffix == ".md":
             return ("adds a command: its text is sent as yours when you type its name",)
         if path.name == ".env":
@@ -84,7 +94,7 @@ def listing(files: Iterable[ActingFile], workspace: Path, *, whole: bool = False
         yield f"  {shown_name(file.path, workspace)}"
         for effect in file.effects:
             yield f"    {effect}"
-        if whole and _SCRIPT in file.effects:
+        if whole and not {_SCRIPT, _PROGRAM}.isdisjoint(file.effects):
             yield from _text_of(file.path)
     if lines > _LONG_LINES and not whole:
         yield f"that is long: `agent-cli trust --show | less` shows these {lines} lines again"

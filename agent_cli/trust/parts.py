@@ -6,6 +6,7 @@ it outlives a change of another setting in the same file.
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -54,7 +55,7 @@ def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
 
 
 def _parts(path: Path, workspace: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, bool]]:
-    name = str(path.relative_to(workspace))
+    name = os.path.relpath(path, workspace)
     if name in CLAUDE_FILES:
         try:
             groups = list(claude_hooks(path, from_project=True))

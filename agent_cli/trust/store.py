@@ -84,7 +84,8 @@ def _named_files(workspace: Path) -> tuple[Path, ...]:
         named += markdown_files(workspace / folder)
     for folder in COMMAND_FOLDERS:
         named += command_paths(workspace / folder)
-    return tuple(dict.fromkeys([*filter(paths.is_file, named), *_hook_files(workspace)]))
+    there = [*filter(paths.is_file, named)]
+    return tuple(dict.fromkeys([*there, *_hook_files(workspace), *_server_files(there, workspace)]))
 
 
 def skill_folders(workspace: Path) -> tuple[Path, ...]:
@@ -108,6 +109,17 @@ def _hook_files(workspace: Path) -> tuple[Path, ...]:
     return (*acting, *scripts_of(project_hooks(workspace), workspace))
 
 
+def _server_files(named: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
+    """Return the files that MCP servers of the *named* files run."""
+    names = (*SETTINGS_FILES, ".mcp.json")
+    is_agent = [workspace / folder in path.parents for path in named for folder in AGENT_FOLDERS]
+    if not any(is_agent) and not any(workspace / name in named for name in names):
+        return ()
+    from agent_cli.trust.servers import server_files  # noqa: PLC0415 - most have no servers
+
+    return server_files(named, workspace)
+
+
 def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
     """Return the files that would act with their effects, for the question to the user."""
     found = acting_files(workspace)
@@ -119,8 +131,8 @@ def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
 
 
 def shown_name(path: Path, workspace: Path) -> str:
-    """Return the name of a file in *workspace* as one line of ASCII: the name is untrusted."""
-    return ascii(str(path.relative_to(workspace)))[1:-1]
+    """Return the name of a file, seen from *workspace*, as one line of ASCII: it is untrusted."""
+    return ascii(os.path.relpath(path, workspace))[1:-1]
 
 
 def fingerprint(workspace: Path) -> "Fingerprint":

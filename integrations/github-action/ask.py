@@ -37,7 +37,10 @@ def main(environment: Mapping[str, str]) -> int:
     if not wanted.get("PROMPT", "").strip():
         return refuse("the input prompt is empty")
     trusts = wanted.get("TRUST", "").strip().lower() == "true"
-    if trusts and environment.get("GITHUB_EVENT_NAME") in UNTRUSTED_EVENTS:
+    if trusts and (
+        environment.get("GITHUB_EVENT_NAME") in UNTRUSTED_EVENTS
+        or is_about_pull_request(environment)
+    ):
         return refuse(
             f"trust: true is refused on {environment['GITHUB_EVENT_NAME']}: the files may be a"
             " stranger's; use the event pull_request, or leave trust out"
@@ -49,6 +52,17 @@ def main(environment: Mapping[str, str]) -> int:
     if number and text and not comment(text, number, wanted.get("TOKEN", ""), environment):
         return code or FAILED
     return code
+
+
+def is_about_pull_request(environment: Mapping[str, str]) -> bool:
+    """Return whether somebody commented on a pull request, whose files a workflow may check out."""
+    if environment.get("GITHUB_EVENT_NAME") != "issue_comment":
+        return False
+    try:
+        event = json.loads(Path(environment["GITHUB_EVENT_PATH"]).read_bytes())
+        return "pull_request" in event["issue"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return True
 
 
 def refuse(sentence: str) -> int:

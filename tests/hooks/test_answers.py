@@ -102,6 +102,14 @@ def test_strictest_decision_of_several_hooks_wins() -> None:
     assert merged([]) == HookAnswer()
 
 
+def test_allow_does_not_cover_an_input_that_another_hook_changed() -> None:
+    """The hook that allows has seen the input of the model."""
+    allow, change = HookAnswer("allow"), HookAnswer(updated={"command": "a"})
+
+    assert merged([allow, change]) == HookAnswer(updated={"command": "a"})
+    assert merged([allow, HookAnswer("allow", updated={"command": "a"})]).decision == "allow"
+
+
 def test_conflicting_input_rewrites_of_two_hooks_deny_the_call() -> None:
     """The result would depend on which hook is faster."""
     one, other = HookAnswer(updated={"command": "a"}), HookAnswer(updated={"command": "b"})

@@ -210,10 +210,21 @@ def test_action_outputs_the_answer_and_posts_it_as_a_comment() -> None:
             },
             "trust: true is refused on pull_request_target",
         ),
+        (
+            {
+                "ACTION_PROMPT": "x",
+                "ACTION_TRUST": "true",
+                "GITHUB_EVENT_NAME": "issue_comment",
+                "GITHUB_EVENT_PATH": "event.json",
+            },
+            "trust: true is refused on issue_comment",
+        ),
     ],
 )
 def test_unsafe_or_invalid_action_inputs_are_refused(variables: dict[str, str], told: str) -> None:
     """They are refused before any request."""
+    Path("event.json").write_text('{"issue": {"number": 1, "pull_request": {}}}')
+
     code, log, outputs = run(None, **variables)
 
     assert (code, outputs) == (2, "")

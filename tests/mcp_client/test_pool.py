@@ -178,6 +178,19 @@ async def test_server_starts_in_its_configured_directory(
         )
 
 
+async def test_server_whose_files_changed_since_they_were_trusted_is_not_started(
+    raw_server: "RawServer",
+) -> None:
+    """Threat 10: asked at each start of its process, so also when it is started again."""
+    changed = replace(raw_server({"pids": "pids"}), objection=lambda: "its files changed")
+    async with McpServers(os.environ) as servers:
+        servers.start([changed])
+        await servers.wait_started(LIMIT_S)
+
+        assert "its files changed" in servers.states()[0].reason
+    assert not Path("pids").exists()
+
+
 async def test_disabled_and_duplicate_servers_are_not_started(
     raw_server: "RawServer",
 ) -> None:

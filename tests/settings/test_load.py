@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.environment import Environment, load_environment
-from agent_cli.settings.keys import value_of
+from agent_cli.settings.keys import all_rules, value_of
 from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.settings.schema import (
     CompactionSettings,
@@ -98,7 +98,7 @@ def test_each_setting_changes_alone_and_records_its_file_and_line() -> None:
 
 def test_later_layers_override_earlier_ones() -> None:
     """The order: defaults, user, project, --settings, environment, flags."""
-    keys = ("max_tokens", "jobs.max", "tools.concurrency", "retry.max", "mcp.call_timeout_s")
+    keys = ("max_tokens", "jobs.timeout_s", "tools.concurrency", "retry.max", "mcp.call_timeout_s")
     override = Override("mcp.call_timeout_s", "5", "--five")
 
     def document(number: int, names: Sequence[str]) -> str:
@@ -111,7 +111,7 @@ def test_later_layers_override_earlier_ones() -> None:
     loaded = load(variables, extra_file=extra, overrides=[override])
 
     settings = loaded.settings
-    assert (settings.max_tokens, settings.jobs.max, settings.tools.concurrency) == (1, 2, 3)
+    assert (settings.max_tokens, settings.jobs.timeout_s, settings.tools.concurrency) == (1, 2, 3)
     assert (settings.retry.max, settings.mcp.call_timeout_s) == (4, 5)
     assert loaded.origins["retry.max"] == "env AGENT_CLI_RETRY__MAX"
     assert loaded.origins["mcp.call_timeout_s"] == "flag --five"
@@ -134,6 +134,8 @@ def test_untrusted_projects_settings_are_ignored() -> None:
         'working_directory = "~/docs"',
         'logging.sinks = [{ type = "file", path = "~/.bashrc" }]',
         'mcp.config = ["../other.json"]',
+        "plugins.enabled = false",
+        'plugins.disabled = ["guard"]',
     ],
 )
 def test_trusted_project_cannot_loosen_safety_settings(line: str) -> None:
@@ -550,6 +552,9 @@ def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
         ("agents.ask_beyond", "1", "64", 1),
         ("agents.max_rounds", "9", "0", 9),
         ("agents.max_parallel", "", "64", 4),
+        ("agents.enabled", "false", "true", False),
+        ("mcp.enabled", "false", "true", False),
+        ("jobs.max", "0", "64", 0),
         ("session.enabled", "false", "true", False),
         ("session.enabled", "true", "false", False),
     ],
@@ -576,3 +581,22 @@ def test_trusted_project_cannot_lift_the_users_limits(
     assert value_of(loaded.settings, key) == counts
     assert bool(loaded.notices) == (str(counts).lower() != projects)
     assert value_of(stronger.settings, key) == json.loads(projects)
+
+
+# A trusted project sets these freely: they loosen no limit, rule or wall of the user's.
+_PROJECTS = """
+model models max_tokens temperature effort streaming tool_execution steering approval output_style
+provider.read_timeout_s provider.stall_timeout_s provider.compat
+tools.timeout_s tools.concurrency tools.fold_output jobs.timeout_s permissions.ask permissions.deny
+mcp.startup_timeout_s mcp.first_prompt_wait_s mcp.headless_wait_s mcp.call_timeout_s
+mcp.defer_beyond_tokens mcp.servers plugins.reminders
+status_line.timeout_s status_line.refresh_s logging.level
+"""
+_PROJECTS_SECTIONS = ("history.", "compaction.", "retry.", "ui.", "hooks.")
+
+
+def test_each_setting_that_a_project_sets_freely_is_known() -> None:
+    """Threat 10: a new setting is the user's, has a stricter side, or stands here on purpose."""
+    free = {key for key, rule in all_rules().items() if not (rule.user_only or rule.stricter)}
+
+    assert {key for key in free if not key.startswith(_PROJECTS_SECTIONS)} == {*_PROJECTS.split()}

@@ -50,18 +50,24 @@ def _placed(server: "ServerConfig | ServerProblem", folder: Path) -> "ServerConf
     return server
 
 
-def _with_helper(
+def _of_file(
     server: "ServerConfig | ServerProblem", startup: StartupContext, file: Path
 ) -> "ServerConfig | ServerProblem":
-    """Return *server* with the folder for its `headersHelper`.
+    """Return *server* with the folder for its `headersHelper`, and what may forbid its start.
 
-    One of the user's does not run in the workspace: a relative path could be a program there.
+    One of the user's does not run in the workspace: a relative path could be a program there. One
+    of the project's starts, again and again, only while what was trusted is unchanged.
     """
     from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
 
-    if not isinstance(server, ServerConfig) or not server.headers_helper:
+    if not isinstance(server, ServerConfig):
         return server
-    return replace(server, cwd=str(startup.workspace) if _is_projects(startup, file) else "")
+    is_projects = _is_projects(startup, file)
+    if is_projects:
+        server = replace(server, objection=startup.objection)
+    if not server.headers_helper:
+        return server
+    return replace(server, cwd=str(startup.workspace) if is_projects else "")
 
 
 def _switched(server: "ServerConfig", *, on: bool) -> "ServerConfig | ServerProblem":
@@ -117,7 +123,7 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         origin = startup.loaded.origins.get(f"mcp.servers.{server.name}", "")
         environment = _variables(startup, Path(origin))
         found = server_config(server.name, entry, environment, source="settings", **limits)
-        yield _with_helper(found, startup, Path(origin))
+        yield _of_file(found, startup, Path(origin))
     yield from _of_plugins(startup, limits)
     # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
@@ -144,7 +150,7 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
             yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
             continue
-        yield from (_with_helper(each, startup, path) for each in read.servers)
+        yield from (_of_file(each, startup, path) for each in read.servers)
         yield from read.problems
 
 
@@ -227,7 +233,7 @@ def servers_of_agent(
             startup_timeout_s=mcp.startup_timeout_s,
             call_timeout_s=mcp.call_timeout_s,
         )
-        yield _placed(_with_helper(server, startup, source), folder)
+        yield _placed(_of_file(server, startup, source), folder)
 
 
 def servers_of_program(
