@@ -328,7 +328,9 @@ class Settings(NamedTuple):
     max_cost_usd: Annotated[
         float, number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
     ] = 0
-    reread_question_usd: Annotated[float, number(0, USD_MAX, "USD")] = 0.05
+    reread_question_usd: Annotated[
+        float, number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
+    ] = 0.05
     attach: Annotated[bool, flag()._replace(user_only=True)] = True
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None
