@@ -11,6 +11,7 @@ from agent_cli.app.hooks.lifecycle import hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
+from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.provider import Model, Price, StreamFn
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
@@ -32,6 +33,7 @@ from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.platform import chosen_platform
+from agent_cli.settings.sources import WrittenRule
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.launching import Watched
@@ -368,16 +370,21 @@ def permission_rules(startup: StartupContext) -> RuleSet:
     Raises:
         SettingsError: A permission rule cannot be read.
     """
-    written = startup.loaded.rules
-    allow, ask, deny = (
-        tuple(parse_rule(rule.text, rule.origin) for rule in written if rule.kind == kind)
-        for kind in KINDS
-    )
+    found = [each for written in startup.loaded.rules for each in _parsed(written)]
+    allow, ask, deny = (tuple(rule for of, rule in found if of == kind) for kind in KINDS)
     # In every mode: the agent must not rewrite its own guards.
     reasons = dict.fromkeys(status_scripts(startup), "your status line runs this file")
     reasons |= dict.fromkeys(hook_scripts(startup), "a hook runs this file")
     scripts = (rule_for_file("edit", path, reason) for path, reason in reasons.items())
     return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny, beside=_beside(startup))
+
+
+def _parsed(written: WrittenRule) -> Sequence[tuple[str, Rule]]:
+    if not written.of_claude:
+        return ((written.kind, parse_rule(written.text, written.origin)),)
+    from agent_cli.policies.claude_rules import claude_rules  # noqa: PLC0415 - few have such files
+
+    return claude_rules(written.kind, written.text, origin=written.origin)
 
 
 def _beside(startup: StartupContext) -> tuple[Path, ...]:

@@ -19,7 +19,7 @@ from agent_cli.hooks.events import EVENTS
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
-from agent_cli.settings.hook_files import claude_hooks
+from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.sources import CLAUDE_FILES
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.shapes import is_mapping, is_object, is_sequence
@@ -132,7 +132,8 @@ def _import(startup: StartupContext) -> int:
     found = 0
     for path in dict.fromkeys(files):
         try:
-            written = list(claude_hooks(path, from_project=True)) if path.is_file() else []
+            file = ClaudeFile.read(path) if path.is_file() else None
+            written = [*file.hooks(from_project=True)] if file else []
         except SettingsError as error:
             raise UsageError(str(error)) from error
         if written:

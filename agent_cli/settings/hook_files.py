@@ -1,9 +1,8 @@
-"""Lifecycle hooks in files: Claude Code's settings, and the workspace's scripts that hooks run.
+"""Lifecycle hooks in the workspace's files, and the scripts that they run.
 
 Imported only if there is such a file. The code that defines hooks validates them.
 """
 
-import json
 import os
 import re
 import shlex
@@ -12,12 +11,13 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import folded_keys
+from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.rules import fold
-from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
-from agent_cli.settings.toml_json import file_entries, json_line
+from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks
+from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.paths import is_dir, is_file
-from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
+from agent_cli.system.shapes import is_array, is_mapping, is_sequence
 
 PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 
@@ -29,40 +29,6 @@ _PIECES_MAX = 300
 _FOLDERS_MAX = 20
 
 
-def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
-    """Read the groups of hooks in a settings file of Claude Code.
-
-    Raises:
-        SettingsError: The file cannot be read, so a guard in it would have no effect.
-    """
-    text = read_file(path)
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(
-            f"{path} is not valid JSON, so its hooks cannot be read: correct it, or set"
-            " hooks.claude_files = false"
-        ) from error
-    hooks = document.get("hooks") if is_object(document) else None
-    if not hooks or document.get("disableAllHooks") is True:
-        return
-    if not is_object(hooks):
-        hooks = {"PreToolUse": ["hooks"]}  # not a table: a hook that blocks with an error
-    for event, groups in hooks.items():
-        line = json_line(text, ("hooks", event))
-        origin = f"{path}:{line}" if line else str(path)
-        for group in groups if is_array(groups) else [groups]:
-            yield WrittenHooks(event, group, origin, from_project)
-
-
-def is_acting(path: Path) -> bool:
-    """Return whether a settings file of Claude Code has hooks or cannot be read."""
-    try:
-        return is_file(path) and any(True for _ in claude_hooks(path, from_project=True))
-    except SettingsError:
-        return True
-
-
 def project_hooks(workspace: Path) -> list[WrittenHooks]:
     """Return all groups of hooks in files of *workspace*; invalid files count as empty."""
     found: list[WrittenHooks] = []
@@ -71,7 +37,7 @@ def project_hooks(workspace: Path) -> list[WrittenHooks]:
         if is_file(path):
             try:
                 if name in CLAUDE_FILES:
-                    found += claude_hooks(path, from_project=True)
+                    found += ClaudeFile.read(path).hooks(from_project=True)
                 else:
                     found += _own_hooks(path)
             except SettingsError:

@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
         origins: The origin of every value that is not the default, by dotted key; a model alias and
             an MCP server have keys of their own (`models.high`, `mcp.servers.github`).
         notices: Sentences for the user about entries left out, in the order of the layers.
-        rules: The permission rules of `permissions.toml` and of all layers, each with its origin.
+        rules: The permission rules of `permissions.toml`, of all layers and of Claude Code's files.
         hooks: The lifecycle hooks of all layers, then those of Claude Code's files.
     """
 
@@ -71,12 +71,14 @@ def load_settings(
     notices = (*environment.notices, *layers.notices)
     settings = layers.settings()
     folder = paths.expanded(settings.working_directory or workspace)
-    rules = (*_user_rules(folder), *_added_rules(layers))
-    hooks = (
-        *_added_hooks(layers),
-        *_claude_hooks(settings, workspace, trusted=trusted, guarded=guarded),
+    rules, hooks = _of_claude(settings, workspace, trusted=trusted, guarded=guarded)
+    return Loaded(
+        settings,
+        layers.origins,
+        notices,
+        (*_user_rules(folder), *_added_rules(layers), *rules),
+        (*_added_hooks(layers), *hooks),
     )
-    return Loaded(settings, layers.origins, notices, rules, hooks)
 
 
 def _user_rules(workspace: Path) -> tuple[WrittenRule, ...]:
@@ -103,20 +105,27 @@ def _added_hooks(layers: Layers) -> Iterator[WrittenHooks]:
                 yield WrittenHooks(event, each.value, each.origin, each.from_project)
 
 
-def _claude_hooks(
+def _of_claude(
     settings: Settings, workspace: Path, *, trusted: bool, guarded: bool
-) -> Iterator[WrittenHooks]:
-    files = [Path.home() / CLAUDE_FILES[0]]
+) -> tuple[list[WrittenRule], list[WrittenHooks]]:
+    """Return the rules and the hooks in Claude Code's files, as far as the settings read them."""
+    rules: list[WrittenRule] = []
+    hooks: list[WrittenHooks] = []
+    reads_rules, reads_hooks = settings.permissions.claude_files, settings.hooks.claude_files
+    files = [paths.claude_dir() / "settings.json"]
     if trusted or guarded:
         files += [workspace / name for name in CLAUDE_FILES]
-    for path in dict.fromkeys(files if settings.hooks.claude_files else ()):
+    for path in dict.fromkeys(files if reads_rules or reads_hooks else ()):
         if paths.is_file(path):
-            from agent_cli.settings.hook_files import claude_hooks  # noqa: PLC0415 - as in `_file`
+            from agent_cli.settings.claude_files import ClaudeFile  # noqa: PLC0415 - as in `_file`
 
-            of_project = path != files[0]
-            for group in claude_hooks(path, from_project=of_project):
+            file, of_project = ClaudeFile.read(path), path != files[0]
+            if reads_rules:
+                rules += file.rules(from_project=of_project)
+            for group in file.hooks(from_project=of_project) if reads_hooks else ():
                 if trusted or not of_project or guards_on(group.event):
-                    yield group
+                    hooks.append(group)
+    return rules, hooks
 
 
 def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:

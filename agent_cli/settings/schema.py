@@ -117,12 +117,17 @@ class RetrySettings(NamedTuple):
 
 
 class PermissionSettings(NamedTuple):
-    """The permission mode and rules for tools. Each layer's rules add to those before it."""
+    """The permission mode and rules for tools. Each layer's rules add to those before it.
+
+    `claude_files` also reads the rules in `settings.json` of `~/.claude` and, if the workspace is
+    trusted, those that ask or deny in `settings.json` and `settings.local.json` of its `.claude`.
+    """
 
     mode: Annotated[Mode, choice(*get_args(Mode), user_only=True)] = "ask"
     allow: Annotated[tuple[str, ...], texts(append=True, user_only=True)] = ()
     ask: Annotated[tuple[str, ...], texts(append=True)] = ()
     deny: Annotated[tuple[str, ...], texts(append=True)] = ()
+    claude_files: Annotated[bool, flag()._replace(user_only=True)] = True
 
 
 class SandboxSettings(NamedTuple):

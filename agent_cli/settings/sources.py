@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
 PROJECT_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_ADMIN_API_KEY")
 """Keys that a trusted project's `.env` may set: they only decide who pays."""
-# Claude Code's hook files: the first in the home directory, both in a project.
+# Claude Code's settings files: the first in the home directory, both in a project.
 # TOML is the main format of this program, so it wins if both exist.
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
@@ -61,11 +61,15 @@ class Override(NamedTuple):
 
 
 class WrittenRule(NamedTuple):
-    """A permission rule as written; `kind` is one of `RULE_KINDS`, `origin` as in `Entry`."""
+    """A permission rule as written; `kind` is one of `RULE_KINDS`, `origin` as in `Entry`.
+
+    A rule `of_claude` stands in a settings file of Claude Code, and is translated.
+    """
 
     kind: str
     text: str
     origin: str
+    of_claude: bool = False
 
 
 class WrittenHooks(NamedTuple):

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.written_servers import written_servers
+from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.env_file import is_user_only
 from agent_cli.settings.hook_files import (
-    claude_hooks,
     entries_of,
     project_hooks,
     scripts_of,
@@ -46,6 +46,7 @@ from agent_cli.trust.variables import VARIABLE
 _SERVER_PREFIX = "mcp.servers."
 _ACTING = ("command", "url", "cwd", "args", "env", "headers", "oauth")
 _HELPER = ("headersHelper", "headers_helper")
+_KINDS = {"ask": "asks before", "deny": "denies"}
 _SCRIPT = "is a file that a hook runs"
 _PROGRAM = "is a file that an MCP server runs, outside the sandbox"
 # Only such a value can be no code and no path: a variable may end up in a command.
@@ -57,7 +58,9 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
     """Return one sentence per effect; an invalid file yields a sentence about that."""
     try:
         if os.path.relpath(path, workspace) in CLAUDE_FILES:
-            return tuple(hook_effects(claude_hooks(path, from_project=True)))
+            file = ClaudeFile.read(path)
+            rules = (_plain(f"{_KINDS[x.kind]} {x.text}") for x in file.rules(from_project=True))
+            return (*rules, *hook_effects(file.hooks(from_project=True)))
         if path in scripts_of(project_hooks(workspace), workspace):
             return (_SCRIPT,)
         if path.name == "SKILL.md":

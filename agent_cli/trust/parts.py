@@ -13,8 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
+from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.guards import is_guard, is_guard_variable
-from agent_cli.settings.hook_files import claude_hooks, project_hooks, scripts_of
+from agent_cli.settings.hook_files import project_hooks, scripts_of
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.trust.variables import acting_variables
@@ -58,14 +59,18 @@ def _parts(path: Path, workspace: Path, files: Iterable[Path]) -> Iterator[tuple
     name = os.path.relpath(path, workspace)
     if name in CLAUDE_FILES:
         try:
-            groups = list(claude_hooks(path, from_project=True))
+            file = ClaudeFile.read(path)
         except SettingsError:
             yield "", _file_digest(path), True
             return
-        # Only its hooks act here: another key of the file changes nothing.
+        # Only its hooks and its guarding rules act here: another key of the file changes nothing.
+        groups, rules = [*file.hooks(from_project=True)], [*file.rules(from_project=True)]
         for event in dict.fromkeys(each.event for each in groups):
             of_event = [each.group for each in groups if each.event == event]
             yield f"hooks.{event}", _digest(of_event), guards_on(event)
+        for kind in dict.fromkeys(each.kind for each in rules):
+            of_kind = [each.text for each in rules if each.kind == kind]
+            yield f"permissions.{kind}", _digest(of_kind), True
         return
     if name == ".env":
         variables = dict(acting_variables(workspace, files))

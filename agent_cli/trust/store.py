@@ -95,12 +95,12 @@ def skill_folders(workspace: Path) -> tuple[Path, ...]:
 
 
 def _hook_files(workspace: Path) -> tuple[Path, ...]:
-    """Return Claude Code's files that define hooks, and the scripts that hooks run."""
+    """Return Claude Code's files with hooks or guarding rules, and the scripts that hooks run."""
     files = [workspace / name for name in (*HOOK_FILES, *SETTINGS_FILES)]
     if not any(map(paths.is_file, files)):
         return ()
+    from agent_cli.settings.claude_files import is_acting  # noqa: PLC0415 - as below
     from agent_cli.settings.hook_files import (  # noqa: PLC0415 - most workspaces have no hooks
-        is_acting,
         project_hooks,
         scripts_of,
     )

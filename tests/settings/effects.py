@@ -168,6 +168,15 @@ def hook_of_claude() -> bool:
     return started.exists()
 
 
+def denied_by_claude() -> bool:
+    """Return whether a rule in Claude Code's settings file denies a call."""
+    file = Path.home() / ".claude" / "settings.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({"permissions": {"deny": ["Bash(echo:*)"]}}))
+    _, bodies = printed(reply(tool_use("bash", {"command": "echo hi"})), OK, arguments=YOLO)
+    return "denies this call" in str(bodies[-1])
+
+
 def exit_code(*script: Answer, arguments: Sequence[str] = ()) -> Callable[[], int]:
     return lambda: printed(*script, arguments=arguments)[0].code
 
@@ -829,6 +838,12 @@ ROWS = (
     Row("plugins.enabled", "plugins.enabled = false", instructions, False),
     Row("plugins.disabled", 'plugins.disabled = ["project_instructions"]', instructions, False),
     Row("plugins.reminders", "plugins.reminders = true", tools_offered(repl=True), {"remind"}),
+    Row(
+        "permissions.claude_files",
+        "permissions.claude_files = false",
+        denied_by_claude,
+        False,
+    ),
     Row(
         "hooks.claude_files",
         "hooks.claude_files = false",

@@ -254,6 +254,24 @@ def test_rule_of_a_trusted_project_denies_on_if_another_setting_changes() -> Non
     assert (kept.lost_guards, lost.lost_guards) == ((), ("appsettings.toml",))
 
 
+def test_claude_rule_of_a_trusted_project_denies_and_its_allowing_ones_do_not_count() -> None:
+    """A project's settings may restrict the model, and never free it; a lost guard stops `-p`."""
+    hooks(WORKSPACE)
+    path = WORKSPACE / SETTINGS
+    path.write_text(json.dumps({"permissions": {"deny": ["Bash(touch:*)"], "allow": ["Bash"]}}))
+    TrustStore.of_user().trust(WORKSPACE.resolve())
+    denied, ran = attempt(WORKSPACE)
+    add_skill(WORKSPACE)
+    still, ran_with_skill = attempt(WORKSPACE)
+    rules = start(Arguments(), may_ask=False, workspace=WORKSPACE.resolve()).loaded.rules
+    path.write_text(json.dumps({"permissions": {"allow": ["Bash"]}}))
+    without, ran_without = attempt(WORKSPACE)
+
+    assert (denied.code, ran, still.code, ran_with_skill) == (0, False, 0, False)
+    assert [(rule.kind, rule.text) for rule in rules] == [("deny", "Bash(touch:*)")]
+    assert (without.code, ran_without) == (5, False)
+
+
 def test_trust_stored_by_an_earlier_version_misses_its_guards() -> None:
     """It was one hash of everything; nobody knows which guards it covered."""
     store = TrustStore.of_user()

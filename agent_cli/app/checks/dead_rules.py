@@ -24,6 +24,7 @@ def dead_rules(
     """
     if not startup.loaded.rules:
         return
+    yield from _lost_guards(startup)
     rules = permission_rules(startup)
     yield from without_matches(rules, tools())
     for kind, rule in rules.listed():
@@ -35,6 +36,19 @@ def dead_rules(
                 f"{rule.origin}: the rule {kind} {rule} matches nothing: there is no MCP server"
                 f" {named[1]}; there are: {known}"
             )
+
+
+def _lost_guards(startup: StartupContext) -> Iterator[str]:
+    """Yield a sentence for each guard in Claude Code's files that cannot hold here as written."""
+    for written in startup.loaded.rules:
+        if written.of_claude:
+            from agent_cli.policies.claude_rules import translated  # noqa: PLC0415 - as in parts
+
+            found = translated(written.kind, written.text)
+            if found.is_lost:
+                held = ", ".join(text for _, text in found.rules)
+                but = f"only {held} holds" if held else "it does not hold"
+                yield f"{written.origin}: {written.kind} {written.text}: {but}: {found.note}"
 
 
 def dead_server_rules(
