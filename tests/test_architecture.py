@@ -40,7 +40,7 @@ OWNERS = {
     "rich": ("terminal/views/",),
     "pygments": ("repl/",),
     "dotenv": ("settings/", "trust/effects/"),  # a file's content; its effects
-    "tomllib": ("settings/", "trust/effects/", "providers/", "mcp_client/"),  # models; Codex
+    "tomllib": ("settings/", "trust/effects/", "providers/", "mcp_client/", "app/imports/"),
     "tree_sitter": ("policies/",),
     "tree_sitter_bash": ("policies/",),
     "PIL": ("attachments/",),

@@ -18,6 +18,7 @@ from agent_cli.app.option_table import (
     ONE_RUN,
     OPTIONS,
     SHORT_OPTIONS,
+    SWITCHES,
     OptionEntry,
     Takes,
 )
@@ -50,7 +51,7 @@ class Arguments(NamedTuple):
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
         overrides: Options that are settings, in the order they were given.
-        origin, revoke, show, json, entries, yes: Switches of single commands.
+        origin, revoke, show, json, entries, yes, all, dry_run, undo: Switches of single commands.
     """
 
     command: str = "repl"
@@ -93,6 +94,9 @@ class Arguments(NamedTuple):
     json: bool = False
     entries: bool = False
     yes: bool = False
+    all: bool = False
+    dry_run: bool = False
+    undo: bool = False
     overrides: tuple[Override, ...] = ()
 
 
@@ -224,10 +228,11 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
     gives_prompt = arguments.print_prompt is not None or arguments.prompt_file is not None
     if arguments.command == "repl" and gives_prompt:
         arguments = arguments._replace(command="print")
-    for switch in ("origin", "revoke", "show", "json", "entries", "yes"):
+    for switch in SWITCHES:
         command = COMMANDS.get(arguments.command)
         if getattr(arguments, switch) and (command is None or switch not in command.switches):
-            raise UsageError(f"--{switch} does not belong here; see agent-cli --help")
+            option = switch.replace("_", "-")
+            raise UsageError(f"--{option} does not belong here; see agent-cli --help")
     if arguments.output_format != "text" and arguments.command != "print":
         raise UsageError("--output-format needs -p PROMPT")
     if arguments.worktree is not None and arguments.command not in ("repl", "print"):

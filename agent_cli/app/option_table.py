@@ -163,6 +163,9 @@ OPTIONS = {
     "--json": OptionEntry(Takes.NOTHING, "json"),
     "--entries": OptionEntry(Takes.NOTHING, "entries"),
     "--yes": OptionEntry(Takes.NOTHING, "yes"),
+    "--all": OptionEntry(Takes.NOTHING, "all"),
+    "--dry-run": OptionEntry(Takes.NOTHING, "dry_run"),
+    "--undo": OptionEntry(Takes.NOTHING, "undo"),
     "--model": OptionEntry(Takes.VALUE, setting="model", values=MODELS),
     "--effort": OptionEntry(
         Takes.VALUE, setting="effort", values="off minimal low medium high xhigh"
@@ -188,6 +191,8 @@ OPTIONS = {
     "--screen-reader": OptionEntry(Takes.NOTHING, setting="ui.screen_reader"),
     "--no-session": OptionEntry(Takes.NOTHING, setting="session.enabled", constant=False),
 }
+# Switches of single commands: the fields that they set.
+SWITCHES = ("origin", "revoke", "show", "json", "entries", "yes", "all", "dry_run", "undo")
 SHORT_OPTIONS = {"-p": "--print", "-c": "--continue", "-r": "--resume", "-h": "--help"}
 # At most one option of each group, and the field it sets.
 EXCLUSIVE = (
@@ -275,6 +280,12 @@ COMMANDS = {
             "serve add add-json list get remove enable disable test import exercise"
             " approve login logout",
         ),
+    ),
+    "import": CommandEntry(
+        "[claude|codex|gemini|opencode] [--dry-run] [--undo] [--json]",
+        most=1,
+        switches=("dry_run", "undo", "json"),
+        completes=("claude codex gemini opencode",),
     ),
     "plugins": CommandEntry(
         "add SOURCE[@REF] [NAME]|list|show NAME|update [NAME]|remove NAME [--yes]",

@@ -127,6 +127,7 @@ def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugi
         user_files=(
             paths.shared_instructions_file(),
             paths.config_dir() / "AGENTS.md",
+            *(folder / "AGENTS.md" for folder in paths.imported_dirs()),
             paths.codex_dir() / "AGENTS.md",
             paths.claude_dir() / "CLAUDE.md",
         ),
@@ -167,6 +168,7 @@ def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> 
         objection=startup.objection,
     )
     folders = [CommandFolder(folder / "commands", "yours") for folder in paths.own_dirs()]
+    folders.append(CommandFolder(paths.codex_dir() / "prompts", "yours"))
     folders += [project._replace(path=startup.workspace / name) for name in COMMAND_FOLDERS]
     wanted = startup.loaded.settings.plugins
     if wanted.enabled and "skills" not in wanted.disabled:

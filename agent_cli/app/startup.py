@@ -146,8 +146,8 @@ def start(
             pinned=pinned,
             guarded=False,
         )
-    plain = _plain_http(startup.environment)
-    startup = startup._replace(notices=(*notices, *startup.loaded.notices, *plain))
+    found = (*_plain_http(startup.environment), *(_first_start() if may_ask else ()))
+    startup = startup._replace(notices=(*notices, *startup.loaded.notices, *found))
     from agent_cli.app.added_plugins import with_plugins  # noqa: PLC0415 - it imports this module
 
     return with_plugins(startup)
@@ -171,6 +171,17 @@ def _plain_http(environment: Environment) -> tuple[str, ...]:
         for name, host in hosts.items()
         if host not in ("localhost", "127.0.0.1", "::1", None)
     )
+
+
+def _first_start() -> tuple[str, ...]:
+    """Return where to see what counts of another agent's setup, if nothing was said here yet."""
+    if paths.is_dir(paths.sessions_dir()) or paths.is_dir(paths.imported_dir()):
+        return ()
+    found = [paths.shown(x) for x in (paths.claude_dir(), paths.codex_dir()) if paths.is_dir(x)]
+    if not found:
+        return ()
+    names = " and ".join(found)
+    return (f"{names}: `agent-cli import --dry-run` lists what counts here, and what does not",)
 
 
 def _host_of(url: str) -> str | None:

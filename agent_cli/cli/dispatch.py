@@ -75,6 +75,12 @@ def _hooks(arguments: Arguments) -> int:
     return run(arguments.operands, start(arguments, may_ask=False))
 
 
+def _import(arguments: Arguments) -> int:
+    from agent_cli.cli.imports import import_setup  # noqa: PLC0415
+
+    return import_setup(arguments)
+
+
 def _plugins(arguments: Arguments) -> int:
     from agent_cli.cli.plugins import plugins  # noqa: PLC0415
 
@@ -121,6 +127,7 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "batch": _batch,
     "completion": _complete,
     "hooks": _hooks,
+    "import": _import,
     "mcp": mcp,
     "plugins": _plugins,
 }

@@ -3,7 +3,7 @@
     Bash(npm run test:*)   bash(npm run test *)
     Bash(rm -rf*)          bash(rm -rf *); what else begins so is asked about, if the rule guards
     Edit(/src/**)          edit(./src/**): there, / is the project and // the root
-    WebFetch(domain:x.io)  nothing: there is no such tool here
+    KillShell              nothing: there is no such tool here
 
 A rule that allows becomes the same or narrower. One that asks or denies becomes the same, or a
 narrower one together with a question about the rest; where that is impossible, it has a reason.
@@ -22,6 +22,7 @@ _RULE: Final = re.compile(r"(?P<tool>\*|[\w-]+\*?)(?:\((?P<text>.*)\))?", re.DOT
 _PARAMETER: Final = re.compile(r"[a-z_]+:(?!\*$)\S+")
 _OF_FILES: Final = frozenset({"read", "edit", "write", "grep", "glob"})
 _SERVERS: Final = "mcp__"
+_WEB: Final = "web_fetch"
 
 
 class Translation(NamedTuple):
@@ -59,6 +60,8 @@ def translated(kind: str, written: str) -> Translation:
         return _command(kind, text)
     if tool in _OF_FILES:
         return _checked(kind, ((kind, f"{tool}({_path(text)})"),))
+    if tool == _WEB and text.startswith("domain:"):
+        return _checked(kind, ((kind, f"{tool}({text})"),))
     if kind == "allow":
         return _none(kind, f"a rule about some calls of {name} cannot be said here: each one asks")
     return _checked(

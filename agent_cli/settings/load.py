@@ -49,7 +49,7 @@ def load_settings(
     extra_file: Path | None = None,
     overrides: Sequence[Override] = (),
 ) -> Loaded:
-    """Read the user's files, the project's, *extra_file*, variables and options.
+    """Read what was imported, the user's files, the project's, *extra_file*, variables, options.
 
     The project's files count if *trusted*; if *guarded*, their guards alone.
 
@@ -57,6 +57,8 @@ def load_settings(
         SettingsError: A file cannot be read, or a value is not allowed.
     """
     layers = Layers()
+    for folder in paths.imported_dirs():
+        layers.take(_files(folder, from_project=False))
     layers.take(_files(paths.config_dir(), from_project=False))
     if trusted:
         layers.take(_files(workspace, from_project=True))

@@ -52,9 +52,12 @@ def claude_dir() -> Path:
     return Path.home() / ".claude"
 
 
-def own_dirs() -> tuple[Path, Path]:
-    """Return the folders of the user's agents, commands and styles: ours, then Claude Code's."""
-    return config_dir(), claude_dir()
+def own_dirs() -> tuple[Path, ...]:
+    """Return the folders of the user's agents, commands and styles: ours, then Claude Code's.
+
+    Between them is what was imported of other agents.
+    """
+    return config_dir(), *imported_dirs(), claude_dir()
 
 
 def codex_dir() -> Path:
@@ -71,6 +74,19 @@ def user_settings_file() -> Path:
 def user_env_file() -> Path:
     """Return the user's `.env` file."""
     return config_dir() / ".env"
+
+
+def imported_dir() -> Path:
+    """Return the folder of what `agent-cli import` took over, a folder for each program."""
+    return config_dir() / "imported"
+
+
+def imported_dirs() -> tuple[Path, ...]:
+    """Return the folders of the programs of which something was imported."""
+    folder = imported_dir()
+    if not is_dir(folder):
+        return ()
+    return tuple(sorted(path for path in folder.iterdir() if path.name[0] != "." and is_dir(path)))
 
 
 def permissions_file() -> Path:

@@ -22,13 +22,14 @@ CASES = {
     ("allow", "Bash(git * main)"): [],
     ("allow", "Agent(Explore)"): [],
     ("allow", "Read(../other/**)"): [],
+    ("allow", "WebFetch"): [("allow", "web_fetch")],
     # of a guard, what cannot be said asks
     ("deny", "Bash(rm -rf*)"): [("deny", "bash(rm -rf *)"), ("ask", "bash(rm *)")],
     ("deny", "Bash(git * main)"): [("ask", "bash(git *)")],
     ("deny", "Agent(Explore)"): [("ask", "agent")],
     # nothing to guard
-    ("deny", "WebFetch"): [],
-    ("allow", "WebFetch(domain:example.com)"): [],
+    ("deny", "KillShell"): [],
+    ("allow", "WebFetch(domain:x.io)"): [("allow", "web_fetch(domain:x.io)")],
     # lost guards: they are named
     ("deny", "Bash(* --force)"): [],
     ("deny", "Bash(rm*)"): [("deny", "bash(rm *)")],

@@ -17,6 +17,7 @@ from agent_cli.app.checks.access import check_access, why_chosen
 from agent_cli.app.checks.models import check_models
 from agent_cli.app.checks.report import Check, CheckReport
 from agent_cli.app.checks.servers import check_servers, checks_of_running, server_problems
+from agent_cli.app.checks.setups import check_setups
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.providers import Providers, is_listed
 from agent_cli.app.startup import StartupContext
@@ -141,6 +142,7 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     yield from _plugins(startup)
     yield from _commands(startup)
     yield from _hooks(startup)
+    yield from check_setups(startup)
     yield from telemetry_checks(startup)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_cli.app.hooks.lines import listed, overview, without_matches
 from agent_cli.app.mcp.config import inherited_environment
-from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import AgentCliError
@@ -28,6 +27,7 @@ from agent_cli.sandbox import Sandbox
 from agent_cli_tools.workspace_ports import CommandExports
 
 if TYPE_CHECKING:
+    from agent_cli.app.sessions import Sessions  # it imports `parts`, which imports this
     from agent_cli.hooks.answers import HookAnswer
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.event_hooks import EventHooks
@@ -52,7 +52,7 @@ class HookHost(NamedTuple):
     """The session that hooks are informed about; it is built after the hooks."""
 
     agent: Callable[[], Agent]
-    sessions: Callable[[], Sessions]
+    sessions: "Callable[[], Sessions]"
     publish: EventSink
     command_variables: Callable[[], Mapping[str, str]]
     tools: Callable[[], Collection[str]]

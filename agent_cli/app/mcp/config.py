@@ -130,7 +130,8 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
     may_read = _files(startup)
     given = {path: True for path in may_read if path in named}
     local = local_file(startup.workspace)
-    files = {**given, local: True, **may_read, user_file(): True}
+    imported = {folder / "mcp.json": True for folder in paths.imported_dirs()}
+    files = {**given, local: True, **may_read, user_file(): True, **imported}
     for path, is_allowed in files.items():
         if not _is_there(path):
             continue

@@ -1,0 +1,1 @@
+"""The setups of other agents: everything found, and what `agent-cli import` writes of it."""

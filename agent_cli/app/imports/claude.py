@@ -1,0 +1,175 @@
+"""The setup of Claude Code: `~/.claude`, `~/.claude.json` and `.claude` of the workspace."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from agent_cli.app.hooks.lifecycle import defined_hooks
+from agent_cli.app.imports.claude_settings import read_settings
+from agent_cli.app.imports.findings import Findings
+from agent_cli.app.imports.prompt_files import (
+    read_agents,
+    read_commands,
+    read_instructions,
+    read_skills,
+    read_styles,
+)
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client.foreign import foreign_files, read_foreign
+from agent_cli.settings.sources import CLAUDE_FILES
+from agent_cli.system import paths
+from agent_cli.system.shapes import is_array, is_object
+
+_UNTRUSTED: Final = "this workspace is not trusted: agent-cli trust shows all of it and asks"
+_FOLDERS: Final[Mapping[str, Callable[[Findings, Path], None]]] = {
+    "agents": read_agents,
+    "skills": read_skills,
+    "commands": read_commands,
+    "output-styles": read_styles,
+}
+_READ: Final = (*_FOLDERS, "settings.json", "settings.local.json", "CLAUDE.md", "rules", "projects")
+_NO_COUNTERPART: Final[Mapping[str, str]] = {
+    ".credentials.json": "keys are never copied: set ANTHROPIC_API_KEY",
+    "keybindings.json": "keys cannot be changed here; --vi and ui.vi choose vi's",
+    "history.jsonl": "the prompts typed there; agent-cli sessions search --all finds them",
+    "workflows": "there are no workflows here; a prompt file in commands/ is the nearest",
+    "themes": "the themes are dark, light, high-contrast and none: ui.theme",
+    "agent-memory": "agents keep no memory of their own here; write it into the agent's file",
+    "loop.md": "there is no /loop here; remind lets the model come back to a task",
+    "statusline-command.sh": "named by statusLine, which is translated",
+}
+# What the program itself writes, for itself.
+_STATE: Final = frozenset(
+    (
+        *("backups", "cache", "chrome", "daemon", "debug", "downloads", "file-history", "ide"),
+        *("jobs", "local", "logs", "paste-cache", "plans", "session-env", "sessions", "statsig"),
+        *("shell-snapshots", "stats-cache.json", "tasks", "teams", "telemetry", "todos"),
+        *("uploads", "usage-data", "mcp-needs-auth-cache.json", "policy-limits.json"),
+        *("remote-settings.json", ".last-cleanup", ".update.lock", ".DS_Store"),
+    )
+)
+
+
+def read_claude(startup: StartupContext) -> Findings:
+    """Return everything found of Claude Code."""
+    findings = Findings("claude")
+    home = paths.claude_dir()
+    read_instructions(findings, [home / "CLAUDE.md", *sorted((home / "rules").rglob("*.md"))])
+    for name, read in _FOLDERS.items():
+        read(findings, home / name)
+    read_settings(findings, home / "settings.json", startup, is_project=False)
+    _hooks(findings, startup)
+    _servers(findings, startup)
+    _plugins(findings, home / "plugins")
+    _sessions(findings, home / "projects")
+    _others(findings, home)
+    _project(findings, startup)
+    return findings
+
+
+def _project(findings: Findings, startup: StartupContext) -> None:
+    workspace = startup.workspace
+    if workspace == Path.home():
+        return
+    names = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
+    rules = sorted((workspace / ".claude" / "rules").rglob("*.md"))
+    read_instructions(findings, [*(workspace / name for name in names), *rules])
+    for name, read in _FOLDERS.items():
+        folder = workspace / ".claude" / name
+        if startup.trusted:
+            read(findings, folder)
+        elif folder.is_dir():
+            findings.cannot(name, f".claude/{name}", _UNTRUSTED, folder)
+    for name in CLAUDE_FILES:
+        path = workspace / name
+        if startup.trusted:
+            read_settings(findings, path, startup, is_project=True)
+        elif paths.is_file(path):
+            findings.cannot("setting", name, _UNTRUSTED, path)
+    servers = workspace / ".mcp.json"
+    if servers.is_file() and startup.trusted:
+        findings.used("MCP server", [".mcp.json"], "read where it lies", servers)
+    elif servers.is_file():
+        findings.cannot("MCP server", ".mcp.json", _UNTRUSTED, servers)
+
+
+def _hooks(findings: Findings, startup: StartupContext) -> None:
+    files = [paths.claude_dir() / "settings.json"]
+    files += [startup.workspace / name for name in CLAUDE_FILES]
+    hooks, problems = defined_hooks(startup)
+    for path in dict.fromkeys(files):
+        of_file = [hook for hook in hooks if hook.origin.startswith(f"{path}:") and not hook.fault]
+        names = dict.fromkeys(f"{hook.event} {hook.matcher}".strip() for hook in of_file)
+        findings.used("hooks", names, "run where they lie; agent-cli hooks list", path)
+        for problem in problems:
+            if problem.startswith(f"{path}:"):
+                findings.cannot("hooks", "", problem.removeprefix(f"{path}:"), path)
+
+
+def _servers(findings: Findings, startup: StartupContext) -> None:
+    places = foreign_files(
+        "claude-code",
+        home=Path.home(),
+        workspace=startup.workspace,
+        environment=startup.environment,
+    )
+    for path in filter(paths.is_file, places):
+        found = read_foreign(path, workspace=startup.workspace)
+        for name, entry in found.entries.items():
+            findings.server(name, entry, path)
+        for problem in found.problems:
+            findings.cannot("MCP server", "", problem.removesuffix(f"; {path}"), path)
+        findings.cannot("state", path.name, "sign-in and counters; its servers are above", path)
+
+
+def _plugins(findings: Findings, folder: Path) -> None:
+    """Note plugins and marketplaces; each is shown whole before it counts, so none is copied."""
+    marketplaces = _document(folder / "known_marketplaces.json")
+    for name in marketplaces:
+        reason = "name its plugins: agent-cli plugins add MARKETPLACE NAME"
+        findings.cannot("marketplace", name, reason, folder / "known_marketplaces.json")
+    installed = _document(folder / "installed_plugins.json")
+    listed = installed.get("plugins")
+    for name, entries in listed.items() if is_object(listed) else ():
+        entry = entries[0] if is_array(entries) and entries else entries
+        path = entry.get("installPath") if is_object(entry) else None
+        where = paths.shown(str(path)) if path else "PATH"
+        reason = f"it is shown whole before it counts: agent-cli plugins add {where}"
+        findings.cannot("plugin", name, reason, folder / "installed_plugins.json")
+
+
+def _sessions(findings: Findings, folder: Path) -> None:
+    memories = sorted(folder.glob("*/memory/*.md"))
+    for path in memories:
+        reason = "it is read by no session here: put what should hold into AGENTS.md"
+        findings.cannot("memory", f"{path.parents[1].name}/{path.name}", reason, path)
+    count = sum(1 for _ in folder.glob("*/*.jsonl"))
+    if count:
+        detail = "agent-cli sessions list --all; agent-cli -r ID goes on in a copy"
+        findings.used("sessions", [f"{count:,}"], detail, folder)
+
+
+def _others(findings: Findings, home: Path) -> None:
+    """Note all else in *home*: nothing is silent."""
+    state: list[str] = []
+    for entry in sorted(home.iterdir()) if home.is_dir() else ():
+        name = entry.name
+        if name in _NO_COUNTERPART:
+            findings.cannot("file", name, _NO_COUNTERPART[name], entry)
+        elif name in _STATE:
+            state.append(name)
+        elif name not in _READ and name != "plugins":
+            findings.cannot("file", name, "nothing here reads a file of this name", entry)
+    if state:
+        reason = "state that Claude Code keeps for itself"
+        findings.cannot("state", ", ".join(state), reason, home)
+
+
+def _document(path: Path) -> Mapping[str, Json]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if is_object(found) else {}

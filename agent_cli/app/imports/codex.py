@@ -1,0 +1,185 @@
+"""The setup of Codex: `~/.codex`."""
+
+import ast
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from agent_cli.app.imports.findings import Findings
+from agent_cli.app.imports.prompt_files import read_commands, read_instructions, read_skills
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.mcp_client.foreign import read_foreign
+from agent_cli.policies.permission_rules import parse_rule
+from agent_cli.system import paths
+from agent_cli.system.shapes import is_array, is_object
+
+_KINDS: Final = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+_EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh")
+_READ: Final = (
+    *("AGENTS.md", "AGENTS.override.md", "config.toml", "hooks.json", "rules", "skills"),
+    *("prompts", "sessions", "archived_sessions"),
+)
+_REASONS: Final[Mapping[str, str]] = {
+    "model": "a model of another provider: --model, or [provider] wire_api (docs/clouds.md)",
+    "model_provider": "set [provider] and OPENAI_BASE_URL: docs/clouds.md",
+    "model_providers": "set [provider] and OPENAI_BASE_URL: docs/clouds.md",
+    "profiles": "use --settings FILE, one file for each profile",
+    "profile": "use --settings FILE, one file for each profile",
+    "notify": "a Notification or Stop hook runs a program: docs/hooks.md",
+    "projects": "trust is asked here for the files that would act: agent-cli trust",
+    "shell_environment_policy": "commands get no variable that holds a key here",
+    "sandbox_workspace_write": "set sandbox.network; --add-dir DIR adds a folder",
+    "model_instructions_file": "use --append-system-prompt, or AGENTS.md",
+    "marketplaces": "agent-cli plugins add SOURCE",
+    "plugins": "a plugin is shown whole before it counts: agent-cli plugins add PATH",
+}
+_FILES: Final[Mapping[str, str]] = {
+    "auth.json": "keys are never copied: set ANTHROPIC_API_KEY or OPENAI_API_KEY",
+    "agents": "write each as a Markdown file: docs/agents.md",
+    "memories": "put what should hold into AGENTS.md",
+    "history.jsonl": "the prompts typed there; agent-cli sessions search --all finds them",
+    "plugins": "a plugin is shown whole before it counts: agent-cli plugins add PATH",
+    "themes": "the themes are dark, light, high-contrast and none: ui.theme",
+    "requirements.toml": "an administrator's file for Codex; it binds nothing here",
+}
+_STATE_ENDS: Final = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".json", ".jsonl", ".lock", ".log")
+_STATE: Final = ("log", "logs", "tmp", ".tmp", "shell_snapshots", "cache", "installation_id")
+
+
+def read_codex(startup: StartupContext) -> Findings:
+    """Return everything found of Codex."""
+    findings, home = Findings("codex"), paths.codex_dir()
+    read_instructions(findings, [home / "AGENTS.md", home / "AGENTS.override.md"])
+    read_skills(findings, home / "skills")
+    read_commands(findings, home / "prompts")
+    if paths.is_file(path := home / "config.toml"):
+        _config(findings, path, startup.workspace)
+    if paths.is_file(path := home / "hooks.json"):
+        _hooks(findings, path)
+    for path in sorted((home / "rules").glob("*.rules")):
+        _rules(findings, path)
+    count = sum(1 for _ in home.glob("sessions/*/*/*/rollout-*.jsonl"))
+    if count:
+        detail = "agent-cli sessions list --all; agent-cli -r ID goes on in a copy"
+        findings.used("sessions", [f"{count:,}"], detail, home / "sessions")
+    if (path := home / "archived_sessions").is_dir():
+        findings.cannot("sessions", path.name, "archived sessions are not listed", path)
+    _others(findings, home)
+    return findings
+
+
+def _config(findings: Findings, path: Path, workspace: Path) -> None:
+    try:
+        config = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        findings.cannot("setting", path.name, f"it cannot be read: {error}", path)
+        return
+    for key, value in config.items():
+        if key == "mcp_servers":
+            found = read_foreign(path, workspace=workspace)
+            for name, entry in found.entries.items():
+                findings.server(name, entry, path)
+            for problem in found.problems:
+                findings.cannot("MCP server", "", problem.removesuffix(f"; {path}"), path)
+        elif key == "model_reasoning_effort" and value in _EFFORTS:
+            findings.setting(key, "effort", value, path)
+        elif key in ("approval_policy", "sandbox_mode"):
+            continue  # together, below
+        elif key == "tui":
+            findings.cannot("setting", key, "see [ui] in agent-cli config example", path)
+        else:
+            findings.cannot("setting", key, _REASONS.get(key, "has no counterpart here"), path)
+    _mode(findings, path, config.get("approval_policy"), config.get("sandbox_mode"))
+
+
+def _mode(findings: Findings, path: Path, approval: object, sandbox: object) -> None:
+    if approval is None and sandbox is None:
+        return
+    name = f"approval_policy {approval}, sandbox_mode {sandbox}"
+    if sandbox == "danger-full-access" or (approval == "never" and sandbox is None):
+        reason = "say it at each start: agent-cli --permission-mode yolo"
+        findings.cannot("permissions", name, reason, path)
+    else:
+        mode = "auto-edit" if sandbox == "workspace-write" and approval != "untrusted" else "ask"
+        findings.settings["permissions.mode"] = mode
+        findings.translated("permissions", name, f'permissions.mode = "{mode}"', path)
+
+
+def _hooks(findings: Findings, path: Path) -> None:
+    """Translate hooks: their format is that of our settings."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        findings.cannot("hooks", path.name, f"it cannot be read: {error}", path)
+        return
+    events = document.get("hooks") if is_object(document) else None
+    for event, groups in events.items() if is_object(events) else ():
+        from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - few have any
+
+        listed = groups if is_array(groups) else [groups]
+        hooks, problems = parse_hooks([HookGroup(event, each, str(path)) for each in listed])
+        if hooks and not any(hook.fault for hook in hooks):
+            findings.settings[f"hooks.{event}"] = listed
+            findings.translated("hooks", event, f"[[hooks.{event}]]", path)
+        for problem in problems:
+            findings.cannot("hooks", event, problem.removeprefix(f"{path}: "), path)
+
+
+def _rules(findings: Findings, path: Path) -> None:
+    """Translate `prefix_rule(pattern=[...], decision=...)`; the file is parsed, never run."""
+    try:
+        calls = ast.parse(path.read_text(encoding="utf-8-sig")).body
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        findings.cannot("permissions", path.name, f"it cannot be read: {error}", path)
+        return
+    for statement in calls:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        written = ast.unparse(statement)
+        ours = _prefix_rule(call) if isinstance(call, ast.Call) else None
+        if ours is None:
+            reason = "only prefix_rule with a plain pattern can be said here"
+            findings.cannot("permissions", written, reason, path)
+            continue
+        for kind, rule in ours:
+            findings.rule(kind, written, rule, path)
+
+
+def _prefix_rule(call: ast.Call) -> list[tuple[str, str]] | None:
+    """Return our rules for one of theirs; a word may be a list of alternatives."""
+    try:
+        given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+    except ValueError:
+        return None
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    pattern, kind = given.get("pattern"), _KINDS.get(str(given.get("decision", "allow")))
+    if name != "prefix_rule" or kind is None or not is_array(pattern) or not pattern:
+        return None
+    prefixes = [""]
+    for word in pattern:
+        words = [str(each) for each in word] if is_array(word) else [str(word)]
+        prefixes = [f"{prefix} {each}".strip() for prefix in prefixes for each in words]
+    rules = [f"bash({prefix} *)" for prefix in prefixes]
+    try:
+        for rule in rules:
+            parse_rule(rule)
+    except SettingsError:
+        return None
+    return [(kind, rule) for rule in rules]
+
+
+def _others(findings: Findings, home: Path) -> None:
+    state: list[str] = []
+    for entry in sorted(home.iterdir()) if home.is_dir() else ():
+        if entry.name in _FILES:
+            findings.cannot("file", entry.name, _FILES[entry.name], entry)
+        elif entry.name in _READ:
+            continue
+        elif entry.name in _STATE or entry.name.endswith(_STATE_ENDS):
+            state.append(entry.name)
+        else:
+            findings.cannot("file", entry.name, "nothing here reads a file of this name", entry)
+    if state:
+        findings.cannot("state", ", ".join(state), "state that Codex keeps for itself", home)

@@ -1,0 +1,147 @@
+"""The setup of Gemini CLI: `~/.gemini`."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from agent_cli.app.imports.findings import Findings
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.timeline import Json
+from agent_cli.policies.permission_rules import parse_rule
+from agent_cli.system import paths
+from agent_cli.system.json_text import load_commented
+from agent_cli.system.shapes import is_array, is_object
+
+_TOOLS: Final[Mapping[str, str]] = {
+    "run_shell_command": "bash",
+    "ShellTool": "bash",
+    "read_file": "read",
+    "read_many_files": "read",
+    "list_directory": "glob",
+    "glob": "glob",
+    "search_file_content": "grep",
+    "grep_search": "grep",
+    "replace": "edit",
+    "write_file": "write",
+}
+_MODES: Final = {"default": "ask", "auto_edit": "auto-edit", "plan": "plan"}
+_SERVER_KEYS: Final[Mapping[str, str]] = {
+    **{key: key for key in ("command", "args", "env", "cwd", "headers")},
+    "includeTools": "enabled_tools",
+    "excludeTools": "disabled_tools",
+}
+_FILES: Final[Mapping[str, str]] = {
+    "oauth_creds.json": "keys are never copied: set ANTHROPIC_API_KEY",
+    "mcp-oauth-tokens.json": "keys are never copied: agent-cli mcp login NAME",
+    ".env": "keys are never copied: set them in your environment",
+    "extensions": "there are no extensions of Gemini here; agent-cli plugins takes Claude Code's",
+    "skills": "put each folder into ~/.agents/skills, which several agents read",
+    "agents": "write each as a Markdown file: docs/agents.md",
+    "policies": "write them as rules: docs/permissions.md",
+    "keybindings.json": "keys cannot be changed here; --vi and ui.vi choose vi's",
+    "trustedFolders.json": "trust is asked here for the files that would act: agent-cli trust",
+}
+_READ: Final = ("settings.json", "GEMINI.md", "commands")
+_NO_COUNTERPART: Final = "has no counterpart here"
+_NOT_SAID: Final = ("!{", "@{")
+
+
+def read_gemini(_startup: StartupContext) -> Findings:
+    """Return everything found of Gemini CLI."""
+    findings, home = Findings("gemini"), Path.home() / ".gemini"
+    if paths.is_file(path := home / "GEMINI.md"):
+        findings.texts["AGENTS.md"] = "@~/.gemini/GEMINI.md\n"
+        findings.translated("instructions", path.name, "imported by an AGENTS.md", path)
+    if paths.is_file(path := home / "settings.json"):
+        _settings(findings, path)
+    for path in sorted((home / "commands").rglob("*.toml")):
+        _command(findings, path, home / "commands")
+    state: list[str] = []
+    for entry in sorted(home.iterdir()) if home.is_dir() else ():
+        if entry.name in _FILES:
+            findings.cannot("file", entry.name, _FILES[entry.name], entry)
+        elif entry.name not in _READ:
+            state.append(entry.name)
+    if state:
+        findings.cannot("state", ", ".join(state), "state that Gemini CLI keeps for itself", home)
+    return findings
+
+
+def _settings(findings: Findings, path: Path) -> None:
+    try:
+        document = load_commented(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        findings.cannot("setting", path.name, f"it cannot be read: {error}", path)
+        return
+    for key, value in document.items() if is_object(document) else ():
+        if key == "mcpServers" and is_object(value):
+            for name, entry in value.items():
+                if is_object(entry):
+                    findings.server(name, _server(entry), path)
+        elif key in ("general", "ui", "tools", "model") and is_object(value):
+            for inner, given in value.items():
+                _setting(findings, path, f"{key}.{inner}", given)
+        else:
+            _setting(findings, path, key, value)
+
+
+def _setting(findings: Findings, path: Path, key: str, value: object) -> None:
+    match key.rpartition(".")[2], value:
+        case "vimMode", True:
+            findings.setting(key, "ui.vi", value=True, path=path)
+        case (("defaultApprovalMode" | "approvalMode"), str(mode)) if mode in _MODES:
+            findings.setting(key, "permissions.mode", _MODES[mode], path)
+        case (("allowed" | "allowedTools" | "autoAccept"), _) if is_array(value):
+            for written in value:
+                _rule(findings, path, "allow", str(written))
+        case (("exclude" | "excludeTools"), _) if is_array(value):
+            for written in value:
+                _rule(findings, path, "deny", str(written))
+        case "name", str(model):
+            reason = f"{model} is a model of another provider: docs/clouds.md"
+            findings.cannot("setting", key, reason, path)
+        case _:
+            findings.cannot("setting", key, _NO_COUNTERPART, path)
+
+
+def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:
+    tool, _, text = written.removesuffix(")").partition("(")
+    ours = _TOOLS.get(tool, tool if tool.startswith("mcp__") else "")
+    rule = f"{ours}({text} *)" if text else ours
+    try:
+        parse_rule(rule)
+    except SettingsError:
+        findings.cannot("permissions", f"{kind} {written}", f"there is no tool {tool} here", path)
+        return
+    findings.rule(kind, written, rule, path)
+
+
+def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
+    kept = {ours: entry[theirs] for theirs, ours in _SERVER_KEYS.items() if theirs in entry}
+    if isinstance(url := entry.get("httpUrl"), str):
+        return {**kept, "type": "http", "url": url}
+    if isinstance(url := entry.get("url"), str):
+        return {**kept, "type": "sse", "url": url}
+    return kept
+
+
+def _command(findings: Findings, path: Path, folder: Path) -> None:
+    """Translate a prompt command: TOML there, Markdown here."""
+    name = path.relative_to(folder).with_suffix("")
+    try:
+        written = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        findings.cannot("commands", str(name), f"it cannot be read: {error}", path)
+        return
+    prompt = written.get("prompt")
+    if not isinstance(prompt, str) or any(mark in prompt for mark in _NOT_SAID):
+        reason = "it runs a command or brings a file into its text, which is not done here"
+        findings.cannot("commands", str(name), reason, path)
+        return
+    about = json.dumps(str(written.get("description", "")), ensure_ascii=False)
+    text = prompt.replace("{{args}}", "$ARGUMENTS")
+    findings.texts[f"commands/{name}.md"] = f"---\ndescription: {about}\n---\n{text}\n"
+    findings.translated("commands", f"/{':'.join(name.parts)}", "copied as Markdown", path)

@@ -1,0 +1,154 @@
+"""The setup of OpenCode: `~/.config/opencode`."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from agent_cli.app.imports.findings import Findings
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.timeline import Json
+from agent_cli.policies.permission_rules import parse_rule
+from agent_cli.prompt_files import front_matter
+from agent_cli.system import paths
+from agent_cli.system.json_text import load_commented
+from agent_cli.system.shapes import is_array, is_object
+
+_REASONS: Final[Mapping[str, str]] = {
+    "provider": "keys are never copied; a server is set by [provider]: docs/clouds.md",
+    "plugin": "there are no plugins of OpenCode here; docs/plugins.md",
+    "keybinds": "keys cannot be changed here; --vi and ui.vi choose vi's",
+    "theme": "the themes are dark, light, high-contrast and none: ui.theme",
+    "agent": "write each as a Markdown file: docs/agents.md",
+    "command": "write each as a Markdown file in ~/.config/agent-cli/commands",
+    "instructions": "write @FILE for each into ~/.config/agent-cli/AGENTS.md",
+    "share": "nothing is shared here: agent-cli sessions export ID html",
+    "autoupdate": "update it with what installed it: docs/install.md",
+}
+_FOLDERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("plugin", "plugins"), "there are no plugins of OpenCode here"),
+    **dict.fromkeys(("tool", "tools"), "a tool is a plugin in Python here: docs/plugins.md"),
+    **dict.fromkeys(("theme", "themes"), "the themes are dark, light, high-contrast and none"),
+    **dict.fromkeys(("skill", "skills"), "put each folder into ~/.agents/skills"),
+}
+_AGENTS: Final = ("agent", "agents")
+_COMMANDS: Final = ("command", "commands")
+_TOOLS: Final = ("edit", "bash", "read", "grep", "glob")
+_STATE: Final = ("node_modules", "package.json", "bun.lock", ".gitignore", "package-lock.json")
+_CONFIGS: Final = ("config.json", "opencode.json", "opencode.jsonc")
+
+
+def read_opencode(_startup: StartupContext) -> Findings:
+    """Return everything found of OpenCode."""
+    chosen = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    home = (chosen if chosen.is_absolute() else Path.home() / ".config") / "opencode"
+    findings = Findings("opencode")
+    for entry in sorted(home.iterdir()) if home.is_dir() else ():
+        name = entry.name
+        if name == "AGENTS.md":
+            findings.texts[name] = f"@{paths.shown(entry)}\n"
+            findings.translated("instructions", name, "imported by an AGENTS.md", entry)
+        elif name in _CONFIGS:
+            _config(findings, entry)
+        elif name in _AGENTS:
+            for path in sorted(entry.rglob("*.md")):
+                _agent(findings, path)
+        elif name in _COMMANDS:
+            for path in sorted(entry.rglob("*.md")):
+                _command(findings, path, entry)
+        else:
+            reason = _FOLDERS.get(name, "nothing here reads a file of this name")
+            reason = "state that OpenCode keeps for itself" if name in _STATE else reason
+            findings.cannot("file", name, reason, entry)
+    data = Path.home() / ".local" / "share" / "opencode"
+    if data.is_dir():
+        reason = "keys and sessions of OpenCode are not read here"
+        findings.cannot("sessions", paths.shown(data), reason, data)
+    return findings
+
+
+def _config(findings: Findings, path: Path) -> None:
+    try:
+        document = load_commented(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        findings.cannot("setting", path.name, f"it cannot be read: {error}", path)
+        return
+    for key, value in document.items() if is_object(document) else ():
+        if key == "$schema":
+            continue
+        if key == "mcp" and is_object(value):
+            for name, entry in value.items():
+                if is_object(entry):
+                    findings.server(name, _server(entry), path)
+        elif key == "permission" and is_object(value):
+            for tool, given in value.items():
+                _rules(findings, path, tool, given)
+        elif key == "model" and str(value).startswith("anthropic/"):
+            findings.setting(key, "model", str(value).removeprefix("anthropic/"), path)
+        else:
+            findings.cannot("setting", key, _REASONS.get(key, "has no counterpart here"), path)
+
+
+def _rules(findings: Findings, path: Path, tool: str, given: object) -> None:
+    patterns = given if is_object(given) else {"*": given}
+    for pattern, kind in patterns.items():
+        name = f"{kind} {tool} {pattern}"
+        rule = tool if pattern == "*" else f"{tool}({pattern})"
+        if kind not in ("allow", "ask", "deny") or tool not in _TOOLS:
+            findings.cannot("permissions", name, "it cannot be said as a rule here", path)
+            continue
+        if pattern == "*" and is_object(given) and len(given) > 1:
+            # There, the most special pattern wins; here, deny wins over ask and ask over allow.
+            reason = "the mode decides here about what no rule names"
+            findings.cannot("permissions", name, reason, path)
+            continue
+        try:
+            parse_rule(rule)
+        except SettingsError:
+            findings.cannot("permissions", name, "it cannot be said as a rule here", path)
+            continue
+        findings.rule(str(kind), f"{tool} {pattern}", rule, path)
+
+
+def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
+    kept: dict[str, Json] = {}
+    command = entry.get("command")
+    if is_array(command) and command:
+        kept |= {"command": str(command[0]), "args": [str(each) for each in command[1:]]}
+    if is_object(variables := entry.get("environment")):
+        kept["env"] = variables
+    for key in ("url", "headers"):
+        if key in entry:
+            kept[key] = entry[key]
+    if entry.get("enabled") is False:
+        kept["disabled"] = True
+    return kept
+
+
+def _agent(findings: Findings, path: Path) -> None:
+    """Translate an agent: its name is the file's there, and its tools are a table."""
+    fields, body = front_matter.split(path.read_text(encoding="utf-8", errors="replace"))
+    about = (fields or {}).get("description", "")
+    if not about or not body.strip():
+        findings.cannot("agents", path.stem, "it has no description or no text", path)
+        return
+    if (fields or {}).get("mode") == "primary":
+        reason = "it is no sub-agent: start with --append-system-prompt"
+        findings.cannot("agents", path.stem, reason, path)
+        return
+    name = path.stem.lower().replace("_", "-")
+    text = f"---\nname: {name}\ndescription: {about}\n---\n{body.strip()}\n"
+    findings.texts[f"agents/{name}.md"] = text
+    findings.translated("agents", path.stem, "copied; without its model and tools", path)
+
+
+def _command(findings: Findings, path: Path, folder: Path) -> None:
+    name = path.relative_to(folder).with_suffix("")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if "!`" in text:
+        reason = "it runs a command in its text, which is not done here"
+        findings.cannot("commands", str(name), reason, path)
+        return
+    findings.texts[f"commands/{name}.md"] = text
+    findings.translated("commands", f"/{':'.join(name.parts)}", "copied", path)

@@ -1,0 +1,71 @@
+"""`agent-cli import`: what lies there of other agents, and what becomes of it here."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Final
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.imports import writing
+from agent_cli.app.imports.findings import CANNOT, TRANSLATED, Findings
+from agent_cli.app.imports.readers import READERS
+from agent_cli.app.startup import start
+from agent_cli.contracts.errors import UsageError
+from agent_cli.system import paths
+from agent_cli.terminal.sanitize import reveal
+
+_STYLES: Final = {TRANSLATED: "cyan", CANNOT: "yellow"}
+
+
+def import_setup(arguments: Arguments) -> int:
+    """Print one table of everything found, and write what is translated unless `--dry-run`.
+
+    Raises:
+        UsageError: There is no such program.
+        SettingsError: The import cannot be written or taken back.
+    """
+    programs = arguments.operands or tuple(READERS)
+    for name in programs:
+        if name not in READERS:
+            known = ", ".join(READERS)
+            raise UsageError(f"setups of {name!r} cannot be imported; those that can: {known}")
+    if arguments.undo:
+        for name in arguments.operands or writing.imported_programs() or programs:
+            print(writing.take_back(name))
+        return 0
+    startup = start(arguments, may_ask=False)
+    found = [READERS[name](startup) for name in programs]
+    if arguments.json:
+        rows = [{"program": each.program, **asdict(row)} for each in found for row in each.rows]
+        print(json.dumps(rows, default=str, ensure_ascii=False, indent=2))
+    else:
+        _show(found)
+    for each in found if not arguments.dry_run else ():
+        if each.rows or arguments.operands:
+            print(
+                f"{each.program}: {writing.write(each.program, each.contents())}", file=sys.stderr
+            )
+    if arguments.dry_run:
+        print("nothing was written: leave out --dry-run for that", file=sys.stderr)
+    return 0
+
+
+def _show(found: list[Findings]) -> None:
+    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+
+    rows = [(each.program, row) for each in found for row in each.rows]
+    cells = [
+        (of, row.kind, reveal(row.name), row.verdict, reveal(row.detail), paths.shown(row.path))
+        for of, row in rows
+    ]
+    titles = ("agent", "kind", "name", "here", "how, or why not", "file")
+    styles = [_STYLES.get(row.verdict, "") for _, row in rows]
+    columns = [Column(title) for title in titles]
+    show(
+        Table(columns, cells, empty="no setup of another agent was found", styles=styles),
+        sys.stdout,
+    )
+    for each in found:
+        if each.rows:
+            print(f"{each.program}: {each.summary()}", file=sys.stderr)

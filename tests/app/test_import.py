@@ -1,0 +1,208 @@
+"""The setup of another agent: everything is used, translated, or named with a reason."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import Finished, agent_cli
+from tests.messages_api import reply, serve_in_thread
+
+KEY = "ghp_0123456789abcdefghij0123456789"
+AGENT = "---\nname: {}\ndescription: Looks at code.\n---\nLook at it.\n"
+SKILL = "---\nname: {}\ndescription: Does a thing.\n---\nDo it.\n"
+CLAUDE: dict[str, object] = {
+    "CLAUDE.md": "Be kind.\n",
+    "rules/python.md": "---\npaths: '*.py'\n---\nUse types.\n",
+    "agents/reviewer.md": AGENT.format("reviewer"),
+    "agents/Bad_Name.md": AGENT.format("Bad_Name"),
+    "skills/pdf/SKILL.md": SKILL.format("pdf"),
+    "skills/odd/SKILL.md": "no front matter\n",
+    "commands/ship.md": "Ship it: $ARGUMENTS\n",
+    "output-styles/terse.md": "---\nname: terse\n---\nBe terse.\n",
+    "settings.json": {
+        "model": "opus[1m]",
+        "effortLevel": "high",
+        "outputStyle": "terse",
+        "theme": "light-daltonized",
+        "editorMode": "vim",
+        "statusLine": {"type": "command", "command": "echo hi"},
+        "apiKeyHelper": "cat ~/.key",
+        "somethingNew": 1,
+        "env": {"GITHUB_TOKEN": KEY, "EDITOR": "vi"},
+        "permissions": {
+            "allow": ["Bash(npm test:*)", "WebFetch(domain:example.com)"],
+            "deny": ["Read(./.env)", "Bash(* --force)"],
+            "defaultMode": "acceptEdits",
+            "additionalDirectories": ["/tmp"],
+        },
+        "hooks": {
+            "Stop": [{"hooks": [{"type": "command", "command": "true"}]}],
+            "TeammateIdle": [{"hooks": [{"type": "command", "command": "true"}]}],
+        },
+        "enabledPlugins": {"tidy@market": True},
+    },
+    "keybindings.json": {},
+    ".credentials.json": {"claudeAiOauth": {"accessToken": KEY}},
+    "plugins/installed_plugins.json": {"plugins": {"tidy@market": [{"installPath": "/p/tidy"}]}},
+    "plugins/known_marketplaces.json": {"market": {}},
+    "projects/-w/memory/MEMORY.md": "The user likes tea.\n",
+    "todos/x.json": [],
+    "something-new": "?",
+}
+STATE: dict[str, object] = {
+    "mcpServers": {
+        "files": {"command": "npx", "args": ["files"], "env": {"GITHUB_TOKEN": KEY, "LANG": "C"}},
+        "web": {"type": "http", "url": "https://x.io", "headers": {"Authorization": f"B {KEY}"}},
+        "odd": {"command": "serve", "args": ["--token", KEY]},
+    }
+}
+CODEX: dict[str, object] = {
+    "AGENTS.md": "Be brief.\n",
+    "prompts/fix.md": "Fix $1\n",
+    "config.toml": (
+        'model = "gpt-5"\nmodel_reasoning_effort = "low"\nsandbox_mode = "workspace-write"\n'
+        'approval_policy = "on-request"\n[mcp_servers.docs]\ncommand = "docs"\n'
+    ),
+    "rules/default.rules": (
+        'prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt")\nother()\n'
+    ),
+    "auth.json": {"OPENAI_API_KEY": KEY},
+    "brand_new": "?",
+}
+GEMINI: dict[str, object] = {
+    "GEMINI.md": "Be gentle.\n",
+    "settings.json": {
+        "vimMode": True,
+        "tools": {"allowed": ["run_shell_command(git status)", "magic"]},
+        "mcpServers": {"g": {"httpUrl": "https://g.io"}},
+    },
+    "commands/plan/week.toml": 'description = "Plan"\nprompt = "Plan {{args}}"\n',
+    "commands/run.toml": 'prompt = "!{ls}"\n',
+}
+OPENCODE: dict[str, object] = {
+    "opencode.json": {
+        "model": "anthropic/claude-opus-5-5",
+        "permission": {"edit": "ask", "bash": {"*": "ask", "git push *": "deny"}},
+        "mcp": {"o": {"type": "local", "command": ["o", "serve"], "enabled": False}},
+    },
+    "agent/helper.md": "---\ndescription: Helps.\n---\nHelp.\n",
+    "command/go.md": "Go $ARGUMENTS\n",
+}
+FOLDERS: dict[str, dict[str, object]] = {
+    ".claude": CLAUDE,
+    ".codex": CODEX,
+    ".gemini": GEMINI,
+    ".config/opencode": OPENCODE,
+    "": {".claude.json": STATE},
+}
+
+
+@pytest.fixture(autouse=True)
+def _home() -> None:
+    for folder, files in FOLDERS.items():
+        for name, content in files.items():
+            path = Path.home() / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def found(*arguments: str) -> dict[tuple[str, str], str]:
+    """Return kind and name → verdict of what was found."""
+    run = agent_cli("import", *arguments, "--json")
+    assert run.code == 0, run.stderr
+    assert all(row["detail"] for row in json.loads(run.stdout))
+    return {(row["kind"], row["name"]): row["verdict"] for row in json.loads(run.stdout)}
+
+
+def written() -> dict[str, str]:
+    folder = Path.home() / ".config" / "agent-cli"
+    return {
+        str(path.relative_to(folder)): path.read_text(errors="replace")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_everything_of_claude_code_is_used_or_named_with_its_reason() -> None:
+    """No file and no key of the home directory is silent."""
+    rows = found("claude", "--dry-run")
+    names = " ".join(f"{name}" for _, name in rows)
+    text = json.dumps([[*key, verdict] for key, verdict in rows.items()])
+
+    assert written() == {}
+    settings = CLAUDE["settings.json"]
+    assert isinstance(settings, dict)
+    keys = {*settings} - {"permissions", "hooks", "env", "enabledPlugins"}
+    assert {key for key in keys if key not in names} == set()
+    for each in ("GITHUB_TOKEN", "EDITOR", "npm test", ".env", "--force", "acceptEdits", "tidy"):
+        assert each in names
+    for each in ("Stop", "MEMORY.md", "market", "todos", "something-new", "keybindings.json"):
+        assert each in names
+    assert rows["agents", "reviewer"] == rows["skills", "pdf"] == "used as it is"
+    assert rows["commands", "/ship"] == rows["output styles", "terse"] == "used as it is"
+    assert rows["MCP server", "files"] == rows["permissions", "deny Read(./.env)"] == "translated"
+    assert rows["permissions", "deny Bash(* --force)"] == rows["MCP server", "odd"] == "cannot"
+    assert "Bad_Name" not in names  # its sentence has it
+    assert KEY not in text
+
+
+def test_import_writes_what_is_translated_once_and_undo_takes_it_back() -> None:
+    """Keys are never copied, and what is imported acts: settings, rules, commands, servers."""
+    first = agent_cli("import")
+    files = written()
+    second = agent_cli("import")
+    with serve_in_thread(reply("ok")) as api:
+        run = agent_cli("-p", "/plan:week today", api=api)
+    shown = agent_cli("config", "show", "--origin")
+    servers = agent_cli("mcp", "list")
+    undone = agent_cli("import", "--undo")
+
+    assert (first.code, second.code, undone.code) == (0, 0, 0)
+    assert written() == {}
+    assert KEY not in str(files)
+    assert "${GITHUB_TOKEN}" in files["imported/claude/mcp.json"]
+    assert "is up to date" in second.stderr
+    assert run.code == 0, run.stderr
+    assert "Plan today" in str(api.requests[0].body["messages"])
+    assert "Be gentle." in str(api.requests[0].body)
+    assert 'theme = "light"' in shown.stdout
+    for name in ("files", "docs", "g", "o"):
+        assert name in servers.stdout
+
+
+def test_your_own_settings_win_over_imported_ones_and_changed_files_are_kept() -> None:
+    own = Path.home() / ".config" / "agent-cli" / "appsettings.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text('[ui]\ntheme = "high-contrast"\n')
+    agent_cli("import", "claude")
+    shown = agent_cli("config", "show")
+    imported = own.parent / "imported" / "claude" / "appsettings.json"
+    imported.write_text(imported.read_text().replace("light", "none"))
+    undone = agent_cli("import", "claude", "--undo")
+
+    assert 'theme = "high-contrast"' in shown.stdout
+    assert "which you changed, is kept in" in undone.stdout
+    assert '"none"' in written()["changed-import-claude-1/appsettings.json"]
+    assert own.read_text() == '[ui]\ntheme = "high-contrast"\n'
+
+
+def test_codex_gemini_and_opencode_are_used_or_named() -> None:
+    rows = {name: found(name, "--dry-run") for name in ("codex", "gemini", "opencode")}
+    names = {program: str(sorted(of)) for program, of in rows.items()}
+
+    for each in ("AGENTS.md", "/fix", "model", "docs", "auth.json", "brand_new", "other()"):
+        assert each in names["codex"]
+    assert rows["codex"]["setting", "model_reasoning_effort"] == "translated"
+    for each in ("GEMINI.md", "vimMode", "git status", "magic", "/plan:week", "'run'"):
+        assert each in names["gemini"]
+    for each in ("model", "edit *", "git push", "helper", "/go", "'o'"):
+        assert each in names["opencode"]
+
+
+@pytest.mark.parametrize("words", [("cursor",), ("claude", "codex")])
+def test_unknown_program_is_one_sentence(words: tuple[str, ...]) -> None:
+    run: Finished = agent_cli("import", *words)
+
+    assert run.code == 2
+    assert run.stderr.count("\n") == 1
