@@ -163,7 +163,6 @@ OPTIONS = {
     "--json": OptionEntry(Takes.NOTHING, "json"),
     "--entries": OptionEntry(Takes.NOTHING, "entries"),
     "--yes": OptionEntry(Takes.NOTHING, "yes"),
-    "--all": OptionEntry(Takes.NOTHING, "all"),
     "--dry-run": OptionEntry(Takes.NOTHING, "dry_run"),
     "--undo": OptionEntry(Takes.NOTHING, "undo"),
     "--model": OptionEntry(Takes.VALUE, setting="model", values=MODELS),
@@ -192,7 +191,7 @@ OPTIONS = {
     "--no-session": OptionEntry(Takes.NOTHING, setting="session.enabled", constant=False),
 }
 # Switches of single commands: the fields that they set.
-SWITCHES = ("origin", "revoke", "show", "json", "entries", "yes", "all", "dry_run", "undo")
+SWITCHES = ("origin", "revoke", "show", "json", "entries", "yes", "dry_run", "undo")
 SHORT_OPTIONS = {"-p": "--print", "-c": "--continue", "-r": "--resume", "-h": "--help"}
 # At most one option of each group, and the field it sets.
 EXCLUSIVE = (

@@ -48,6 +48,7 @@ CLAUDE: dict[str, object] = {
     "plugins/known_marketplaces.json": {"market": {}},
     "projects/-w/memory/MEMORY.md": "The user likes tea.\n",
     "todos/x.json": [],
+    "projects/-w/4.jsonl": "{}",
     "something-new": "?",
 }
 STATE: dict[str, object] = {
@@ -144,6 +145,7 @@ def test_everything_of_claude_code_is_used_or_named_with_its_reason() -> None:
     assert rows["MCP server", "files"] == rows["permissions", "deny Read(./.env)"] == "translated"
     assert rows["permissions", "deny Bash(* --force)"] == rows["MCP server", "odd"] == "cannot"
     assert "Bad_Name" not in names  # its sentence has it
+    assert rows["sessions", "1"] == "cannot"
     assert KEY not in text
 
 
