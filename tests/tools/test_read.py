@@ -258,12 +258,6 @@ async def test_a_binary_file_is_refused_with_a_hint(tools: Tools, raw: bytes, wo
     assert words in text
 
 
-async def test_notebook_is_read_as_plain_json(tools: Tools) -> None:
-    tools.file("a.ipynb", '{"cells": []}\n')
-
-    assert '{"cells": []}' in await tools.text("read", path="a.ipynb")
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [("b.txt", "Did you mean a.txt?"), (".env", "may hold secrets"), ("/etc/passwd", "outside")],

@@ -1,4 +1,4 @@
-"""edit: replace texts in a file; all other bytes stay as they are."""
+"""edit: replace texts in a file, or in the cells of a notebook; all other bytes stay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import FileContents, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
+from agent_cli_tools.notebooks import Notebook, notebook_in
 from agent_cli_tools.stoppable import Claim, in_thread, unstoppable
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 
@@ -131,15 +132,30 @@ def _change(
     if encoding == "utf-8-sig" and any("\ufeff" in edit.old for edit in wanted):
         # The byte order mark was quoted, so it is text.
         before, encoding = raw.decode("utf-8"), "utf-8"
+    book = notebook_in(path, raw)
+    cells = book if book and not _quote_json(book, wanted) else None
+    before = cells.text if cells else before
     edited = apply_edits(before, wanted)
     if not known:
         _refuse_inexact(workspace, path, edited)
-    data = encode(edited.text, encoding)
+    data = encode(cells.with_text(edited.text) if cells else edited.text, encoding)
+    if book and not notebook_in(path, data):
+        raise ToolError(
+            f"{workspace.shown(path)} would be no valid notebook after this edit, so it was not"
+            " changed. Quote the sources of its cells as read shows them."
+        )
     if data == raw:
         raise ToolError(
             f"{workspace.shown(path)} already reads like that; the edits would change nothing."
         )
     return _Change(before, wanted, edited, data)
+
+
+def _quote_json(book: Notebook, wanted: "Sequence[Edit]") -> bool:
+    """Return whether the edits quote the JSON of *book*, such as its metadata, not its cells."""
+    # A word of an output, or a key as a word, is no quotation.
+    in_json = all('"' in edit.old and edit.old in book.json_text for edit in wanted)
+    return in_json and any(edit.old not in book.text for edit in wanted)
 
 
 def _read(workspace: "Workspace", path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""read: show a text file with line numbers, a directory's entries, or an image."""
+"""read: show a text file with line numbers, a notebook's cells, a directory's entries, an image."""
 
 import asyncio
 import os
@@ -14,10 +14,11 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.image_files import image_type
 from agent_cli.contracts.parameters import Parameters
-from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.system.fixed_paths import directory_at, names_in
+from agent_cli_tools.notebooks import Notebook, notebook_in
 from agent_cli_tools.seen import Lines
 from agent_cli_tools.textio import CHANGED_BYTES_MAX, failure, looks_binary, open_regular
 
@@ -92,18 +93,21 @@ def _read(workspace: "Workspace", params: ReadParameters, context: ToolContext) 
         raw = None
         if size <= CHANGED_BYTES_MAX:
             raw = workspace.open_files.content(path, start + file.read())
-        size = size if raw is None else len(raw)
+        book = None if raw is None else notebook_in(path, raw)
+        shown = raw if book is None else book.text.encode()
+        size = size if shown is None else len(shown)
         file.seek(0)
         part = excerpt(
-            file if raw is None else BytesIO(raw),
+            file if shown is None else BytesIO(shown),
             size,
             offset=max(params.offset or 1, -size - 1),
             limit=min(params.limit, LINES_MAX),
         )
-    numbered = _numbered(part)
+    outputs = None if book is None else _Outputs(book)
+    numbered = _numbered(part, outputs)
     if raw is not None:
         workspace.seen.lines_of(path, raw, _seen(part, len(numbered)))
-    return _text(workspace.shown(path), part, numbered, params.offset)
+    return _text(workspace.shown(path), part, numbered, params.offset, outputs)
 
 
 def _seen(part: "Excerpt", count: int) -> list[Lines]:
@@ -113,8 +117,8 @@ def _seen(part: "Excerpt", count: int) -> list[Lines]:
     return [(part.first + before, part.first + end - 1) for before, end in ends]
 
 
-def _numbered(part: "Excerpt") -> list[str]:
-    """Return the lines with numbers, as many as fit in a result."""
+def _numbered(part: "Excerpt", outputs: "_Outputs | None") -> list[str]:
+    """Return the lines with numbers and the outputs below them, as many as fit in a result."""
     numbered: list[str] = []
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
     for number, line in enumerate(part.lines, part.first):
@@ -122,24 +126,61 @@ def _numbered(part: "Excerpt") -> list[str]:
         room -= len(text.encode()) + 1
         if room < 0:
             break
+        if outputs and (below := outputs.below(number)):
+            # They are short, and the next result begins with the next line: none shows them else.
+            room -= len(below.encode()) + 1
+            text = f"{text}\n{below}"
         numbered.append(text)
     return numbered
 
 
-def _text(shown: str, part: "Excerpt", numbered: Sequence[str], offset: int) -> ToolResult:
+class _Outputs:
+    """The outputs of the cells of *book*, below the last line of each cell."""
+
+    def __init__(self, book: Notebook) -> None:
+        from agent_cli_tools.notebook_outputs import (  # noqa: PLC0415 - with a notebook
+            ShownOutputs,
+        )
+
+        self._cells = dict(zip(book.last_lines(), book.cells, strict=True))
+        self._shown = ShownOutputs()
+        self.fact = (
+            f"{counted(len(book.cells), 'cell')} of a notebook, > marks outputs;"
+            " edit changes sources as they stand here"
+        )
+
+    def below(self, number: int) -> str:
+        """Return the outputs that belong below line *number*; "" for none."""
+        cell = self._cells.get(number)
+        return self._shown.text_of(cell) if cell else ""
+
+    @property
+    def images(self) -> list[Block]:
+        """The images among the outputs returned so far."""
+        return self._shown.images
+
+
+def _text(
+    shown: str,
+    part: "Excerpt",
+    numbered: Sequence[str],
+    offset: int,
+    outputs: _Outputs | None,
+) -> ToolResult:
     if not part.lines and part.total:
         where = "" if part.complete else " in its first 64 MB"
         raise ToolError(
             f"{shown} has {counted(part.total, 'line')}{where},"
             f" so there is no line {offset}. Use a smaller offset, or a negative one for the end."
         )
-    return ToolResult.of(
-        "\n".join([*numbered, _footer(part, len(numbered))]),
+    footer = _footer(part, len(numbered), outputs.fact if outputs else "")
+    return ToolResult(
+        (text_block("\n".join([*numbered, footer])), *(outputs.images if outputs else ())),
         {"kind": "read", "path": shown, "lines": len(numbered), "total": part.total},
     )
 
 
-def _footer(part: "Excerpt", count: int) -> str:
+def _footer(part: "Excerpt", count: int, fact: str) -> str:
     """Return the last line of the result: the part of the file shown, and its peculiarities."""
     if not part.lines:
         return "[the file is empty]"
@@ -153,6 +194,8 @@ def _footer(part: "Excerpt", count: int) -> str:
         facts.append(f"lines {part.first}–{last} of more than {part.total:,} (64 MB looked at)")
     if count < len(part.lines) or (part.first > 0 and last < part.total):
         facts.append(f"go on with offset={last + 1}")
+    if fact:
+        facts.append(fact)
     if part.encoding in _ENCODING_NAMES:
         facts.append(_ENCODING_NAMES[part.encoding])
     if part.endings.get("\r\n"):

@@ -1,6 +1,7 @@
 """Record the lines of files that the model has seen, for each content.
 
-Partial reads add up as long as the file does not change in between.
+Partial reads add up as long as the file does not change in between. Of a notebook, the lines are
+those of its sources.
 """
 
 import hashlib
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
+
+from agent_cli_tools.notebooks import shown_content
 
 Lines: TypeAlias = tuple[int, int]
 """A half-open range of line indexes."""
@@ -40,11 +43,12 @@ class SeenFiles:
 
     def all_of(self, path: Path, raw: bytes) -> None:
         """Record that all of *path* was seen with the content *raw*."""
-        self.lines_of(path, raw, [(0, _count(raw))])
+        self.lines_of(path, raw, [(0, _count(shown_content(path, raw)))])
 
     def lines_of(self, path: Path, raw: bytes, seen: Iterable[Lines]) -> None:
         """Record that the lines *seen* of *path* were seen with the content *raw*."""
-        digest, count = _digest(raw), _count(raw)
+        shown = shown_content(path, raw)
+        digest, count = _digest(shown), _count(shown)
         with self._lock:
             earlier = self._sights.get(path)
             ranges = earlier.ranges if earlier and earlier.digest == digest else ()
@@ -54,6 +58,7 @@ class SeenFiles:
         """Carry the seen lines of *path* over to *after*, the content written by the model."""
         from agent_cli_tools.alignment import common_start  # noqa: PLC0415 - with the first change
 
+        before, after = shown_content(path, before), shown_content(path, after)
         earlier = self._sights.get(path)
         if earlier is None or earlier.digest != _digest(before):
             return
@@ -79,7 +84,9 @@ class SeenFiles:
     def knows(self, path: Path, raw: bytes) -> bool:
         """Return whether all of *raw*, the content of *path*, was seen."""
         sight = self._sights.get(path)
-        return sight is not None and sight.is_whole and sight.digest == _digest(raw)
+        if sight is None or not sight.is_whole:
+            return False
+        return sight.digest == _digest(shown_content(path, raw))
 
     def _note(self, path: Path, sight: _Sight) -> None:
         self._sights[path] = sight
