@@ -143,6 +143,16 @@ async def test_edit_of_one_source_keeps_every_other_byte(
     assert "+twice" in str(result.details)
 
 
+async def test_letters_are_escaped_only_where_the_file_escapes_letters(tools: Tools) -> None:
+    """Neither an escape sequence nor a backslash before a u is an escaped letter."""
+    outputs: list[Json] = [stream("\x1b[31m C:\\\\users \\user")]
+    path = tools.file("a.ipynb", notebook(cell("old", outputs=outputs)))
+
+    await tools.text("edit", path="a.ipynb", edits=one("old", "ü"))
+
+    assert path.read_text() == notebook(cell("ü", outputs=outputs))
+
+
 async def test_text_outside_the_cells_is_edited_as_json(tools: Tools) -> None:
     """Metadata can be changed, but the file stays a notebook."""
     path = tools.file("a.ipynb", notebook(cell("x")))

@@ -129,12 +129,13 @@ def _change(
 
     wanted = _wanted(params.edits)
     before, encoding = decode(raw)
-    if encoding == "utf-8-sig" and any("\ufeff" in edit.old for edit in wanted):
-        # The byte order mark was quoted, so it is text.
-        before, encoding = raw.decode("utf-8"), "utf-8"
     book = notebook_in(path, raw)
     cells = book if book and not _quote_json(book, wanted) else None
-    before = cells.text if cells else before
+    if cells:
+        before = cells.text
+    elif encoding == "utf-8-sig" and any("\ufeff" in edit.old for edit in wanted):
+        # The byte order mark was quoted, so it is text.
+        before, encoding = raw.decode("utf-8"), "utf-8"
     edited = apply_edits(before, wanted)
     if not known:
         _refuse_inexact(workspace, path, edited)

@@ -18,6 +18,8 @@ from agent_cli_tools.textio import decode
 
 _HEAD: Final = re.compile(r"^(\[cell \d+: \w+\])(?:\n|\Z)", re.MULTILINE)
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
+# Control characters are always escaped, as in the colours of an output.
+_ESCAPED_LETTER: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u(?!00[01])")
 _DECODER: Final = json.JSONDecoder()
 # The members of a cell are indented three times as deep as those of the notebook.
 _DEPTH: Final = 3
@@ -192,7 +194,7 @@ def _after_blank(text: str, at: int) -> int:
 
 def _written(text: str, place: _Value, source: str) -> str:
     """Return *source* as JSON, in the form of the one at *place*."""
-    is_ascii = text.isascii() and "\\u" in text
+    is_ascii = text.isascii() and bool(_ESCAPED_LETTER.search(text))
     if text[place.start] != "[":
         return json.dumps(source, ensure_ascii=is_ascii)
     # Jupyter splits at these line ends too, so that its next save changes nothing.
