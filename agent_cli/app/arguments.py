@@ -51,7 +51,7 @@ class Arguments(NamedTuple):
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
         overrides: Options that are settings, in the order they were given.
-        origin, revoke, show, json, entries, yes, dry_run, undo: Switches of single commands.
+        origin, revoke, show, json, entries, yes, all, dry_run, undo: Switches of single commands.
     """
 
     command: str = "repl"
@@ -94,6 +94,7 @@ class Arguments(NamedTuple):
     json: bool = False
     entries: bool = False
     yes: bool = False
+    all: bool = False
     dry_run: bool = False
     undo: bool = False
     overrides: tuple[Override, ...] = ()

@@ -163,6 +163,7 @@ OPTIONS = {
     "--json": OptionEntry(Takes.NOTHING, "json"),
     "--entries": OptionEntry(Takes.NOTHING, "entries"),
     "--yes": OptionEntry(Takes.NOTHING, "yes"),
+    "--all": OptionEntry(Takes.NOTHING, "all"),
     "--dry-run": OptionEntry(Takes.NOTHING, "dry_run"),
     "--undo": OptionEntry(Takes.NOTHING, "undo"),
     "--model": OptionEntry(Takes.VALUE, setting="model", values=MODELS),
@@ -191,7 +192,7 @@ OPTIONS = {
     "--no-session": OptionEntry(Takes.NOTHING, setting="session.enabled", constant=False),
 }
 # Switches of single commands: the fields that they set.
-SWITCHES = ("origin", "revoke", "show", "json", "entries", "yes", "dry_run", "undo")
+SWITCHES = ("origin", "revoke", "show", "json", "entries", "yes", "all", "dry_run", "undo")
 SHORT_OPTIONS = {"-p": "--print", "-c": "--continue", "-r": "--resume", "-h": "--help"}
 # At most one option of each group, and the field it sets.
 EXCLUSIVE = (
@@ -247,8 +248,10 @@ COMMANDS = {
         completes=(FILES,),
     ),
     "models": CommandEntry("[--json]", switches=("json",)),
-    "sessions list": CommandEntry("[--json]", switches=("json",)),
-    "sessions search": CommandEntry("WORD... [--json]", 1, 10_000, switches=("json",)),
+    "sessions list": CommandEntry("[--all] [--json]", switches=("all", "json")),
+    "sessions search": CommandEntry(
+        "WORD... [--all] [--json]", 1, 10_000, switches=("all", "json")
+    ),
     "sessions show": CommandEntry(
         "ID [--entries]", 1, 1, switches=("entries",), completes=(SESSIONS,)
     ),

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from agent_cli.app import parts
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
+from agent_cli.contracts.errors import AgentBusy, SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
@@ -147,8 +147,10 @@ class Sessions:
         return sum(cost_since(info, prompt.at_ms) for info in worked)
 
     def list(self) -> Sequence["SessionInfo"]:
-        """Return all sessions, newest first."""
-        return self._store.list()
+        """Return all sessions, newest first; those of other agents too."""
+        from agent_cli.app.other_sessions import listed_with  # noqa: PLC0415 - rare
+
+        return listed_with(self._store.list())
 
     def search(self, words: Sequence[str]) -> Sequence["SessionMatch"]:
         """Return the sessions in which an entry has all *words*, the most recently used first.
@@ -156,21 +158,46 @@ class Sessions:
         Raises:
             SessionError: The search took too long.
         """
+        from agent_cli.app.other_sessions import search_others  # noqa: PLC0415
         from agent_cli.session_store.search import search  # noqa: PLC0415 - rare
 
         redact = Redactor.of(self._startup.environment).text
-        found = search(self._store, words, redact=redact)
-        return list(islice(found, _FOUND_MAX))
+        own = search(self._store, words, redact=redact)
+        return list(islice(chain(own, search_others(words, redact=redact)), _FOUND_MAX))
 
     async def resume(self, id: str) -> None:
-        """Continue an earlier session; a prefix of its id is enough.
+        """Continue an earlier session, or a copy of another agent's; a prefix of its id is enough.
 
         Raises:
             SessionError: As `SessionStore.resume`, or it is this one; the current one stays open.
         """
+        if await self._resumed_other(id):
+            return
         if self._session and self._store.find(id) == self._session.path:
             raise SessionError(f"session {self._session.id} is already open here")
         self._tell_if_moved(await self._switch(lambda: self._store.resume(id)))
+
+    async def _resumed_other(self, id: str) -> bool:
+        """Continue a copy of another agent's session, if only such a one has that *id*."""
+        try:
+            self._store.find(id)
+        except SessionNotFound:
+            from agent_cli.app.other_sessions import copy_of  # noqa: PLC0415 - rare
+            from agent_cli.foreign_sessions.files import find_foreign  # noqa: PLC0415
+
+            session = find_foreign(id)
+            if session is None:
+                raise
+        else:
+            return False
+        here = self._startup.workspace
+        await self._switch(lambda: copy_of(session, self._store, here), drop=self._remove_copy)
+        was = session.describe().workspace
+        there = f" about {was}" if was not in ("", str(here)) else ""
+        self._publish(
+            Notice("info", f"this is a copy of a session of {session.program}{there}, read only")
+        )
+        return True
 
     async def fork(self, at: str | None = None) -> None:
         """Continue a copy of this session, up to the entry *at*.

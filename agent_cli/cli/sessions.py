@@ -14,7 +14,7 @@ from typing import Literal
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.cli.deletion import delete_sessions
-from agent_cli.contracts.errors import SessionError, UsageError
+from agent_cli.contracts.errors import SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.sessions import SessionMatch
@@ -41,6 +41,10 @@ _NUMBERS = ("prompts", "cost")
 def list_sessions(arguments: Arguments) -> int:
     """Print the sessions, newest first: a table on a terminal, else one line each."""
     infos = _store().list()
+    if arguments.all:
+        from agent_cli.app.other_sessions import listed_with  # noqa: PLC0415 - rare
+
+        infos = listed_with(infos)
     if arguments.json:
         print(json.dumps([as_json(info) for info in infos], ensure_ascii=False, indent=2))
         return 0
@@ -57,6 +61,10 @@ def search_sessions(arguments: Arguments) -> int:
     """Print the sessions in which an entry has all the words, the most recently used first."""
     redact = Redactor.of(start(arguments, may_ask=False).environment).text
     found = list(search(_store(), arguments.operands, redact=redact))
+    if arguments.all:
+        from agent_cli.app.other_sessions import search_others  # noqa: PLC0415 - rare
+
+        found += search_others(arguments.operands, redact=redact)
     if arguments.json:
         print(json.dumps([_found_as_json(each, redact) for each in found], indent=2))
         return 0
@@ -64,11 +72,18 @@ def search_sessions(arguments: Arguments) -> int:
     from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
 
     rows = [
-        (match.session.id, last_used(match.session), match.session.workspace, match.who, text)
+        (
+            match.session.id,
+            last_used(match.session),
+            match.session.program or "agent-cli",
+            match.session.workspace,
+            match.who,
+            text,
+        )
         for match in found
         if (text := match.excerpt)
     ]
-    titles = ("id", "last used", "workspace", "who", "said")
+    titles = ("id", "last used", "agent", "workspace", "who", "said")
     columns = [Column(title, whole=title == "id") for title in titles]
     show_view(Table(columns, rows, empty="no session has an entry with all of that"), sys.stdout)
     if found and sys.stdout.isatty():
@@ -92,7 +107,15 @@ def _found_as_json(match: SessionMatch, redact: Callable[[str], str]) -> dict[st
 def show(arguments: Arguments) -> int:
     """Print a session, as Markdown on a terminal, else a transcript; or list its branch points."""
     store = _store()
-    history = store.read(arguments.operands[0])
+    try:
+        history = store.read(arguments.operands[0])
+    except SessionNotFound:
+        from agent_cli.foreign_sessions.files import find_foreign  # noqa: PLC0415 - rare
+
+        if (other := find_foreign(arguments.operands[0])) is None:
+            raise
+        print(transcript(other.read()), end="")
+        return 0
     if arguments.entries:
         return _show_entries(history)
     from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich

@@ -13,7 +13,8 @@ class SessionInfo:
     `title` is the first prompt, on one line. `waiting` is True if a call waits for a decision.
     `agent` is the name of a subagent, started by the call `parent_call`. `problem` says why the
     session cannot be resumed; other fields may then be incomplete. Nothing was said in one that
-    `is_unused`; it is not listed.
+    `is_unused`; it is not listed. `program` is the agent that wrote it, "" for this one: such a
+    session is only read, its prompts are not counted, and going on with it makes a copy.
     """
 
     id: str
@@ -29,6 +30,7 @@ class SessionInfo:
     agent: str = ""
     parent_call: str = ""
     is_unused: bool = False
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ def row(info: SessionInfo) -> tuple[str, ...]:
     """Return the row of a session, a cell for each of `COLUMNS`; times are local."""
     cost = info.usage.cost_microdollars
     state = "waits for a decision" if info.waiting else ""
+    if info.program:
+        return info.id, last_used(info), "", "", info.workspace, info.title, f"of {info.program}"
     return (
         info.id,
         last_used(info),
@@ -80,6 +82,7 @@ def as_json(info: SessionInfo) -> dict[str, Json]:
         "cost_microdollars": info.usage.cost_microdollars,
         "waiting": info.waiting,
         "problem": info.problem,
+        **({"program": info.program} if info.program else {}),
     }
 
 

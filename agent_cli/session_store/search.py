@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.sessions import SessionMatch
-from agent_cli.contracts.timeline import Output, TextOutput, ToolOutput, UserOutput
+from agent_cli.contracts.timeline import Output, Prompt, TextOutput, ToolOutput, UserOutput
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.projection import entries
-from agent_cli.session_store.history import BLOBS_DIR, History
+from agent_cli.session_store.history import BLOBS_DIR
 from agent_cli.session_store.store import SessionStore
 from agent_cli.session_store.transcript import content_text, entry_text
 from agent_cli.system.programs import find_program
@@ -45,8 +45,8 @@ def search(
     Raises:
         SessionError: The search took too long.
     """
-    patterns = [re.compile(re.escape(word), re.IGNORECASE) for word in words]
-    candidates = _candidates(store.folder, words)
+    patterns = patterns_of(words)
+    candidates = candidates_in(store.folder, words)
     for session in store.files():
         for path in store.tree(session):
             if candidates is not None and path not in candidates:
@@ -55,12 +55,17 @@ def search(
                 history, info = store.read_file(path), store.describe(path)
             except (SessionError, FileNotFoundError):
                 continue  # `sessions verify` reports the damage; another program deletes sessions
-            if match := _match(history, info, patterns, redact):
+            if match := match_in(history.prompts, info, patterns, redact):
                 yield match
 
 
-def _match(
-    history: History,
+def patterns_of(words: Sequence[str]) -> list[re.Pattern[str]]:
+    """Return a pattern for each of *words*, which are matched in any case."""
+    return [re.compile(re.escape(word), re.IGNORECASE) for word in words]
+
+
+def match_in(
+    prompts: Sequence[Prompt],
     info: "SessionInfo",
     patterns: Sequence[re.Pattern[str]],
     redact: Callable[[str], str],
@@ -68,7 +73,7 @@ def _match(
     """Return the last entry with all *patterns*, with their number; None if there is none."""
     found = [
         (output, text)
-        for output in entries([prompt for prompt in history.prompts if prompt.visible])
+        for output in entries([prompt for prompt in prompts if prompt.visible])
         if (text := _text(output, redact)) and all(each.search(text) for each in patterns)
     ]
     if not found:
@@ -103,7 +108,7 @@ def _excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
     return one_line(cut + text[begin : begin + 2 * _EXCERPT_CHARS_MAX], _EXCERPT_CHARS_MAX)
 
 
-def _candidates(folder: Path, words: Sequence[str]) -> set[Path] | None:
+def candidates_in(folder: Path, words: Sequence[str]) -> set[Path] | None:
     """Return the files that may hold all *words*; None means all files."""
     ripgrep = find_program("rg", outside=Path.cwd())
     if ripgrep is None or not folder.is_dir():

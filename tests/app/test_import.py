@@ -145,7 +145,7 @@ def test_everything_of_claude_code_is_used_or_named_with_its_reason() -> None:
     assert rows["MCP server", "files"] == rows["permissions", "deny Read(./.env)"] == "translated"
     assert rows["permissions", "deny Bash(* --force)"] == rows["MCP server", "odd"] == "cannot"
     assert "Bad_Name" not in names  # its sentence has it
-    assert rows["sessions", "1"] == "cannot"
+    assert rows["sessions", "1"] == "used as it is"
     assert KEY not in text
 
 

@@ -33,7 +33,7 @@ _READ: Final = (*_FOLDERS, "settings.json", "settings.local.json", "CLAUDE.md", 
 _NO_COUNTERPART: Final[Mapping[str, str]] = {
     ".credentials.json": "keys are never copied: set ANTHROPIC_API_KEY",
     "keybindings.json": "keys cannot be changed here; --vi and ui.vi choose vi's",
-    "history.jsonl": "the prompts typed there; the history of prompts here is its own",
+    "history.jsonl": "the prompts typed there; agent-cli sessions search --all finds them",
     "workflows": "there are no workflows here; a prompt file in commands/ is the nearest",
     "themes": "the themes are dark, light, high-contrast and none: ui.theme",
     "agent-memory": "agents keep no memory of their own here; write it into the agent's file",
@@ -147,8 +147,8 @@ def _sessions(findings: Findings, folder: Path) -> None:
         findings.cannot("memory", f"{path.parents[1].name}/{path.name}", reason, path)
     count = sum(1 for _ in folder.glob("*/*.jsonl"))
     if count:
-        reason = "sessions of Claude Code are not read here; go on with them there"
-        findings.cannot("sessions", f"{count:,}", reason, folder)
+        detail = "agent-cli sessions list --all; agent-cli -r ID goes on in a copy"
+        findings.used("sessions", [f"{count:,}"], detail, folder)
 
 
 def _others(findings: Findings, home: Path) -> None:

@@ -40,7 +40,7 @@ _FILES: Final[Mapping[str, str]] = {
     "auth.json": "keys are never copied: set ANTHROPIC_API_KEY or OPENAI_API_KEY",
     "agents": "write each as a Markdown file: docs/agents.md",
     "memories": "put what should hold into AGENTS.md",
-    "history.jsonl": "the prompts typed there; the history of prompts here is its own",
+    "history.jsonl": "the prompts typed there; agent-cli sessions search --all finds them",
     "plugins": "a plugin is shown whole before it counts: agent-cli plugins add PATH",
     "themes": "the themes are dark, light, high-contrast and none: ui.theme",
     "requirements.toml": "an administrator's file for Codex; it binds nothing here",
@@ -63,13 +63,13 @@ def read_codex(startup: StartupContext) -> Findings:
         _rules(findings, path)
     count = sum(1 for _ in home.glob("sessions/*/*/*/rollout-*.jsonl"))
     if count:
-        reason = "sessions of Codex are not read here; go on with them there"
-        findings.cannot("sessions", f"{count:,}", reason, home / "sessions")
+        detail = "agent-cli sessions list --all; agent-cli -r ID goes on in a copy"
+        findings.used("sessions", [f"{count:,}"], detail, home / "sessions")
     if (path := home / "archived_sessions").is_dir():
         findings.cannot(
             "sessions",
             path.name,
-            "sessions of Codex are not read here; go on with them there",
+            "archived sessions are not listed",
             path,
         )
     _others(findings, home)

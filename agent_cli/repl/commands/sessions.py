@@ -98,7 +98,7 @@ def _about(session: SessionInfo) -> str:
     parts = [
         one_line(session.title, _TITLE_CHARS_MAX) or "-",
         ago(time.time() - session.updated_at_ms / 1000),
-        counted(session.prompts, "prompt"),
+        f"of {session.program}" if session.program else counted(session.prompts, "prompt"),
         *(["waits for a decision"] if session.waiting else []),
     ]
     return " · ".join(parts)

@@ -1,0 +1,1 @@
+"""Sessions of other agents, read only: `~/.claude/projects` and `~/.codex/sessions`."""

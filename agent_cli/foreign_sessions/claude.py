@@ -1,0 +1,143 @@
+"""Sessions of Claude Code: one JSON object a line, linked by `uuid` and `parentUuid`.
+
+The last message leads back to the beginning; messages beside that chain were taken back, or
+belong to agents. A reply has a line for each block, with one `message.id`. Parallel results hang
+beside the chain, so results are found by the id of their call.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from agent_cli.contracts.timeline import Block, Json
+from agent_cli.foreign_sessions.said import (
+    CallMade,
+    ReplySaid,
+    ResultSaid,
+    Said,
+    Summarised,
+    UserSaid,
+)
+from agent_cli.foreign_sessions.times import at_ms
+from agent_cli.system.shapes import is_array, is_object
+
+_Line = Mapping[str, Json]
+
+_COMMAND: Final = re.compile(r"<command-name>(/?[^<]*)</command-name>")
+_ARGUMENTS: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+# What only the screen showed, or what tells the model about the other program.
+_NOISE: Final = ("<local-command-", "<bash-stdout>", "<bash-stderr>", "Caveat: The messages below")
+_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_SYNTHETIC: Final = "<synthetic>"
+
+
+def opening(line: _Line) -> tuple[str, str]:
+    """Return the workspace and the first prompt, as far as *line* has them."""
+    cwd, title = line.get("cwd"), ""
+    if line.get("type") == "user" and not line.get("isMeta") and not line.get("isSidechain"):
+        title = " ".join(str(block.get("text", "")) for block in _user_blocks(line))
+    return cwd if isinstance(cwd, str) else "", title
+
+
+def said_in(lines: list[_Line]) -> list[Said]:
+    """Return what was said, in order."""
+    spoken = [line for line in lines if line.get("uuid") and not line.get("isSidechain")]
+    on_chain = _chain(spoken)
+    replies = {_reply_id(line) for line in spoken if line["uuid"] in on_chain} - {""}
+    said: list[Said] = []
+    last_reply = ""
+    for line in spoken:
+        reply_id = _reply_id(line)
+        if line["uuid"] not in on_chain and reply_id not in replies:
+            said += _results(line)
+            continue
+        if line.get("type") == "assistant":
+            _add_reply(said, line, is_same=bool(reply_id) and reply_id == last_reply)
+            last_reply = reply_id
+        elif line.get("isCompactSummary"):
+            text = " ".join(str(block.get("text", "")) for block in _user_blocks(line))
+            said.append(Summarised(at_ms(line), text))
+        elif line.get("type") == "user":
+            said += _results(line)
+            blocks = tuple(_user_blocks(line))
+            if blocks:
+                said.append(UserSaid(at_ms(line), blocks, is_typed=not line.get("isMeta")))
+    return said
+
+
+def _chain(spoken: list[_Line]) -> set[Json]:
+    """Return the ids of the lines that lead from the beginning to the last message."""
+    by_id = {line["uuid"]: line for line in spoken}
+    ends = [line for line in spoken if line.get("type") in ("user", "assistant")]
+    found: set[Json] = set()
+    at: Json = ends[-1]["uuid"] if ends else None
+    while at in by_id and at not in found:
+        found.add(at)
+        line = by_id[at]
+        at = line.get("parentUuid") or line.get("logicalParentUuid")
+    return found
+
+
+def _reply_id(line: _Line) -> str:
+    message = line.get("message")
+    is_reply = line.get("type") == "assistant" and is_object(message)
+    return str(message.get("id", "")) if is_reply and is_object(message) else ""
+
+
+def _add_reply(said: list[Said], line: _Line, *, is_same: bool) -> None:
+    message = line.get("message")
+    if not is_object(message) or message.get("model") == _SYNTHETIC:
+        return
+    content = message.get("content")
+    blocks: list[Json] = content if is_array(content) else [{"type": "text", "text": content}]
+    found = [part for block in blocks if is_object(block) for part in _parts(block)]
+    # Results of earlier calls of the same reply may stand between its lines.
+    open_reply = next((each for each in reversed(said) if not isinstance(each, ResultSaid)), None)
+    if is_same and isinstance(open_reply, ReplySaid):
+        open_reply.parts.extend(found)
+    else:
+        said.append(ReplySaid(at_ms(line), str(message.get("model", "")), found))
+
+
+def _parts(block: Mapping[str, Json]) -> Iterator[str | CallMade]:
+    match block.get("type"):
+        case "text":
+            yield str(block.get("text") or "")
+        case "tool_use":
+            yield CallMade(str(block.get("id")), str(block.get("name")), block.get("input"))
+        case "server_tool_use":
+            yield f"[{block.get('name')}: {block.get('input')}]"
+        case _:
+            return  # thinking, and results of the server's tools
+
+
+def _results(line: _Line) -> Iterator[ResultSaid]:
+    message = line.get("message")
+    content = message.get("content") if is_object(message) else None
+    for block in content if is_array(content) else ():
+        if is_object(block) and block.get("type") == "tool_result":
+            given = block.get("content")
+            blocks: list[Json] = given if is_array(given) else [{"type": "text", "text": given}]
+            found = tuple(each for each in blocks if is_object(each))
+            is_error = block.get("is_error") is True
+            yield ResultSaid(str(block.get("tool_use_id")), found, is_error)
+
+
+def _user_blocks(line: _Line) -> Iterator[Block]:
+    message = line.get("message")
+    content = message.get("content") if is_object(message) else None
+    blocks: list[Json] = content if is_array(content) else [{"type": "text", "text": content}]
+    for block in blocks:
+        if is_object(block) and block.get("type") == "text":
+            if text := _typed(str(block.get("text") or "")):
+                yield {"type": "text", "text": text}
+        elif is_object(block) and block.get("type") != "tool_result":
+            yield block
+
+
+def _typed(text: str) -> str:
+    """Return what the user typed: a command as `/name arguments`, without what nobody said."""
+    if command := _COMMAND.search(text):
+        given = _ARGUMENTS.search(text)
+        return f"/{command[1].lstrip('/')} {given[1] if given else ''}".strip()
+    return "" if text.startswith(_NOISE) else _REMINDER.sub("", text).strip()

@@ -1,0 +1,148 @@
+"""Make prompts of what was said elsewhere, so that the API takes every request made of them.
+
+Thinking is left out: its signature belongs to another request. Each call has an id, a name and an
+input that the API accepts, and a result; no text is empty; what it does not know becomes text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from agent_cli.contracts.authors import PROGRAM, USER
+from agent_cli.contracts.timeline import (
+    Block,
+    CompactionOutput,
+    Error,
+    Json,
+    Output,
+    Prompt,
+    ReplyOutput,
+    Success,
+    TextOutput,
+    ToolOutput,
+    UserOutput,
+    text_block,
+)
+from agent_cli.core.recorded_calls import new_id
+from agent_cli.foreign_sessions.said import (
+    CallMade,
+    ReplySaid,
+    ResultSaid,
+    Said,
+    Summarised,
+    UserSaid,
+)
+from agent_cli.system.shapes import is_object
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_IMAGE_CHARS_MAX: Final = 5_000_000
+_NO_RESULT: Final = "The session ended before this call had a result."
+_NOTHING: Final = "(no output)"
+
+
+def prompts_of(said: Iterable[Said]) -> list[Prompt]:
+    """Return the prompts for *said*, completed; what stands before the first one is left out."""
+    every = [*said]
+    results = {each.id: each for each in every if isinstance(each, ResultSaid)}
+    prompts: list[Prompt] = []
+    used: set[str] = set()
+    summary: Summarised | None = None
+    for each in every:
+        match each:
+            case UserSaid():
+                content = tuple(_blocks(each.blocks))
+                if content and not each.is_typed and prompts:
+                    added = UserOutput(new_id(), each.at_ms, content, PROGRAM)
+                    prompts[-1].output.append(added)
+                elif content:
+                    prompts.append(_prompt(each, content, summary))
+                    summary = None
+            case ReplySaid() if prompts:
+                _take_summary(prompts[-1], summary, each.at_ms)
+                summary = None
+                prompts[-1].output += _reply(each, results, used)
+            case Summarised():
+                summary = each
+            case _:
+                pass
+    return prompts
+
+
+def _prompt(said: UserSaid, content: tuple[Block, ...], summary: Summarised | None) -> Prompt:
+    message = UserOutput(new_id(), said.at_ms, content, USER)
+    prompt = Prompt(new_id(), "local", "normal", said.at_ms, state="completed", input=message)
+    if summary:
+        prompt.output.append(_compaction(summary, message.id))
+    return prompt
+
+
+def _take_summary(prompt: Prompt, summary: Summarised | None, at_ms: int) -> None:
+    """Put a summary that was made during a run before a message that goes on from it."""
+    if summary:
+        goes_on = UserOutput(new_id(), at_ms, (text_block("Go on."),), PROGRAM)
+        prompt.output += (goes_on, _compaction(summary, goes_on.id))
+
+
+def _compaction(summary: Summarised, first_kept_id: str) -> CompactionOutput:
+    return CompactionOutput(new_id(), summary.at_ms, summary.summary, first_kept_id)
+
+
+def _reply(said: ReplySaid, results: dict[str, ResultSaid], used: set[str]) -> list[Output]:
+    reply_id, output = new_id(), list[Output]()
+    calls = [part for part in said.parts if isinstance(part, CallMade)]
+    # Texts before calls: results follow the calls of a reply at once.
+    for part in said.parts:
+        if isinstance(part, str) and part.strip():
+            output.append(TextOutput(new_id(), said.at_ms, reply_id, text_block(part)))
+    for call in calls:
+        output.append(_call(call, said.at_ms, reply_id, results.get(call.id), used))
+    if output:
+        stop_reason = "tool_use" if calls else "end_turn"
+        model = said.model or "unknown"
+        output.append(ReplyOutput(new_id(), said.at_ms, reply_id, model, stop_reason))
+    return output
+
+
+def _call(
+    call: CallMade, at_ms: int, reply_id: str, result: ResultSaid | None, used: set[str]
+) -> ToolOutput:
+    id = call.id if _ID.fullmatch(call.id) and call.id not in used else f"call_{new_id()}"
+    used.add(id)
+    name = _NOT_IN_A_NAME.sub("_", call.name)[:64] or "tool"
+    given: Json = call.input if is_object(call.input) else {"input": call.input}
+    content = tuple(_blocks(result.blocks)) if result else (text_block(_NO_RESULT),)
+    state = Success if result and not result.is_error else Error
+    if state is Error:
+        # The API takes nothing but text in a failed result.
+        content = tuple(block for block in content if block["type"] == "text")
+    block: Block = {"type": "tool_use", "id": id, "name": name, "input": given}
+    return ToolOutput(
+        new_id(),
+        at_ms,
+        reply_id,
+        block,
+        state(content or (text_block(_NOTHING),)),
+        started_at_ms=at_ms,
+        ended_at_ms=at_ms,
+    )
+
+
+def _blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield *blocks* in a form that the API accepts."""
+    for block in blocks:
+        match block:
+            case {"type": "text", "text": str(text)}:
+                if text.strip():
+                    yield text_block(text)
+            case {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}:
+                if kind in _IMAGES and isinstance(data, str) and len(data) < _IMAGE_CHARS_MAX:
+                    source: Json = {"type": "base64", "media_type": kind, "data": data}
+                    yield {"type": "image", "source": source}
+                else:
+                    yield text_block("[an image]")
+            case {"type": str(kind)}:
+                yield text_block(f"[{kind}]")
+            case _:
+                pass
