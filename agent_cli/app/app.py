@@ -262,6 +262,11 @@ class App:
         """The files that appeared beside commands, and that nobody decided about."""
         return self._bench.place.sandbox.undecided_files
 
+    @property
+    def refused_commands(self) -> Sequence[str]:
+        """The commands that were not allowed to go on, because nobody could be asked."""
+        return self._bench.person.refused_commands
+
     def answer_calls(self, calls: "CallDialogs") -> None:
         """Let *calls* decide about calls of agents; nobody answers other questions."""
         self._bench.person.calls = calls

@@ -232,6 +232,8 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
             roots=[str(root) for root in roots],
             copy_bytes_max=round(limits.max_mb * 1_000_000),
             header={"command": command},
+            ask_beyond_files=limits.ask_beyond_files,
+            ask_beyond_bytes=round(limits.ask_beyond_mb * 1_000_000),
             store=str(paths.changes_dir()) if paths.changes_dir() in folder.parents else "",
         )
 

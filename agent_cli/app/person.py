@@ -52,6 +52,7 @@ class ModelsPerson:
     Attributes:
         dialogs: The front end's dialogs, set once its screen is up.
         calls: The front end's dialogs about calls of agents, set at the same time.
+        refused_commands: Commands that were not allowed to go on, because nobody could be asked.
     """
 
     def __init__(self, permissions: Callable[[], Permissions]) -> None:
@@ -59,6 +60,7 @@ class ModelsPerson:
         self.dialogs: ModelDialogs | None = None
         self.calls: CallDialogs | None = None
         self._undecided: dict[Path, None] = {}
+        self.refused_commands: list[str] = []
         self._permissions = permissions
 
     async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
@@ -79,12 +81,17 @@ class ModelsPerson:
         """Whether a person is there to answer questions."""
         return self.dialogs is not None and self.dialogs.can_ask
 
-    async def decide_new_files(self, paths: Sequence[Path], aside: Path, /) -> bool | None:
-        """Ask whether a command made *paths*, so that they are undone; None without an answer."""
+    async def choose(self, question: Question, who: str) -> str | None:
+        """Return the answer to a *question* of *who*; None without one."""
         if self.dialogs is None or not self.dialogs.can_ask:
             return None
-        answers = await self.dialogs.ask([_about_new_files(paths, aside)], who="the sandbox")
-        return None if answers is None else answers[0] == _UNDO
+        answers = await self.dialogs.ask([question], who=who)
+        return None if answers is None else answers[0]
+
+    async def decide_new_files(self, paths: Sequence[Path], aside: Path, /) -> bool | None:
+        """Ask whether a command made *paths*, so that they are undone; None without an answer."""
+        answer = await self.choose(_about_new_files(paths, aside), "the sandbox")
+        return None if answer is None else answer == _UNDO
 
     async def pays(self, reread: Reread, /) -> bool | None:
         """Ask whether to pay for what the next request reads anew; None if nobody can answer."""

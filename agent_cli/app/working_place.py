@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
+from agent_cli.app.losses import LossDecider
 from agent_cli.app.startup import StartupContext
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 
 if TYPE_CHECKING:
-    from agent_cli.sandbox.undecided import FileDecider
+    from agent_cli.app.person import ModelsPerson
 
 
 class WorkingPlace:
@@ -24,7 +25,7 @@ class WorkingPlace:
         tools: The built-in ones, which work here.
         directories: The workspace, and those that the user adds.
         warn: Receives warnings.
-        person: Decides about files that appear beside commands.
+        person: Decides about files that appear beside commands, and about what these delete.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class WorkingPlace:
         command_variables: Callable[[], Mapping[str, str]],
         opened: Callable[[Path], None],
         one_shot: bool,
-        person: "FileDecider | None" = None,
+        person: "ModelsPerson | None" = None,
     ) -> None:
         """Start nothing yet.
 
@@ -45,14 +46,16 @@ class WorkingPlace:
             command_variables: Returns variables for the environment of commands.
             opened: Called after the user has added a directory.
             one_shot: The program answers one prompt, and no person can grant directories.
-            person: Decides about files that appear beside commands.
+            person: Decides about files that appear beside commands, and about what these delete.
 
         Raises:
             SettingsError: A permission rule cannot be read.
         """
         self.startup = startup
         self.warn = warn
+        losses = LossDecider(person, lambda: self.permissions, startup.workspace)
         self.file_changes = parts.snapshots(startup, lambda: self.directories.all)
+        self.file_changes.decide = losses.decide
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
         self.workspace.shared.command_variables = command_variables
         self.person = person

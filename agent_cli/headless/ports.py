@@ -35,6 +35,11 @@ class Application(AttachingApplication, Protocol):
         ...
 
     @property
+    def refused_commands(self) -> Sequence[str]:
+        """The commands that were not allowed to go on, because nobody could be asked."""
+        ...
+
+    @property
     def file_changes(self) -> "FileChangesPort":
         """The changes the agent made to files."""
         ...

@@ -28,6 +28,7 @@ class RunReport:
     `error` is one sentence, and `trouble` the part of the world that failed, as in `AgentCliError`.
     `output` holds the value of an answer that fits `--json-schema`, as a 1-tuple.
     `undecided_files` make programs act, appeared beside a command, and wait for a person.
+    `refused_commands` wanted to delete or overwrite more than `undo.ask_beyond_files` or `_mb`.
     """
 
     text: str = ""
@@ -41,6 +42,7 @@ class RunReport:
     error: str = ""
     trouble: Trouble | None = None
     undecided_files: Sequence[Path] = ()
+    refused_commands: Sequence[str] = ()
 
     @classmethod
     def of_failure(cls, error: AgentCliError) -> "RunReport":
@@ -65,5 +67,6 @@ class RunReport:
             **({"trouble": self.trouble} if self.trouble else {}),
             **({"output": self.output[0]} if self.output else {}),
             **({"undecided_files": [*map(str, files)]} if (files := self.undecided_files) else {}),
+            **({"refused_commands": [*self.refused_commands]} if self.refused_commands else {}),
             **({"held_usd": in_usd(self.held_microdollars)} if self.held_microdollars else {}),
         }

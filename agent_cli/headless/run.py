@@ -228,11 +228,13 @@ class _HeadlessRun:
         code = EXIT_CODES.get(self._outcome.stop_reason)
         if code is not None:
             return code
-        needs_person = self._has_skipped or self._outcome.undecided_files
+        outcome = self._outcome
+        needs_person = self._has_skipped or outcome.undecided_files or outcome.refused_commands
         return 3 if needs_person else int(self._failed_to_write)
 
     def _note_undecided(self, app: Application) -> None:
         self._outcome.undecided_files = app.undecided_files
+        self._outcome.refused_commands = [*app.refused_commands]
 
     def _tell(self, event: Event) -> None:
         told = innermost(event)

@@ -232,6 +232,15 @@ class Permissions:
         """Yield the active rules with kind and origin, the strongest first."""
         return self._rules.listed()
 
+    def allows_every_effect(self, command: str) -> bool:
+        """Return whether a rule, or the mode yolo, allows *command* whatever it changes."""
+        from agent_cli.policies.shell import judge  # noqa: PLC0415 - rare
+
+        if self.mode == "yolo" or self._rule_for_every_command():
+            return True
+        judged = judge(command, self._rules.for_commands(), self._place)
+        return judged.verdict == "allow" and self._rule_behind(judged) is not None
+
     def _is_other_question(self, call: ToolCall, paths: Sequence[str]) -> bool:
         """Return whether a person was asked about *call* while it reached other *paths*.
 

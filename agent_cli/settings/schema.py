@@ -141,10 +141,16 @@ class SandboxSettings(NamedTuple):
 
 
 class UndoSettings(NamedTuple):
-    """What is kept so that the changes of commands can be undone; files above `max_mb` are not."""
+    """What is kept so that the changes of commands can be undone; files above `max_mb` are not.
+
+    A command that deletes or overwrites more than `ask_beyond_files`, or `ask_beyond_mb` in all,
+    stands still until a person has answered; 0 is no limit.
+    """
 
     commands: Annotated[CommandUndo, choice(*get_args(CommandUndo), user_only=True)] = "off"
     max_mb: Annotated[float, number(0, 1_000_000, "MB")._replace(user_only=True)] = 100
+    ask_beyond_files: Annotated[int, whole(0, 1_000_000, "files")._replace(user_only=True)] = 20
+    ask_beyond_mb: Annotated[float, number(0, 1_000_000, "MB")._replace(user_only=True)] = 50
 
 
 class ToolSettings(NamedTuple):

@@ -25,6 +25,9 @@ LEFT_DESCRIPTOR = 3
 SPARE = b"s"
 """Written to the link of a command that `spares`: leave what it left, instead of ending it."""
 
+GO_ON, REFUSE = b"y", b"n"
+"""Written to the link of a command: the answer to the question of a `CommandWatcher`."""
+
 LOCK = "lock"
 """The file in the folder of `launching.Watched` that is locked while the command changes files."""
 
@@ -58,6 +61,10 @@ class CommandWatcher(Protocol):
         """Let a call go on that is held for too long; return the seconds to the next look."""
         ...
 
+    def answer(self, *, goes_on: bool) -> None:
+        """Bring the answer to its question, for which a call stands still."""
+        ...
+
     def end(self) -> None:
         """Record the end of all its processes."""
         ...
@@ -79,7 +86,7 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int, lock: in
     left, left_writing = os.pipe()
     os.set_blocking(left, False)
     start = partial(_spawn if order["nested"] else _forked, order, output, left_writing)
-    watch = _watch_over(order, left)
+    watch = _watch_over(order, left, link)
     try:
         child = watch.start(start) if watch else start()
     except OSError as error:
@@ -128,12 +135,14 @@ def _end(watch: "CommandWatcher | None", lock: int) -> None:
             flock(lock, LOCK_UN)
 
 
-def _watch_over(order: Order, left: int) -> "CommandWatcher | None":
+def _watch_over(order: Order, left: int, link: socket.socket) -> "CommandWatcher | None":
     """Return the watch that records what the command changes; None if nobody wants it."""
     if not order["watched"]:
         return None
     made: CommandWatcher = import_module(order["watched"]["module"]).CommandWatch(
-        order["watched"], begun=left if order["nested"] else -1
+        order["watched"],
+        begun=left if order["nested"] else -1,
+        ask=partial(_ask, link),
     )
     return made
 
@@ -184,7 +193,7 @@ def _watch(
         limits = [watch.look()] if watch and watch.is_on else []
         limits += [_LOOK_AGAIN_S] if has_left else []
         ready = dict(poll.poll(min(limits) * 1000 if limits else None))
-        if link.fileno() in ready:
+        if link.fileno() in ready and not (watch and _is_answered(link, watch)):
             return False
         if signals in ready:
             drain(signals)  # first: a child that ends after this gives a new signal
@@ -201,6 +210,22 @@ def _watch(
             _tell(link, report)
         elif has_left:
             has_left = look(child)
+
+
+def _ask(link: socket.socket, question: dict[str, Any]) -> None:
+    _tell(link, {"asks": question})
+
+
+def _is_answered(link: socket.socket, watch: "CommandWatcher") -> bool:
+    """Pass an answer of the session on; return False if it is none."""
+    word = b""
+    with contextlib.suppress(OSError):
+        word = link.recv(1, socket.MSG_PEEK)
+    if word not in (GO_ON, REFUSE):
+        return False
+    link.recv(1)
+    watch.answer(goes_on=word == GO_ON)
+    return True
 
 
 def _spawn(order: Order, output: int, left: int) -> int:

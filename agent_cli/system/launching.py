@@ -56,6 +56,8 @@ class Watched:
         module: Our module with the `CommandWatch` that takes these fields as a dictionary.
         folder: The new folder of the log; `keeper.LOCK` in it is locked until all processes of the
             command have ended.
+        ask_beyond_files: How many files it may delete or overwrite before the session is asked; 0:
+            any number. `ask_beyond_bytes`: the same for their sizes.
         store: The folder with the logs of all commands, which may be given up for space; "" if the
             log is on its own.
         roots: The real folders whose files are recorded.
@@ -69,6 +71,8 @@ class Watched:
     copy_bytes_max: int
     header: Mapping[str, str]
     store: str = ""
+    ask_beyond_files: int = 0
+    ask_beyond_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +128,8 @@ def _program(module: str, *arguments: str) -> list[str]:
 class KeeperLink:
     """The connection to a command's keeper; closing or dropping it ends all processes.
 
-    Messages: {"pid"} or {"failed"} first, {"status", "left"} when the command has ended, {"over"}
+    Messages: {"pid"} or {"failed"} first, {"asks"} while a call of the command stands still for
+    `answer`, {"status", "left"} when the command has ended, {"over"}
     when all its processes have ended: in the same message, or after the link was closed.
     """
 
@@ -155,6 +160,13 @@ class KeeperLink:
         """Receive the messages that have arrived, without waiting."""
         with contextlib.suppress(BlockingIOError):
             self.take(self.socket.recv(_RECEIVED_BYTES))
+
+    def answer(self, *, goes_on: bool) -> None:
+        """Answer the question of the keeper."""
+        from agent_cli.system.keeper import GO_ON, REFUSE  # noqa: PLC0415 - with the launcher
+
+        with contextlib.suppress(OSError):
+            self.socket.send(GO_ON if goes_on else REFUSE)
 
     def spare(self) -> None:
         """Close the link of a command that has ended, and let what it left run on."""

@@ -3,6 +3,8 @@
 The first half runs in a command's keeper and imports little; see `system/launcher`:
 
     watch       what the keeper drives: the filter, the calls that stand still, the end
+    losses      how much a command may delete before a person is asked
+    space       give kept files up while the disk is nearly full
     calls       the watched system calls, and the kernel's filter program for them
     listener    receive calls that stand still, and let them go on or fail
     locations   the file that a call names, as a path of ours in the workspace

@@ -45,6 +45,24 @@ class CommandLog:
         return [each for each in self.records if each.kind == "lost"]
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The files that a command has deleted or overwritten, and the next one, before it is lost.
+
+    Attributes:
+        files: How many; the first are in `paths`.
+        next: The file that it wants to delete or overwrite now.
+        why_unkept: Why an undo could not bring the next one back; "" if it could.
+    """
+
+    files: int
+    bytes: int
+    paths: Sequence[str]
+    next: str
+    next_bytes: int
+    why_unkept: str
+
+
 def read_log(folder: Path) -> CommandLog | None:
     """Return the log in *folder*; None if the command was not watched.
 

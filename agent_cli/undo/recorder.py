@@ -16,8 +16,9 @@ from agent_cli.undo import images
 from agent_cli.undo.calls import Call
 from agent_cli.undo.listener import StoppedCall, bytes_of
 from agent_cli.undo.locations import Key, Location, Locations
+from agent_cli.undo.losses import LossLimit, Refused
 from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord, State
-from agent_cli.undo.space import NEARLY_FULL, KeptSpace
+from agent_cli.undo.space import KeptSpace, size_of
 
 _NO_FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 1, 2
 _CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
@@ -34,9 +35,13 @@ class ChangeRecorder:
     """
 
     def __init__(
-        self, folder: str, locations: Locations, space: KeptSpace, *, copy_bytes_max: int
+        self,
+        folder: str,
+        locations: Locations,
+        space: KeptSpace,
+        losses: LossLimit,
     ) -> None:
-        """Open the log; larger files than *copy_bytes_max* are not copied.
+        """Open the log.
 
         Raises:
             OSError: It cannot be written.
@@ -44,7 +49,7 @@ class ChangeRecorder:
         self._folder = folder
         self._locations = locations
         self._space = space
-        self._copy_bytes_max = copy_bytes_max
+        self._losses = losses
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._log = os.open(f"{folder}/{LOG}", flags, 0o600)
         self._own: set[tuple[Key, str]] = set()
@@ -72,8 +77,9 @@ class ChangeRecorder:
 
         Raises:
             OSError: The call will fail, or what it changes cannot be recorded.
+            Refused: The call is to fail.
         """
-        if self._why_given_up:
+        if self._why_given_up and not self._losses.is_refused:
             return
         match kind.kind:
             case "open" | "openat2":
@@ -81,12 +87,12 @@ class ChangeRecorder:
             case "move":
                 self._move(call, kind)
             case "bind":
-                self._made(self._locations.bound(call))
+                self._made(self._unrefused(self._locations.bound(call)))
             case _:
                 follows = kind.follows
                 if kind.flags is not None and call.arguments[kind.flags] & _NO_FOLLOW:
                     follows = False
-                found = self._locations.named(call, kind.folder, kind.path, follows=follows)
+                found = self._named(call, kind.folder, kind.path, follows=follows)
                 match kind.kind:
                     case "made":
                         self._made(found)
@@ -132,6 +138,16 @@ class ChangeRecorder:
                 self.write_line(json.dumps(end, separators=(",", ":")).encode() + b"\n")
         os.close(self._log)
 
+    def _named(
+        self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool
+    ) -> Location | None:
+        return self._unrefused(self._locations.named(call, folder, path, follows=follows))
+
+    def _unrefused(self, location: Location | None) -> Location | None:
+        if location and self._losses.is_refused:
+            raise Refused
+        return location
+
     def _open(self, call: StoppedCall, kind: Call) -> None:
         if kind.kind == "openat2":
             flags: int = struct.unpack("=Q", bytes_of(call.pid, call.arguments[2], 8))[0]
@@ -141,7 +157,7 @@ class ChangeRecorder:
             return
         is_new = flags & os.O_CREAT and flags & os.O_EXCL
         follows = not (is_new or flags & os.O_NOFOLLOW)
-        found = self._locations.named(call, kind.folder, kind.path, follows=follows)
+        found = self._named(call, kind.folder, kind.path, follows=follows)
         self._space.look()  # what is written next may need what we keep
         if found is None:
             return
@@ -153,8 +169,8 @@ class ChangeRecorder:
 
     def _move(self, call: StoppedCall, kind: Call) -> None:
         flags = call.arguments[kind.flags] if kind.flags is not None else 0
-        old = self._locations.named(call, kind.folder, kind.path, follows=False)
-        new = self._locations.named(call, *kind.target, follows=False)
+        old = self._named(call, kind.folder, kind.path, follows=False)
+        new = self._named(call, *kind.target, follows=False)
         if old and old.found is None:
             return
         if flags & _EXCHANGE:
@@ -228,8 +244,10 @@ class ChangeRecorder:
         if state.is_folder:
             self._add("folder", path, "", state, images.attributes_of(path))
             return
-        if found.st_nlink == 1 and _size(found) and not self._space.has_room():
-            self._lost(path, NEARLY_FULL, state)
+        why = self._space.why_no_link(found)
+        self._losses.before(path, size_of(found), why)
+        if why:
+            self._lost(path, why, state)
             return
         kept = self._next_kept()
         try:
@@ -240,7 +258,7 @@ class ChangeRecorder:
             self._lost(path, os.strerror(error.errno or errno.EIO), state)
             return
         attributes = None if is_linked else images.attributes_of(path)
-        if is_linked or self._copy(path, found, kept):
+        if is_linked or self._copies(path, found, kept):
             self._add_kept("gone", path, kept, state, attributes)
 
     def _leaves(self, location: Location) -> None:
@@ -265,21 +283,18 @@ class ChangeRecorder:
         inode = (found.st_dev, found.st_ino)
         if not stat.S_ISREG(found.st_mode) or inode in self._copied:
             return
+        self._losses.before(location.path, size_of(found), self._space.why_no_copy(found))
         kept, attributes = self._next_kept(), images.attributes_of(location.path)
-        if self._copy(location.path, found, kept):
+        if self._copies(location.path, found, kept):
             self._copied.add(inode)
             self._add_kept("write", location.path, kept, State.of(found), attributes)
 
-    def _copy(self, path: str, found: os.stat_result, kept: str) -> bool:
+    def _copies(self, path: str, found: os.stat_result, kept: str) -> bool:
         """Copy a file; record it as lost and return False if that cannot be done."""
         why = ""
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
             why = "it is no regular file"
-        elif _size(found) > self._copy_bytes_max:
-            why = "it is larger than undo.max_mb"
-        elif _size(found) and not self._space.has_room(_size(found)):
-            why = NEARLY_FULL
-        else:
+        elif not (why := self._space.why_no_copy(found)):
             try:
                 images.keep_copy(path, kept)
             except FileNotFoundError:
@@ -350,8 +365,3 @@ class ChangeRecorder:
     def _next_kept(self) -> str:
         # A second keeper of the same command may go on in this folder.
         return f"{self._folder}/{os.getpid():x}-{self._count + 1:x}"
-
-
-def _size(found: os.stat_result) -> int:
-    """Return the bytes that a file takes on the disk."""
-    return found.st_blocks * 512

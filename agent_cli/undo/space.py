@@ -23,17 +23,28 @@ _COMMANDS = "commands"
 class KeptSpace:
     """The space that kept files may take on the disk of *folder*, the log of one command.
 
-    *store* is the folder of all sessions' records; "" for a log on its own.
+    *store* is the folder of all sessions' records; "" for a log on its own. Larger files than
+    *copy_bytes_max* are not copied.
     """
 
-    def __init__(self, folder: str, store: str) -> None:
+    def __init__(self, folder: str, store: str, *, copy_bytes_max: int) -> None:
         self._folder = folder
         self._store = store
+        self._copy_bytes_max = copy_bytes_max
         self._given_up_s = 0.0
 
-    def has_room(self, copied: int = 0) -> bool:
-        """Return whether one more file may be kept, of which *copied* bytes are written anew."""
-        return self._free() - copied >= FLOOR_BYTES
+    def why_no_link(self, found: os.stat_result) -> str:
+        """Return why a deleted file may not be kept by a link, or ""."""
+        if found.st_nlink > 1 or not size_of(found) or self._free() >= FLOOR_BYTES:
+            return ""
+        return NEARLY_FULL
+
+    def why_no_copy(self, found: os.stat_result) -> str:
+        """Return why a file may not be kept by a copy, or ""."""
+        size = size_of(found)
+        if size > self._copy_bytes_max:
+            return "it is larger than undo.max_mb"
+        return NEARLY_FULL if size and self._free() - size < FLOOR_BYTES else ""
 
     def look(self) -> float:
         """Give kept files up while the disk is nearly full; return the seconds to the next look."""
@@ -60,6 +71,11 @@ class KeptSpace:
         except OSError:
             return FLOOR_BYTES
         return found.f_bavail * found.f_frsize
+
+
+def size_of(found: os.stat_result) -> int:
+    """Return the bytes that a file takes on the disk."""
+    return found.st_blocks * 512
 
 
 def drop_images(folder: str) -> None:

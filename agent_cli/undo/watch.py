@@ -9,6 +9,7 @@ Whatever goes wrong here, the call goes on unprotected, and the log says so. Imp
 """
 
 import _thread
+import contextlib
 import errno
 import json
 import os
@@ -21,6 +22,7 @@ from agent_cli.undo import listener
 from agent_cli.undo.calls import Call, machine
 from agent_cli.undo.listener import StoppedCall
 from agent_cli.undo.locations import Locations
+from agent_cli.undo.losses import LossLimit, Refused
 from agent_cli.undo.recorder import ChangeRecorder
 from agent_cli.undo.records import EDITION, signature_at
 from agent_cli.undo.space import KeptSpace
@@ -43,18 +45,27 @@ class CommandWatch:
         reason: Why the command runs unwatched; "" if it is watched.
     """
 
-    def __init__(self, order: dict[str, Any], *, begun: int) -> None:
+    def __init__(
+        self,
+        order: dict[str, Any],
+        *,
+        begun: int,
+        ask: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
         """Prepare the log.
 
         Args:
             order: The fields of `launching.Watched`.
             begun: Becomes readable when a nested command itself begins; what happens before is the
                 work of the program that builds the sandbox. -1: it begins at once.
+            ask: Asks the session about the fields of `logs.Loss`; `answer` brings the answer.
         """
         self.is_on = False
         self.reason = ""
         self._order = order
-        self._space = KeptSpace(order["folder"], order.get("store", ""))
+        self._space = KeptSpace(
+            order["folder"], order.get("store", ""), copy_bytes_max=order["copy_bytes_max"]
+        )
         self._listener = -1
         self._recorder: ChangeRecorder | None = None
         self._begun: select.poll | None = None
@@ -66,6 +77,10 @@ class CommandWatch:
         # The call that is being recorded, and since when.
         self._standing: tuple[StoppedCall, float] | None = None
         self._is_answering = True
+        self._ask = ask
+        self._goes_on = False
+        self._has_answer = _thread.allocate_lock()
+        self._has_answer.acquire()
 
     def start(self, start: Callable[[], int]) -> int:
         """Call *start*, which starts the command, in a thread with the filter; return its result.
@@ -124,6 +139,12 @@ class CommandWatch:
             self._is_answering = False
         return self._space.look()
 
+    def answer(self, *, goes_on: bool) -> None:
+        """Bring the answer to the question."""
+        self._goes_on = goes_on
+        with contextlib.suppress(RuntimeError):  # no question stands
+            self._has_answer.release()
+
     def end(self) -> None:
         """Record how all that the command touched is now; all its processes have ended."""
         recorder, self._recorder = self._recorder, None
@@ -153,7 +174,14 @@ class CommandWatch:
         locations = Locations(order["roots"], has_own_mounts=self._begun is not None)
         try:
             self._recorder = ChangeRecorder(
-                order["folder"], locations, self._space, copy_bytes_max=order["copy_bytes_max"]
+                order["folder"],
+                locations,
+                self._space,
+                LossLimit(
+                    order["ask_beyond_files"],
+                    order["ask_beyond_bytes"],
+                    self._answered if self._ask else None,
+                ),
             )
         except OSError as error:
             self.reason = _why(error)
@@ -192,24 +220,41 @@ class CommandWatch:
             if call is None:
                 continue
             self._standing = call, time.monotonic()
+            is_refused = False
             try:
-                self._record(call)
+                is_refused = not self._record(call)
             finally:
-                if self._is_answering:
+                if self._is_answering and is_refused:
+                    listener.fail(self._listener, call.id, errno.EPERM)
+                elif self._is_answering:
                     listener.let_go_on(self._listener, call.id)
             self._standing = None
 
-    def _record(self, call: StoppedCall) -> None:
+    def _record(self, call: StoppedCall) -> bool:
+        """Record *call*; return whether it goes on."""
         recorder = self._recorder
         if recorder is None or not self._has_begun():
-            return
+            return True
         try:
             recorder.before(call, self._calls[call.number])
+        except Refused:
+            return False
         except OSError as error:
             if error.errno in _OUR_FAULTS:
                 recorder.give_up(os.strerror(error.errno))
         except BaseException as error:
             recorder.note_fault(f"{type(error).__name__} at call {call.number}")
+        return True
+
+    def _answered(self, question: dict[str, Any]) -> bool:
+        """Ask the session; the call stands still until the answer comes, without a limit."""
+        assert self._ask
+        standing, self._standing = self._standing, None
+        self._ask(question)
+        self._has_answer.acquire()
+        if standing:
+            self._standing = standing[0], time.monotonic()
+        return self._goes_on
 
     def _let_go_on(self, late: StoppedCall | None, why: str) -> None:
         """Let the *late* call and all others go on, until the keeper ends."""

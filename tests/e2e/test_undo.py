@@ -1,7 +1,12 @@
 """The agent's file changes, shown and undone by the program as users run it."""
 
+import subprocess
+import time
 from pathlib import Path
 
+import pytest
+
+from agent_cli.repl.live.question import SILENCE_S
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user
@@ -131,3 +136,38 @@ def test_rewind_restores_files_and_conversation_in_one_step() -> None:
     assert not Path("new.txt").exists()
     assert "instead" in str(said)
     assert "make one" not in str(said)
+
+
+def test_command_that_deletes_much_is_refused_without_a_person_and_asked_about_with_one() -> None:
+    """`-p` ends with 3; in the terminal the command waits for the answer, and goes on."""
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path("clean.sh").write_text("rm f?")
+    for number in range(8):
+        Path(f"f{number}").touch()
+    removing = reply(tool_use("bash", {"command": "sh clean.sh"}))
+    more = {"AGENT_CLI_UNDO__COMMANDS": "auto"}
+    more["AGENT_CLI_UNDO__ASK_BEYOND_FILES"] = "5"
+    options = ("--permission-mode", "auto-edit")
+    with serve_in_thread(removing, reply(text("Done.")), removing, reply(text("Well."))) as api:
+        run = agent_cli("-p", "go", "--output-format", "json", *options, api=api, **more)
+        if "sandbox: no" in run.stderr:
+            pytest.skip("no sandbox works here")
+        left = sorted(path.name for path in Path().glob("f?"))
+        # Less than the five files, so that it asks about the first of the three that are left.
+        more["AGENT_CLI_UNDO__ASK_BEYOND_FILES"] = "1"
+        with Terminal(AGENT_CLI, *options, **environment(api, {**more})) as terminal:
+            terminal.until_prompt()
+            terminal.send("go\r")
+            terminal.until("`sh clean.sh` has deleted or overwritten 1 file")
+            terminal.until("let this command finish")
+            seen_at_s = time.monotonic()
+            terminal.until(lambda: time.monotonic() - seen_at_s > SILENCE_S + 0.1)
+            terminal.send("\r")
+            terminal.until("Well.")
+
+    assert (run.code, run.result["refused_commands"], left) == (
+        3,
+        ["sh clean.sh"],
+        ["f5", "f6", "f7"],
+    )
+    assert not [*Path().glob("f?")]

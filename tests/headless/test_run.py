@@ -257,6 +257,7 @@ class Program:
     session_path = None
     held_microdollars = 0
     undecided_files: Sequence[Path] = ()
+    refused_commands: Sequence[str] = ()
     workspace = Path()
     file_changes = NoChanges()
 

@@ -305,6 +305,7 @@ class Application:
     session_id = "s-1"
     held_microdollars = 0
     undecided_files: Sequence[Path] = ()
+    refused_commands: Sequence[str] = ()
     models: Mapping[str, str] = {"normal": "model-1", "high": "model-2"}
     prompts: Sequence[PromptCommand] = (
         Prompt("review"),

@@ -13,6 +13,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.sandbox.report import State
 from agent_cli.system.launching import Watched
 from agent_cli.undo.listener import why_missing
+from agent_cli.undo.logs import Loss
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.snapshots import Snapshots
@@ -42,10 +43,18 @@ class Bash:
                 roots=[str(place.root)],
                 copy_bytes_max=1_000_000,
                 header={"command": command},
+                ask_beyond_files=self.ask_beyond_files,
             )
 
+        async def decide(_command: str, loss: Loss) -> bool:
+            self.asked.append(loss.next)
+            return False
+
         self.state = state
+        self.ask_beyond_files = 0
+        self.asked: list[str] = []
         self.snapshots = Snapshots(state, only_reads=lambda _command: False, watched=watched)
+        self.snapshots.decide = decide
         self.snapshots(SessionOpened("s-1", "path"))
         self.snapshots(PromptStarted(Conversation().begin()))
         self.tool = bash_tool(Workspace(place.root, keeper=self.snapshots), place.sandbox)
@@ -76,6 +85,25 @@ async def test_undo_of_a_confined_command(place: World, tmp_path: Path, command:
     taken = bash.snapshots.take_back()
     assert tree(place.root) == before, said
     assert (taken.undone, taken.faults) == ([command], [])
+
+
+async def test_confined_command_is_held_before_it_deletes_more_than_the_limit(
+    place: World, tmp_path: Path
+) -> None:
+    """What it does in its own temporary folder goes on; nothing in the workspace changes."""
+    fill(place.root)
+    bash = Bash(place, tmp_path / "state")
+    bash.ask_beyond_files = 5
+
+    said = await bash(
+        "rm data/*; echo x > $TMPDIR/mine && cat $TMPDIR/mine; mkdir new; mv src src2"
+    )
+
+    assert len(bash.asked) == 1
+    assert sorted(path.name for path in place.root.glob("data/*")) == ["p5.bin", "p6.bin", "p7.bin"]
+    assert "\nx\n" in said
+    assert (place.root / "src").is_dir()
+    assert not (place.root / "new").exists()
 
 
 @pytest.mark.parametrize("place", ["bwrap"], indirect=True)

@@ -363,7 +363,11 @@ def kept_of(command: str) -> list[str]:
     """Return the names of what is kept of a command's changes."""
     before = {*paths.changes_dir().glob("*/commands/*/*")}
     printed(reply(bash(command)))
-    return [path.name for path in paths.changes_dir().glob("*/commands/*/*") if path not in before]
+    return [
+        path.name
+        for path in paths.changes_dir().glob("*/commands/*/*")
+        if path not in before and path.name != "lock"
+    ]
 
 
 def changes_are_kept() -> bool:

@@ -1,8 +1,11 @@
 """/undo of what commands did: the real tool, in each sandbox and without one."""
 
+import asyncio
+import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +13,16 @@ import pytest
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import PromptStarted, SessionOpened
 from agent_cli.contracts.file_changes import Difference, TakenBack
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import Watched
 from agent_cli.undo.listener import why_missing
+from agent_cli.undo.logs import Loss
 from agent_cli_tools import Workspace
 from agent_cli_tools.snapshots import Snapshots
 from tests.tools.calling import Tools
 from tests.tools.undoing import fill, tree
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
 
@@ -27,6 +33,9 @@ class Session:
     def __init__(self, root: Path, state: Path) -> None:
         self.root, self.state = root, state
         self._opened: list[Workspace] = []
+        self.asked: list[Loss] = []
+        self.answer: Callable[[], Awaitable[bool]] | None = None
+        self.ask_beyond: tuple[int, int] = (0, 0)
         self.again()
 
     def again(self) -> None:
@@ -37,12 +46,20 @@ class Session:
                 roots=[str(self.root)],
                 copy_bytes_max=1_000_000,
                 header={"command": command},
+                ask_beyond_files=self.ask_beyond[0],
+                ask_beyond_bytes=self.ask_beyond[1],
             )
 
         def only_reads(command: str) -> bool:
             return command.startswith("cat")
 
+        async def decide(_command: str, loss: Loss) -> bool:
+            self.asked.append(loss)
+            assert self.answer
+            return await self.answer()
+
         self.snapshots = Snapshots(self.state, only_reads=only_reads, watched=watched)
+        self.snapshots.decide = decide
         self.snapshots(SessionOpened("s-1", "path"))
         self.workspace = Workspace(self.root, keeper=self.snapshots)
         self._opened.append(self.workspace)
@@ -53,8 +70,8 @@ class Session:
         self.snapshots(PromptStarted(prompt))
         return prompt.id
 
-    async def bash(self, command: str) -> str:
-        return await self.tools.text("bash", command=command)
+    async def bash(self, command: str, **more: Json) -> str:
+        return await self.tools.text("bash", command=command, **more)
 
     async def write(self, path: str, text: str) -> None:
         if (self.root / path).exists():
@@ -266,3 +283,114 @@ async def test_what_came_from_outside_the_workspace_is_never_deleted(
 
     assert tree(session.root) == before
     assert [path.read_text() for path in session.state.rglob("mine")] == ["mine"]
+
+
+async def yes() -> bool:
+    return True
+
+
+async def no() -> bool:
+    return False
+
+
+MANY = "for i in $(seq 10 34); do"
+"""Begins a loop over 25 files that the command did not make."""
+
+
+@pytest.fixture
+def many(session: Session) -> Session:
+    for number in range(10, 35):
+        (session.root / f"data/m{number}").write_text("x" * 1000)
+    session.ask_beyond = (20, 0)
+    session.run()
+    return session
+
+
+async def test_command_is_held_before_it_deletes_more_than_the_limit(many: Session) -> None:
+    """Exactly the files up to the limit are gone; the rest stays, and /undo brings all back."""
+    many.answer, before = no, tree(many.root)
+
+    said = await many.bash(f"{MANY} rm data/m$i; done; mkdir new; mv data data2; touch /tmp; echo")
+
+    assert [len(many.asked), many.asked[0].files, len(many.asked[0].paths)] == [1, 20, 20]
+    assert many.asked[0].next == str(many.root / "data/m30")
+    assert sorted(each.name for each in many.root.glob("data/m*")) == [
+        f"m{n}" for n in range(30, 35)
+    ]
+    assert not (many.root / "new").exists()
+    assert "Operation not permitted" in said
+    assert "did not allow it to go on, after it had deleted or overwritten 20 files" in said
+    many.undo()
+    assert tree(many.root) == before
+
+
+async def test_allowed_command_is_asked_about_once_and_its_limit_stands_still(
+    many: Session,
+) -> None:
+    """A person may think for longer than the command may run."""
+
+    async def slowly() -> bool:
+        asked_s = time.monotonic()
+        await until(lambda: time.monotonic() - asked_s > 1.2)
+        return True
+
+    many.answer = slowly
+
+    said = await many.bash(f"{MANY} rm data/m$i; done; rm -r src; echo done", timeout=1)
+
+    assert said.startswith("done")
+    assert len(many.asked) == 1
+    assert not [*many.root.glob("data/m*")]
+
+
+@pytest.mark.parametrize(
+    ("command", "beyond", "asked"),
+    [
+        (f"{MANY} echo > n$i; rm n$i; done", (20, 0), None),
+        (f"{MANY} echo y > data/m$i; done", (20, 0), (20, "")),
+        ("rm data/p7.bin data/p6.bin data/m12", (0, 9_000), (2, "")),
+        ("echo > big", (20, 0), (0, "it is larger than undo.max_mb")),
+        (f"{MANY} rm data/m$i; done; echo > big", (0, 0), None),
+    ],
+    ids=["own", "overwritten", "bytes", "too-large-to-keep", "off"],
+)
+async def test_what_counts_as_a_loss(
+    many: Session, command: str, beyond: tuple[int, int], asked: tuple[int, str] | None
+) -> None:
+    (many.root / "big").write_bytes(b"x" * 1_200_000)
+    many.ask_beyond, many.answer = beyond, yes
+
+    await many.bash(command)
+
+    found = [(loss.files, loss.why_unkept) for loss in many.asked]
+    assert found == ([asked] if asked else [])
+
+
+async def test_stopped_command_leaves_no_question(many: Session) -> None:
+    """The person interrupts instead of answering."""
+    asked = asyncio.Event()
+
+    async def never() -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    many.answer = never
+    call = asyncio.create_task(many.tools.text("bash", command=f"{MANY} rm data/m$i; done"))
+    await asyncio.wait_for(asked.wait(), 30)
+    many.tools.cancel.cancel()
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(call, 30)
+
+    assert len([*many.root.glob("data/m*")]) == 5
+
+
+async def test_background_job_is_asked_about_too(many: Session) -> None:
+    """Nobody waits for its call; the question comes all the same."""
+    many.answer = no
+
+    await many.bash(f"{MANY} rm data/m$i; done; sleep 60", background=True)
+
+    await until(lambda: many.asked and len([*many.root.glob("data/m*")]) == 5)
+    await many.bash("kill %1")
+    assert len([*many.root.glob("data/m*")]) == 5

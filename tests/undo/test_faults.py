@@ -24,7 +24,10 @@ from agent_cli.undo.recorder import ChangeRecorder
 module.CALL_LIMIT_S = 0.5
 folder, root, command, fault = sys.argv[1:]
 exec(fault)
-order = {"folder": folder, "roots": [root], "copy_bytes_max": 10**6, "header": {"command": command}}
+order = {
+    "folder": folder, "roots": [root], "copy_bytes_max": 10**6, "header": {"command": command},
+    "ask_beyond_files": 0, "ask_beyond_bytes": 0,
+}
 watch = module.CommandWatch(order, begun=-1)
 def start():
     child = os.fork()

@@ -8,6 +8,7 @@ from agent_cli.contracts.parameters import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.terminal.sanitize import reveal
+from agent_cli.undo.logs import Loss
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
 from agent_cli_tools.job import Job
 from agent_cli_tools.output import OutputBuffer
@@ -35,6 +36,15 @@ class Ended:
     left: Sequence[Member] = ()
     notes: Sequence[str] = ()
     ended_with_it: Sequence[str] = ()
+
+
+def refused(loss: Loss) -> str:
+    """Return the line about changes that were refused while the command ran."""
+    done = f"after it had deleted or overwritten {loss.files} files" if loss.files else "at once"
+    return (
+        f"[the user did not allow it to go on, {done}: its change of {loss.next} and all later ones"
+        " failed; /undo takes back what it did. Do not try another way; ask what they want]"
+    )
 
 
 def started(job: Job, *, ends_with_run: bool) -> ToolResult:

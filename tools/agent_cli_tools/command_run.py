@@ -4,8 +4,9 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult
@@ -13,7 +14,15 @@ from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.system.batches import first_of
 from agent_cli.system.launching import Watched
 from agent_cli.undo.rights import may_gain_rights
-from agent_cli_tools.command_answers import Ended, finished, moved, so_far, started, stopped
+from agent_cli_tools.command_answers import (
+    Ended,
+    finished,
+    moved,
+    refused,
+    so_far,
+    started,
+    stopped,
+)
 from agent_cli_tools.command_start import start_command
 from agent_cli_tools.job import Job
 from agent_cli_tools.line_patterns import LinePattern
@@ -110,6 +119,7 @@ class CommandRun:
         confinement = await self._confinement()
         updates = _Updates(lambda: self._on_update(so_far(self._output)))
         command = await self._started(confinement or Confinement(), updates)
+        command.decide = partial(self._workspace.allows_loss, self._wanted.text)
         began = time.monotonic()
         try:
             code, goes_on = await self._waited_for(command)
@@ -139,6 +149,8 @@ class CommandRun:
         if code and not command.has_begun:
             raise _NotBegun(self._output.last_lines().strip())
         notes = [*command.put_back, *await self._decided()]
+        if command.refused:
+            notes.append(refused(command.refused))
         if confinement is not None and code and self._sandbox is not None:
             notes += filter(None, [self._sandbox.denial(self._output.text(), confinement)])
         limit_s = self._wanted.timeout_s
@@ -251,9 +263,7 @@ class _NotBegun(Exception):
 
 async def _end_of(command: RunningCommand, limit_s: float) -> None:
     """Wait for the command's end, at most *limit_s*."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(limit_s):
-            await command.wait()
+    await command.ends_within(limit_s)
 
 
 async def _set(event: asyncio.Event) -> None:

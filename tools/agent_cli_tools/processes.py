@@ -9,10 +9,11 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from agent_cli.sandbox import Confinement
 from agent_cli.system.launching import KeeperLink, Launcher
+from agent_cli.undo.logs import Loss
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, descendants, group_members
@@ -38,6 +39,8 @@ class RunningCommand:
         put_back: After closing, a sentence about each protected file that was restored.
         ended_with_it: After its end, the names of processes that the sandbox ended with it.
         has_begun: After its end, whether the sandbox was built, so that the command ran.
+        decide: Decides whether it goes on with what it deletes or overwrites; None: it does not.
+        refused: What it was refused; None for nothing.
     """
 
     def __init__(
@@ -53,6 +56,11 @@ class RunningCommand:
         self.put_back: Sequence[str] = ()
         self.ended_with_it: Sequence[str] = ()
         self.has_begun = True
+        self.decide: Callable[[Loss], Awaitable[bool]] | None = None
+        self.refused: Loss | None = None
+        self._answered = 0
+        self._deciding: asyncio.Task[None] | None = None
+        self._limits: list[asyncio.Timeout] = []
         output.on_flood = self.kill
 
     @property
@@ -71,10 +79,28 @@ class RunningCommand:
         Background processes of the command may still run.
         """
         # The keeper may have reported it together with the start.
-        await self._link.until(lambda: self._link.found("status") is not None)
+        while not self._has_status():
+            await self._link.until(lambda: self._has_status() or bool(self._question()))
+            if self._link.is_closed:
+                break
+            if self._question():
+                await self._decide()
         self._note_end()
         assert self._exit_code is not None
         return self._exit_code
+
+    async def ends_within(self, limit_s: float) -> bool:
+        """Wait for the exit code at most *limit_s*; the time of a question does not count."""
+        try:
+            async with asyncio.timeout(limit_s) as limit:
+                self._limits.append(limit)
+                try:
+                    await self.wait()
+                finally:
+                    self._limits.remove(limit)
+        except TimeoutError:
+            return False
+        return True
 
     async def drain(self) -> None:
         """Wait briefly for the end of the output, which a background process may keep open."""
@@ -95,6 +121,7 @@ class RunningCommand:
         """End the group: SIGTERM, then SIGKILL after `GRACE_S`, or at once if cancelled."""
         if self._is_closed():
             return
+        self.decide = None
         try:
             self.terminate()
             if not await self._ends_within(GRACE_S):
@@ -110,6 +137,9 @@ class RunningCommand:
         if self._exit_code is None:
             self._link.receive_now()
             self._note_end()
+            if self._question() and (self._deciding is None or self._deciding.done()):
+                # A job: nobody waits for it. It ends with the command, which ends the question.
+                self._deciding = asyncio.get_running_loop().create_task(self._decide())
         return self._exit_code is not None and not self.others()
 
     def close(self) -> None:
@@ -131,7 +161,36 @@ class RunningCommand:
         """Kill the whole group; `wait` and `close` must still be called."""
         self._signal(signal.SIGKILL)
 
+    def _has_status(self) -> bool:
+        return self._link.found("status") is not None
+
+    def _question(self) -> Loss | None:
+        """Return the question for which the command stands still."""
+        asked = [each["asks"] for each in self._link.messages if "asks" in each]
+        if len(asked) <= self._answered or self._has_status():
+            return None
+        question = asked[self._answered]
+        return Loss(**question)
+
+    async def _decide(self) -> None:
+        """Answer the question; the limits of time stand still meanwhile."""
+        question, loop = self._question(), asyncio.get_running_loop()
+        if question is None:
+            return
+        left = [(limit, (limit.when() or loop.time()) - loop.time()) for limit in self._limits]
+        for limit, _left_s in left:
+            limit.reschedule(None)
+        goes_on = await self.decide(question) if self.decide else False
+        for limit, left_s in left:
+            limit.reschedule(loop.time() + left_s)
+        self._answered += 1
+        if not goes_on:
+            self.refused = question
+        self._link.answer(goes_on=goes_on)
+
     def _free(self) -> None:
+        if self._deciding:
+            self._deciding.cancel()
         if not self._link.end(_END_LIMIT_S):
             self.kill()
         self.put_back = self._confinement.release()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from agent_cli.system.launching import Watched
+    from agent_cli.undo.logs import Loss
 
 
 @dataclass(slots=True)
@@ -54,4 +55,8 @@ class Keeper(Protocol):
 
     def running(self, command: str) -> "AbstractAsyncContextManager[Watched | None]":
         """Return the context manager for running a command; its value is how to record it."""
+        ...
+
+    async def allows_loss(self, command: str, loss: "Loss") -> bool:
+        """Return whether *command* goes on with what it deletes and overwrites."""
         ...

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -38,6 +38,7 @@ from agent_cli_tools.workspace_ports import ModelListener
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference, TakenBack
     from agent_cli.system.launching import Watched
+    from agent_cli.undo.logs import Loss
     from agent_cli_tools.snapshots.journal import Journal
     from agent_cli_tools.snapshots.spans import Change
 
@@ -49,6 +50,9 @@ class Snapshots:
 
     A failure in here never stops a tool: the change then cannot be undone, and an undo reports
     that.
+
+    Attributes:
+        decide: Decides whether a command goes on with what it deletes and overwrites.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Snapshots:
         self._only_reads = only_reads
         self._is_foreign = is_foreign
         self._watched = watched
+        self.decide: Callable[[str, Loss], Awaitable[bool]] | None = None
         # Tools write concurrently in threads.
         self._lock = threading.RLock()
         self._session_id: str | None = None
@@ -144,6 +149,10 @@ class Snapshots:
             yield self._order(watch, command)
         finally:
             await asyncio.shield(unstoppable(lambda: self._end(watch, command)))
+
+    async def allows_loss(self, command: str, loss: "Loss") -> bool:
+        """Return whether *command* goes on with what it deletes and overwrites."""
+        return self.decide is None or await self.decide(command, loss)
 
     def save(self) -> None:
         """Write lines that could not be written earlier, as far as possible."""
