@@ -21,6 +21,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from agent_cli.contracts.timeline import ToolOutput, UserOutput, text_of
 from agent_cli.core.projection import entries
+from agent_cli.repl.editor import edited
 from agent_cli.repl.live.controller import LiveShell
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.output import FrameOutput
@@ -85,19 +86,19 @@ Returned = TypeVar("Returned")
 class Jumping(selectors.DefaultSelector):
     """Waits for files only; `passed_s` is the time it would have waited.
 
-    None passes while threads work, `working` of them: an editor that takes 50 ms to start would
-    otherwise have the terminal for a minute.
+    None passes while an editor has the terminal, `editors` of them: one that takes 50 ms to start
+    would otherwise have it for a minute. Other threads may wait for what happens later.
     """
 
     passed_s = 0.0
-    working = 0
+    editors = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
         ready = super().select(GRACE_S)
-        if not ready and not self.working:
+        if not ready and not self.editors:
             self.passed_s += min(timeout or 0.01, 1.0)
         return ready
 
@@ -115,13 +116,15 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Given], Returned], *args: *Given
     ) -> "asyncio.Future[Returned]":
-        self._jumping.working += 1
         future = super().run_in_executor(executor, func, *args)
-        future.add_done_callback(self._worked)
+        work: object = func
+        if work is edited:
+            self._jumping.editors += 1
+            future.add_done_callback(self._left)
         return future
 
-    def _worked(self, _future: object) -> None:
-        self._jumping.working -= 1
+    def _left(self, _editor: object) -> None:
+        self._jumping.editors -= 1
 
 
 class Episode:
