@@ -4,8 +4,10 @@ import contextlib
 import gc
 import ipaddress
 import os
+import shutil
 import signal
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -117,9 +119,17 @@ def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(variable, str(home / place))
     monkeypatch.setenv("TERM", "xterm-256color")
     # The program changes the PATH of its process, which here is the test's.
-    monkeypatch.setenv("PATH", os.environ.get("PATH", os.defpath))
+    monkeypatch.setenv("PATH", path_with_python())
     monkeypatch.setattr(programs._USERS, "path", None)
     monkeypatch.chdir(tmp_path)
+
+
+def path_with_python() -> str:
+    """Return PATH, with a `python3` for hook scripts: a machine may have `python3.14` alone."""
+    path = os.environ.get("PATH", os.defpath)
+    if shutil.which("python3", path=path):
+        return path
+    return os.pathsep.join([path, os.path.dirname(sys.executable)])  # noqa: PTH120 - as text
 
 
 @pytest.fixture(autouse=True)
