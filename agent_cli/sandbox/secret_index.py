@@ -180,7 +180,7 @@ class SecretIndex:
         return index.contents()
 
     def changed(self, path: str) -> None:
-        """Note that the watched folder *path* got or lost an entry."""
+        """Note that the watched folder *path* got or lost an entry, or has other permissions."""
         self._told.add(path)
 
     def lost(self, path: str) -> None:
@@ -237,7 +237,7 @@ class SecretIndex:
             paths = below if self._is_complete else []
 
     def _look(self, path: str, known: _Directory | None) -> _Directory | None:
-        """Return the directory *path*, *known* if it is as it was then; None if it is unreadable.
+        """Return the directory *path*, *known* if it is as it was then; None if it is closed to us.
 
         It is listed otherwise, and watched if that works.
         """
@@ -248,6 +248,8 @@ class SecretIndex:
             watch = self._watch
             is_watched = watch is not None and watch.add(path, state.st_dev, self)
             if known is None or known.state != times:
+                if not os.access(path, os.X_OK):
+                    raise PermissionError(path)  # no file in it can be masked
                 known = self._directory(path, times)
                 self._is_changed = True
         except PermissionError:

@@ -13,10 +13,10 @@ import weakref
 from functools import cache
 from typing import Final, Protocol
 
-_CREATED, _DELETED, _MOVED_FROM, _MOVED_TO = 0x100, 0x200, 0x40, 0x80
+_CREATED, _DELETED, _MOVED_FROM, _MOVED_TO, _ATTRIBUTES = 0x100, 0x200, 0x40, 0x80, 0x4
 _ONLY_FOLDERS, _NO_LINKS, _NOT_DELETED_ONES = 0x0100_0000, 0x0200_0000, 0x0400_0000
 _MASK: Final = (
-    (_CREATED | _DELETED | _MOVED_FROM | _MOVED_TO)
+    (_CREATED | _DELETED | _MOVED_FROM | _MOVED_TO | _ATTRIBUTES)
     | (_ONLY_FOLDERS | _NO_LINKS | _NOT_DELETED_ONES)
 )  # fmt: skip
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
@@ -38,7 +38,7 @@ class FolderListener(Protocol):
     """The holder of some watched folders."""
 
     def changed(self, path: str, /) -> None:
-        """Note that the folder *path* got or lost an entry."""
+        """Note that the folder *path* got or lost an entry, or has other permissions."""
 
     def lost(self, path: str, /) -> None:
         """Note that the folder *path* is no longer watched; it was deleted, or unmounted."""
@@ -103,7 +103,9 @@ class FolderWatch:
                 number, kind, _, name_bytes = _EVENT.unpack_from(received, at)
                 at += _EVENT.size + name_bytes
                 is_missed = is_missed or bool(kind & _OVERFLOW)
-                self._tell(number, is_over=bool(kind & _IGNORED))
+                # With a name it is about an entry, whose times and mode do not matter here.
+                if not kind & _ATTRIBUTES or not name_bytes:
+                    self._tell(number, is_over=bool(kind & _IGNORED))
         if is_missed:
             for listener in self._listeners:
                 listener.missed()

@@ -155,13 +155,14 @@ def test_hard_link_to_a_secret_is_hidden_from_commands() -> None:
         assert output.count("Permission denied") == 3
 
 
-def test_unreadable_folder_is_hidden_from_commands() -> None:
+@pytest.mark.parametrize("mode", ["000", "444"])
+def test_folder_closed_to_us_is_hidden_from_commands(mode: str) -> None:
     """Threat 4: a command could remove our permission, and restore it in the next call."""
     if os.geteuid() == 0:
         return  # Root can read everything.
     with world("bwrap") as place:
         secret(place.root / "config" / ".env")
-        place.run("chmod 000 config")
+        place.run(f"chmod {mode} config")
 
         output = place.output("chmod 700 config; cat config/.env")
         (place.root / "config").chmod(0o700)

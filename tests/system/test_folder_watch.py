@@ -58,6 +58,10 @@ def test_each_listener_is_told_which_of_its_folders_changed(
     assert one.news(watch) == set()
     (tmp_path / "a" / "x").rename(tmp_path / "b" / "x")
     assert one.news(watch) == {"a changed", "b changed"}
+    (tmp_path / "b" / "x").chmod(0o600)
+    assert one.news(watch) == set()
+    (tmp_path / "b").chmod(0o500)
+    assert one.news(watch) == {"b changed"}
     watch.drop(str(tmp_path / "a"), two)
     two.told.clear()
     (tmp_path / "a" / "y").touch()
