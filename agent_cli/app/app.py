@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agent_cli.app.checks.report import CheckReport
     from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
     from agent_cli.contracts.documents import Documents
+    from agent_cli.contracts.goals import GoalsPort
     from agent_cli.contracts.offered_models import ConfirmSwitch, OfferedModel, SwitchSource
     from agent_cli.contracts.prompt_commands import PromptCommand
     from agent_cli.contracts.provider import ThinkingLevel
@@ -67,6 +68,7 @@ class App:
         self.permissions = bench.place.permissions
         self.hooks = bench.hooks
         self.jobs = bench.jobs
+        self.goals: GoalsPort = bench.goal
         self.agents = bench.agents.list
         self.launcher = bench.place.workspace.shared.launcher
         self.file_changes = bench.place.file_changes
@@ -282,7 +284,9 @@ class App:
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode, sandbox, MCP servers, jobs."""
         words = [report.word] if (report := self._bench.place.sandbox.report) else []
-        return [self.permissions.mode, *words, *self._bench.servers.badges(), *self.jobs.badges()]
+        goal = [self._bench.goal.badge] if self._bench.goal.badge else []
+        servers, jobs = self._bench.servers.badges(), self.jobs.badges()
+        return [self.permissions.mode, *words, *goal, *servers, *jobs]
 
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""

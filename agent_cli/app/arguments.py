@@ -15,6 +15,7 @@ from agent_cli.app.option_table import (
     CHOOSE_SESSION,
     COMMANDS,
     EXCLUSIVE,
+    ONE_PROMPT,
     ONE_RUN,
     OPTIONS,
     SHORT_OPTIONS,
@@ -40,6 +41,7 @@ class Arguments(NamedTuple):
         prompt_file: The file that holds the text of `-p`.
         time_limit_s, tokens_max, output_dir, json_schema: Options of one run of `-p`; in a batch
             they hold for each run, and the output directory for all of them.
+        require_check: Option of one run of `-p`: the command that must exit with 0.
         jobs, budget_usd: Options of a batch: parallel runs, and the limit of cost of all tasks.
         retries, outage_wait_s, retry_failed: Options of a batch: how often a task is run again, how
             long an outage is waited for, whether tasks that failed earlier are run again.
@@ -65,6 +67,7 @@ class Arguments(NamedTuple):
     tokens_max: int | None = None
     output_dir: Path | None = None
     json_schema: Path | None = None
+    require_check: str | None = None
     jobs: int | None = None
     budget_usd: float | None = None
     retries: int | None = None
@@ -239,6 +242,7 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
         raise UsageError("--worktree is for a session: use it with the REPL or -p")
     for options, commands, need in (
         (ONE_RUN, ("print", "batch"), "-p PROMPT or --prompt-file FILE"),
+        (ONE_PROMPT, ("print",), "-p PROMPT or --prompt-file FILE"),
         (BATCH, ("batch",), "the command batch TASKS.jsonl"),
     ):
         for option, name in options:

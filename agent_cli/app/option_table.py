@@ -116,6 +116,12 @@ def _dollars(text: str) -> float:
     return dollars
 
 
+def _check(text: str) -> str:
+    if not text.strip():
+        raise UsageError("--require-check must be a command, such as 'make test'")
+    return text
+
+
 def _tokens(text: str) -> int:
     # Not int() alone: it takes "1_000", signs and digits of other scripts.
     if not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
@@ -131,6 +137,7 @@ OPTIONS = {
     "--max-tokens-total": OptionEntry(Takes.VALUE, "tokens_max", convert=_tokens),
     "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
     "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path, values=FILES),
+    "--require-check": OptionEntry(Takes.VALUE, "require_check", convert=_check),
     "--jobs": OptionEntry(Takes.VALUE, "jobs", convert=_jobs),
     "--retries": OptionEntry(Takes.VALUE, "retries", convert=_retries),
     "--wait": OptionEntry(Takes.VALUE, "outage_wait_s", convert=_wait),
@@ -210,6 +217,8 @@ ONE_RUN = (
     ("--output-dir", "output_dir"),
     ("--json-schema", "json_schema"),
 )
+# Options of one run of `-p` that a batch does not have.
+ONE_PROMPT = (("--require-check", "require_check"),)
 # Options of a batch, and the fields they fill.
 BATCH = (
     *(("--jobs", "jobs"), ("--budget", "budget_usd")),

@@ -27,6 +27,7 @@ from agent_cli.app.agents.subagents import AgentTree
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.checks.dead_rules import dead_rules
 from agent_cli.app.context_window import ContextWindow
+from agent_cli.app.goals import SessionGoal, before
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import JobHost
 from agent_cli.app.mcp.host import ServerHost
@@ -95,6 +96,7 @@ class Workbench:
         self.cache = self.new_cache_watch(self.calls.ledger.stream)
         self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
+        self.goal = self._new_goal(one_shot=one_shot)
         self.servers = self._new_servers(one_shot=one_shot)
         self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
         self.output_styles = output_styles(startup, warn)
@@ -116,6 +118,7 @@ class Workbench:
         for listener in (
             self._preparations.log,
             self.calls.ledger.listen,
+            self.goal.listen,
             self.place.file_changes,
             self.servers.note_run,
             self.hooks.listen,
@@ -168,7 +171,8 @@ class Workbench:
                 prefix_watch=self.prefix,
                 cache_watch=self.cache,
                 authorize=place.permissions,
-                follow_ups=self.jobs.told.follow_ups,
+                goal=self.goal,
+                follow_ups=before(self.jobs.told.follow_ups, self.goal.follow_ups),
                 publish=self.announce,
             )
         )
@@ -188,6 +192,15 @@ class Workbench:
     def new_cache_watch(self, stream: StreamFn) -> CacheWatch:
         """Return a watch of one agent's prompt cache; *stream* asks its model."""
         return CacheWatch(stream, price=parts.price(self._startup), emit=self.announce)
+
+    def _new_goal(self, *, one_shot: bool) -> SessionGoal:
+        return SessionGoal(
+            self.place,
+            lambda: self.agent.conversation,
+            has_jobs=lambda: any(job.is_running for job in self.jobs.told.started()),
+            publish=self.announce,
+            one_shot=one_shot,
+        )
 
     def _new_servers(self, *, one_shot: bool) -> Servers:
         host = ServerHost(

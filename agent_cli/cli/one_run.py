@@ -35,7 +35,7 @@ def run_options(arguments: Arguments) -> RunOptions:
 
             schema = OutputSchema.read(arguments.json_schema)
     limits = RunLimits(arguments.time_limit_s, arguments.tokens_max)
-    return RunOptions(limits, schema, directory)
+    return RunOptions(limits, schema, directory, arguments.require_check or "")
 
 
 def _redactor() -> "Redactor":

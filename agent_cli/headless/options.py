@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of one run: limits, the form of its answer, and the output directory."""
+    """Options of one run: limits, the form of its answer, the output directory, and a check.
+
+    The run goes on until `require_check`, a command, exits with 0; "" is none.
+    """
 
     limits: RunLimits = field(default_factory=RunLimits)
     schema: "OutputSchema | None" = None
     output_dir: "OutputDir | None" = None
+    require_check: str = ""
 
     def answer_check(self) -> "AnswerCheck | None":
         """Return the check of the answer; None without a schema."""

@@ -9,6 +9,7 @@ from agent_cli.core.application import AttachingApplication
 
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import FileChangesPort
+    from agent_cli.contracts.goals import GoalsPort
 
 
 class Application(AttachingApplication, Protocol):
@@ -37,6 +38,11 @@ class Application(AttachingApplication, Protocol):
     @property
     def refused_commands(self) -> Sequence[str]:
         """The commands that were not allowed to go on, because nobody could be asked."""
+        ...
+
+    @property
+    def goals(self) -> "GoalsPort":
+        """The goal of the session."""
         ...
 
     @property

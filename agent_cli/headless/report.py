@@ -14,6 +14,7 @@ from agent_cli.system.stop_signals import exit_code_of
 EXIT_CODES: Final = {
     **dict.fromkeys(("error", "refusal", "invalid_output"), 1),
     **dict.fromkeys(("context_window", "model_context_window_exceeded"), 1),
+    **dict.fromkeys(("check_failed", "blocked"), 4),
     **dict.fromkeys(("max_rounds", "max_cost", "max_tokens", "time_limit", "max_tokens_total"), 4),
     "waiting_for_approval": 3,
     "aborted": exit_code_of(signal.SIGINT),
@@ -29,6 +30,7 @@ class RunReport:
     `output` holds the value of an answer that fits `--json-schema`, as a 1-tuple.
     `undecided_files` make programs act, appeared beside a command, and wait for a person.
     `refused_commands` wanted to delete or overwrite more than `undo.ask_beyond_files` or `_mb`.
+    `check` is the receipt of a goal: its command, how it ended, and after how many rounds.
     """
 
     text: str = ""
@@ -43,6 +45,7 @@ class RunReport:
     trouble: Trouble | None = None
     undecided_files: Sequence[Path] = ()
     refused_commands: Sequence[str] = ()
+    check: dict[str, Json] | None = None
 
     @classmethod
     def of_failure(cls, error: AgentCliError) -> "RunReport":
@@ -66,6 +69,7 @@ class RunReport:
             **({"error": self.error} if self.error else {}),
             **({"trouble": self.trouble} if self.trouble else {}),
             **({"output": self.output[0]} if self.output else {}),
+            **({"check": self.check} if self.check else {}),
             **({"undecided_files": [*map(str, files)]} if (files := self.undecided_files) else {}),
             **({"refused_commands": [*self.refused_commands]} if self.refused_commands else {}),
             **({"held_usd": in_usd(self.held_microdollars)} if self.held_microdollars else {}),

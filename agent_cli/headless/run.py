@@ -137,6 +137,7 @@ class _HeadlessRun:
                 await self._answer(app.agent, *said)
             elif not isinstance(task, str):
                 self._note(await task(app.agent))
+            self._note_goal(app)
             self._check_answer()
             self._tell_what_waits(app.agent)
             self._has_ended = True
@@ -158,8 +159,12 @@ class _HeadlessRun:
                 tell=lambda text: self._tell(Notice("info", text)),
             )
         schema = self._options.schema
-        instruction = (text_block(schema.instruction),) if schema else ()  # typed text is last
-        return replace(message, content=(*instruction, *message.content)), model
+        instructions = [text_block(schema.instruction)] if schema else []  # typed text is last
+        if check := self._options.require_check:
+            from agent_cli.contracts.goals import Goal  # noqa: PLC0415 - rare
+
+            instructions.append(text_block(app.goals.begin(Goal(text=text, check=check))))
+        return replace(message, content=(*instructions, *message.content)), model
 
     @asynccontextmanager
     async def _bugs_logged(self) -> AsyncGenerator[None]:
@@ -190,6 +195,15 @@ class _HeadlessRun:
     def _note_skipped(self, call: str) -> None:
         self._has_skipped = True
         self._warn(f"{call} skipped: cannot ask here; use --allow or --permission-mode")
+
+    def _note_goal(self, app: Application) -> None:
+        """Report a goal of this session; one that is still pursued was not reached."""
+        progress = app.goals.progress
+        if progress is None:
+            return
+        self._outcome.check = progress.receipt()
+        if progress.state == "active" and self._outcome.stop_reason == "end_turn":
+            self._outcome.stop_reason = "check_failed"
 
     def _tell_what_waits(self, agent: Agent) -> None:
         if not agent.conversation.waiting:

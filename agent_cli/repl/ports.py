@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
+from agent_cli.contracts.goals import GoalsPort
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.core.application import InteractiveApplication, StatusCommand
@@ -142,6 +143,11 @@ class Application(InteractiveApplication, Protocol):
     @property
     def agents(self) -> AgentsPort:
         """The subagents of the session."""
+        ...
+
+    @property
+    def goals(self) -> GoalsPort:
+        """The goal of the session."""
         ...
 
     @property

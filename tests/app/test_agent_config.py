@@ -23,6 +23,7 @@ def test_each_contributor_declares_for_whom_it_is() -> None:
         "undone changes": ("session", "subagent"),
         "pins": ("session",),
         "jobs": ("session", "subagent"),
+        "goal": ("session",),
         "budget": ("session", "subagent"),
         "compaction": ("session", "subagent"),
         "trimming": ("session", "subagent"),

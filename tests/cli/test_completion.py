@@ -164,7 +164,15 @@ def test_fish_completes_commands_options_and_their_values() -> None:
 def test_bash_offers_a_commands_own_switches_only_after_the_command(script: str) -> None:
     """`--revoke` means something for `trust` only."""
     assert completed(script, "trust", "--re") == [
-        *("--revoke", "--retries", "--retry-failed", "--resume", "--record", "--replay"),
+        *(
+            "--revoke",
+            "--require-check",
+            "--retries",
+            "--retry-failed",
+            "--resume",
+            "--record",
+            "--replay",
+        ),
         "--require-tools",
     ]
     assert completed(script, "--rev") == []

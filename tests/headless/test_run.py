@@ -16,6 +16,7 @@ import pytest
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import TurnStart
 from agent_cli.contracts.file_changes import Difference
+from agent_cli.contracts.goals import Goal
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import ToolContext
@@ -250,6 +251,16 @@ class NoChanges:
         return ()
 
 
+class NoGoals:
+    progress = None
+
+    def begin(self, goal: Goal) -> str:
+        raise AssertionError(goal)
+
+    def drop(self) -> None:
+        pass
+
+
 class Program:
     """The minimum that a headless run needs of a program."""
 
@@ -260,6 +271,7 @@ class Program:
     refused_commands: Sequence[str] = ()
     workspace = Path()
     file_changes = NoChanges()
+    goals = NoGoals()
 
     def __init__(self) -> None:
         self.agent, self.model, _ = scripted_agent(says("hello"))

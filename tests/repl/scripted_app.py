@@ -28,6 +28,7 @@ from agent_cli.contracts.errors import (
 )
 from agent_cli.contracts.events import Compacted, Notice, ToolCall
 from agent_cli.contracts.file_changes import Difference, TakenBack
+from agent_cli.contracts.goals import Goal
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.offered_models import ConfirmSwitch, OfferedModel, SwitchSource
@@ -299,6 +300,18 @@ class Agents:
         return self._agents[number]
 
 
+class Goals:
+    """No goal."""
+
+    progress = None
+
+    def begin(self, goal: Goal) -> str:
+        raise AssertionError(goal)
+
+    def drop(self) -> None:
+        pass
+
+
 class Application:
     """The result of the composition root, as far as the front ends use it."""
 
@@ -334,6 +347,7 @@ class Application:
         self.output_styles = Styles()
         self.jobs = Jobs()
         self.agents = Agents()
+        self.goals = Goals()
         self.launcher = Launcher()
         if "WAITING" in os.environ:
             self.sessions.go_on_with("bb2")

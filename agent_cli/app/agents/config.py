@@ -42,7 +42,8 @@ class AgentParts:
         options: Its model, system prompt and limits.
         undone: Tells the model which of its changes the user undid.
         is_planning: Whether plan mode holds for it now.
-        style, agents: Only the session's agent has an output style, and agents of plugins.
+        goal, style, agents: Only the session's agent has a goal, an output style, and agents of
+            plugins.
         plugins: Its plugins; a subagent has the project's instructions only, or none.
         publish: Receives the events of its results.
     """
@@ -66,6 +67,7 @@ class AgentParts:
     authorize: Callable[[ToolCall, Tool, object], Maybe[Verdict]]
     follow_ups: TakeMessages
     publish: EventSink
+    goal: Contributor | None = None
     style: Contributor | None = None
     plugins: Contributor | None = None
     agents: Contributor | None = None
@@ -91,6 +93,7 @@ CONTRIBUTIONS: Final = (
     Contribution("undone changes", _BOTH, lambda agent: agent.undone),
     Contribution("pins", ("session",), lambda _agent: tell_pins),
     Contribution("jobs", _BOTH, lambda agent: agent.jobs),
+    Contribution("goal", ("session",), lambda agent: agent.goal),
     Contribution("budget", _BOTH, lambda agent: agent.ledger),
     Contribution("compaction", _BOTH, lambda agent: agent.compaction),
     Contribution("trimming", _BOTH, lambda agent: _trimming(agent)),

@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands.files import FILE_COMMANDS, REVIEW_COMMAND
+from agent_cli.repl.commands.goal import GOAL_COMMAND
 from agent_cli.repl.commands.help import about, every_line, overview
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
 from agent_cli.repl.commands.sessions import SESSION_COMMANDS
@@ -208,7 +209,7 @@ def _exit(context: Context, _argument: str) -> None:
 
 
 _GROUPS: Final[Mapping[str, Sequence[Command]]] = {
-    "conversation": SESSION_COMMANDS,
+    "conversation": (*SESSION_COMMANDS, GOAL_COMMAND),
     "files": FILE_COMMANDS,
     "settings": (
         *SETTING_COMMANDS,

@@ -1,0 +1,137 @@
+"""The goal of the session; its check is a command of the user's, run as the model's are."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.app.working_place import WorkingPlace
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentCliError, ToolError
+from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import CustomOutput
+from agent_cli.contracts.tooling import ToolContext, check_input
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.hook_values import TakeMessages, queued
+from agent_cli.core.projection import entries
+from agent_cli.core.returned_results import as_result
+from agent_cli.core.turn import Turn
+from agent_cli.policies.command_calls import COMMAND_TOOL
+from agent_cli.system.background import in_background
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.goals import CheckRun, Goal, GoalProgress
+    from agent_cli.policies.goal_pursuit import Pursuit
+
+_ENTRY: Final = "goal"
+
+
+class SessionGoal:
+    """The pursuit of a goal in one session; nothing of it is imported before there is one."""
+
+    def __init__(
+        self,
+        place: WorkingPlace,
+        conversation: Callable[[], Conversation],
+        *,
+        has_jobs: Callable[[], bool],
+        publish: EventSink,
+        one_shot: bool,
+    ) -> None:
+        """Pursue nothing yet; see `Pursuit` for the arguments."""
+        self._place = place
+        self._conversation = conversation
+        self._has_jobs = has_jobs
+        self._publish = publish
+        self._one_shot = one_shot
+
+    @cached_property
+    def _pursuit(self) -> "Pursuit":
+        from agent_cli.policies.goal_pursuit import Pursuit  # noqa: PLC0415 - most have no goal
+
+        return Pursuit(
+            self._conversation,
+            run_check=self._run_check,
+            has_jobs=self._has_jobs,
+            tree=self._tree,
+            publish=self._publish,
+            one_shot=self._one_shot,
+        )
+
+    @property
+    def progress(self) -> "GoalProgress | None":
+        """The current or last goal; None if there was none."""
+        return self._pursuit.progress if self._is_any() else None
+
+    @property
+    def badge(self) -> str:
+        """The round of the current goal, for the status line; "" without one."""
+        return self._pursuit.badge if self._is_any() else ""
+
+    def begin(self, goal: "Goal") -> str:
+        """Pursue *goal* from now on; return what the model is to be told with the next prompt."""
+        return self._pursuit.begin(goal)
+
+    def drop(self) -> None:
+        """End the current goal."""
+        if self._is_any():
+            self._pursuit.drop()
+
+    def listen(self, event: Event) -> None:
+        """Count the time of runs."""
+        if isinstance(event, AgentStart | AgentEnd) and self._is_any():
+            self._pursuit.listen(event)
+
+    def __call__(self, turn: Turn) -> None:
+        """Hold the limits of the goal before each model call."""
+        if self._is_any():
+            self._pursuit(turn)
+
+    async def follow_ups(self) -> Sequence[UserMessage]:
+        """Check whether the goal is reached; return what the model is told if it is not."""
+        return await self._pursuit.follow_ups() if self._is_any() else ()
+
+    def _is_any(self) -> bool:
+        return "_pursuit" in self.__dict__ or any(
+            isinstance(output, CustomOutput) and output.name == _ENTRY
+            for output in entries(self._conversation().prompts)
+        )
+
+    async def _tree(self) -> str:
+        from agent_cli.system.tree_state import tree_state  # noqa: PLC0415 - with a goal
+
+        return await in_background(lambda: tree_state(self._place.workspace.root))
+
+    async def _run_check(self, command: str, limit_s: float) -> "CheckRun":
+        """Run *command* in the sandbox, as the tool does.
+
+        Raises:
+            AgentCliError: No command can run here.
+        """
+        from agent_cli.contracts.goals import CheckRun  # noqa: PLC0415 - with a goal
+
+        tool = next((tool for tool in self._place.tools if tool.name == COMMAND_TOOL), None)
+        if tool is None:
+            raise AgentCliError(f"the goal's check needs the tool {COMMAND_TOOL}, which is off")
+        params = check_input(tool, {"command": command, "timeout": limit_s})
+        try:
+            returned = await tool.execute("goal", params, CancelToken(), ToolContext())
+        except ToolError as error:
+            task = asyncio.current_task()
+            if task and task.cancelling():  # the tool says what it had printed when it was stopped
+                raise asyncio.CancelledError from None
+            raise AgentCliError(f"the goal's check cannot run: {error}") from error
+        result = as_result(tool.name, returned)
+        details = result.details if isinstance(result.details, dict) else {}
+        code = details.get("exit_code")
+        return CheckRun(exit_code=code if isinstance(code, int) else None, output=result.text)
+
+
+def before(first: TakeMessages, then: TakeMessages) -> TakeMessages:
+    """Return a source that asks *then* only if *first* has no messages."""
+
+    async def take() -> Sequence[UserMessage]:
+        return await queued(first) or await queued(then)
+
+    return take

@@ -1,0 +1,124 @@
+"""`--require-check` and `/goal`: the real program runs the check, in the sandbox, on real files."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user, started
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
+from tests.waiting import wait_until
+
+AUTO_EDIT = ("--permission-mode", "auto-edit", "--output-format", "json")
+
+
+def write(path: str) -> dict[str, object]:
+    return tool_use("write", {"path": path, "content": "1\n"})
+
+
+def test_run_goes_on_until_the_required_check_passes() -> None:
+    """Three rounds; the model reads the output of each failure."""
+    files = [step for path in ("a", "b", "c") for step in (reply(write(path)), reply("Done."))]
+    check = "cat a; ls b c"
+    with serve_in_thread(*files) as api:
+        run = agent_cli("-p", "x", *AUTO_EDIT, "--require-check", check, api=api)
+        said = said_by_user(api.requests[-1].body)
+
+    assert run.code == 0, run.stderr
+    receipt = run.result["check"]
+    assert receipt.pop("elapsed_s") > 0
+    assert receipt == {"command": check, "state": "met", "exit_code": 0, "rounds": 2}
+    assert len(api.requests) == 6
+    assert ["ls: cannot access 'b'" in text for text in said[-2:]] == [True, False]
+    assert ["ls: cannot access 'c'" in text for text in said[-2:]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "state", "stop_reason", "requests"),
+    [
+        ("true", "Done.", "met", "end_turn", 1),
+        ("if [ -e flag ]; then exit 0; fi; touch flag; exit 1", "Done.", "met", "end_turn", 2),
+        ("echo broken; exit 3", "Done.", "stopped", "check_failed", 2),
+        ("echo broken; exit 3", "BLOCKED: no key", "blocked", "blocked", 1),
+        ("exec 3<>/dev/tcp/127.0.0.1/9", "Done.", "stopped", "check_failed", 2),
+    ],
+    ids=["green at once", "flapping", "never", "blocked", "needs the network"],
+)
+def test_run_ends_as_its_check_does(
+    check: str, answer: str, state: str, stop_reason: str, requests: int
+) -> None:
+    with serve_in_thread(*[reply(answer)] * 3) as api:
+        run = agent_cli("-p", "x", *AUTO_EDIT, "--require-check", check, api=api)
+
+    result = run.result
+    assert (result["check"]["state"], result["stop_reason"]) == (state, stop_reason)
+    assert (run.code, len(api.requests)) == (0 if state == "met" else 4, requests)
+
+
+def test_check_that_hangs_ends_with_the_goals_time() -> None:
+    script = "/goal --check 'sleep 600' --time 1s x\n/goal\n"
+    with serve_in_thread(reply("Done.")) as api:
+        run = agent_cli(api=api, script=script)
+
+    assert "the goal's time of 1 s is used" in run.stderr
+    assert "goal (stopped: " in run.stderr
+
+
+@pytest.mark.parametrize("phase", ["check", "second check"])
+def test_killed_goal_goes_on_after_a_resume_with_the_rounds_it_had(phase: str) -> None:
+    """What the kill left of the check is gone with the program."""
+    rounds = 0 if phase == "check" else 1
+    sleeps = f"if [ $(wc -l < ran) = {rounds + 1} ]; then sleep 613; fi"
+    check = f"echo >> ran; {sleeps}; test -e c"
+    with serve_in_thread(*[reply("Done.")] * (rounds + 1), reply(write("c")), reply("Now.")) as api:
+        with started("-p", "x", *AUTO_EDIT, "--require-check", check, api=api) as process:
+            ran = Path("ran")
+            wait_until(lambda: ran.exists() and len(ran.read_text()) == rounds + 1)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        run = agent_cli("-p", "go on", "-c", *AUTO_EDIT, api=api)
+
+    assert run.code == 0, run.stderr
+    assert run.result["check"]["state"] == "met"
+    assert run.result["check"]["rounds"] == rounds
+
+
+def test_escape_stops_the_check_and_the_goal_waits_for_the_next_message() -> None:
+    """Steering goes to the model as ever; /goal off ends the goal."""
+    with (
+        serve_in_thread(reply("Done."), reply("I see.")) as api,
+        Terminal(AGENT_CLI, **environment(api, {})) as terminal,
+    ):
+        terminal.until("? or /help")
+        terminal.send("/goal --check 'sleep 614' --rounds 3 tidy up\r")
+        terminal.until("checking the goal: sleep 614")
+        terminal.send("\x1b")
+        terminal.until("interrupted")
+        terminal.until("goal, round 1")
+        terminal.send("/goal\r")
+        terminal.until("goal (active): tidy up")
+        terminal.until("0 of 3 rounds")
+        terminal.send("/goal off\r")
+        terminal.until("goal (stopped: the user ended it)")
+        terminal.send("hello\r")
+        terminal.until("I see.")
+
+    assert len(api.requests) == 2
+
+
+def test_goal_that_cannot_be_understood_is_refused_in_one_sentence() -> None:
+    script = "/goal --rounds many x\n/goal --sometimes x\n/goal --check 'make'\n/goal\n"
+    with serve_in_thread() as api:
+        run = agent_cli(api=api, script=script)
+        empty = agent_cli("-p", "x", "--require-check", " ", api=api)
+        batch = agent_cli("batch", "t.jsonl", "--require-check", "true", api=api)
+
+    refused = [line.partition(";")[0] for line in run.stderr.splitlines() if "goal" in line]
+    assert [line for line in refused if line.startswith(("--", "/goal", "no goal"))] == [
+        "--rounds cannot be many",
+        "/goal has no option --sometimes",
+        "/goal needs what is to be reached",
+        "no goal",
+    ]
+    assert (empty.code, batch.code) == (2, 2)

@@ -1,0 +1,224 @@
+"""A goal is pursued until its check passes, or something ends it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from agent_cli.contracts.events import Event, Notice
+from agent_cli.contracts.goals import CheckRun, Goal
+from agent_cli.contracts.timeline import Usage
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.run_result import RunResult
+from agent_cli.policies.goal_pursuit import Pursuit
+from tests.fakes import says, scripted_agent
+
+FAILED = CheckRun(exit_code=1, output="1 failed in 0.12s\n[exit 1]")
+PASSED = CheckRun(exit_code=0, output="")
+HANGS = CheckRun(exit_code=None, output="[timed out]")
+
+
+@dataclass
+class World:
+    """An agent with a goal; `checks` are the results of its check, the last one for ever."""
+
+    checks: Sequence[CheckRun]
+    replies: Sequence[str] = ("done",) * 20
+    trees: Sequence[str] = ("same",)
+    has_jobs: bool = False
+    one_shot: bool = True
+    now_s: float = 0.0
+    check_takes_s: float = 1.0
+    ran: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    notices: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self._trees = iter([*self.trees, *[self.trees[-1]] * 99])
+        self.agent, self.model, self.events = scripted_agent(
+            *(says(text, usage=Usage(10, 5, cost_microdollars=6_000)) for text in self.replies),
+            options=LoopConfig(
+                prepare=(lambda turn: self.pursuit(turn),),
+                get_follow_up_messages=lambda: self.pursuit.follow_ups(),
+            ),
+        )
+        self.pursuit = self.new_pursuit()
+        self.agent.subscribe(lambda event: self.pursuit.listen(event))
+
+    def new_pursuit(self) -> Pursuit:
+        """Return another program's pursuit, which knows the record only."""
+        return Pursuit(
+            lambda: self.agent.conversation,
+            run_check=self.check,
+            has_jobs=lambda: self.has_jobs,
+            tree=self.tree,
+            publish=self.publish,
+            one_shot=self.one_shot,
+            clock=lambda: self.now_s,
+        )
+
+    async def check(self, command: str, limit_s: float) -> CheckRun:
+        self.ran.append((command, limit_s))
+        self.now_s += min(self.check_takes_s, limit_s)
+        return self.checks[min(len(self.ran), len(self.checks)) - 1]
+
+    async def tree(self) -> str:
+        return next(self._trees)
+
+    def publish(self, event: Event) -> None:
+        if isinstance(event, Notice):
+            self.notices.append(event.text)
+
+    async def go(self, goal: Goal | None = None) -> RunResult:
+        return await self.agent.prompt(self.pursuit.begin(goal or Goal(text="x", check="make")))
+
+    @property
+    def said(self) -> list[str]:
+        """What the model was told after each of its turns."""
+        return [request.messages[-1].text for request in self.model.requests[1:]]
+
+
+async def test_check_that_passes_at_once_ends_the_run() -> None:
+    world = World([PASSED])
+
+    result = await world.go()
+
+    progress = world.pursuit.progress
+    assert (result.stop_reason, len(world.ran), progress and progress.state) == (
+        "end_turn",
+        1,
+        "met",
+    )
+    assert world.notices[-1] == "goal reached: `make` exits with 0 · 1 round"
+
+
+async def test_model_reads_each_failure_and_goes_on_until_the_check_passes() -> None:
+    world = World([FAILED, HANGS, PASSED], trees="abcdefghijk")
+
+    result = await world.go()
+
+    assert (result.stop_reason, result.iterations) == ("end_turn", 3)
+    assert world.said[0].startswith(
+        "[agent-cli: `make` failed with exit 1 (round 1 of 10)]\n1 failed"
+    )
+    assert world.said[1].startswith("[agent-cli: `make` did not end (round 2 of 10)]")
+
+
+@pytest.mark.parametrize(
+    ("goal", "reason"),
+    [
+        (Goal(text="x", check="make", rounds_max=3), "after 3 rounds"),
+        (Goal(text="x", check="make", time_max_s=2), "the goal's time of 2 s is used"),
+        (Goal(text="x", check="make", cost_max_usd=0.01), "the goal's $0.01 are spent"),
+    ],
+)
+async def test_check_that_never_passes_ends_with_a_limit(goal: Goal, reason: str) -> None:
+    """Also if something changes each time."""
+    world = World([FAILED], trees=[str(number) for number in range(40)])
+
+    result = await world.go(goal)
+
+    progress = world.pursuit.progress
+    assert result.stop_reason == "check_failed"
+    assert progress and progress.state == "stopped" and reason in progress.reason
+    assert world.pursuit.progress == world.new_pursuit().progress
+
+
+async def test_same_failure_without_a_change_is_not_tried_a_third_time() -> None:
+    """Its durations differ; what the check itself writes is no change."""
+    again = CheckRun(exit_code=1, output="1 failed in 3.40s\n[exit 1]")
+    world = World([FAILED, again], trees=["before", "after", "after"])
+
+    result = await world.go()
+
+    assert (result.stop_reason, len(world.ran)) == ("check_failed", 2)
+    assert result.error and "twice in the same way" in result.error
+
+
+@pytest.mark.parametrize(
+    ("second", "trees"),
+    [
+        (CheckRun(exit_code=2, output=FAILED.output), ["a"]),  # another failure
+        (FAILED, ["a", "b", "c"]),  # a change
+        (FAILED, [""]),  # unknown
+    ],
+)
+async def test_flapping_or_changing_is_no_standstill(second: CheckRun, trees: list[str]) -> None:
+    world = World([FAILED, second, PASSED], trees=trees)
+
+    assert (await world.go()).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("words", ["BLOCKED: I need a key", "Sorry.\n\n**BLOCKED:** I need a key"])
+async def test_model_that_says_what_blocks_it_ends_the_goal(words: str) -> None:
+    world = World([FAILED], [words])
+
+    result = await world.go()
+
+    assert (result.stop_reason, world.ran) == ("blocked", [])
+    assert result.error == "goal not reached: the model says what blocks it: I need a key"
+
+
+async def test_goal_without_a_check_ends_with_the_models_word() -> None:
+    world = World([], ["I began.", "DONE: all 3 pages read"])
+
+    result = await world.go(Goal(text="read all"))
+
+    assert (result.stop_reason, result.iterations) == ("end_turn", 2)
+    assert world.notices[-1] == "goal reached, says the model: all 3 pages read"
+
+
+async def test_nothing_is_checked_while_jobs_run() -> None:
+    """With a person the next run checks, which the end of the job begins; else the model waits."""
+    attended = World([PASSED], has_jobs=True, one_shot=False)
+    alone = World([PASSED], has_jobs=True)
+
+    await attended.go()
+    waiting = list(attended.ran)
+    attended.has_jobs = False
+    await attended.agent.prompt("the job has ended")
+    result = await alone.go(Goal(text="x", check="make", rounds_max=2))
+
+    assert (waiting, len(attended.ran), alone.ran) == ([], 1, [])
+    assert result.stop_reason == "check_failed" and "job_output" in alone.said[0]
+
+
+async def test_interrupted_goal_goes_on_with_what_is_left_of_its_limits() -> None:
+    """Esc, or a kill: another program reads rounds, time and state from the record."""
+    world = World([FAILED, FAILED, PASSED], trees="abcdefgh")
+    goal = Goal(text="x", check="make", rounds_max=3, time_max_s=100)
+    world.check_takes_s = 20
+    stops: list[Agent] = []
+
+    async def stop_in_second_check(command: str, limit_s: float) -> CheckRun:
+        if world.ran:
+            stops.append(world.agent)
+            world.agent.abort()
+            await asyncio.Event().wait()
+        return await World.check(world, command, limit_s)
+
+    world.pursuit._run_check = stop_in_second_check  # pyright: ignore[reportPrivateUsage]
+    stopped = await world.go(goal)
+    left = world.pursuit.progress
+    world.pursuit = world.new_pursuit()
+    again = await world.agent.prompt("go on")
+
+    assert (stopped.stop_reason, again.stop_reason) == ("aborted", "end_turn")
+    assert left and (left.state, left.rounds, left.elapsed_s) == ("active", 1, 20)
+    assert world.ran[1][1] == 80
+
+
+async def test_same_check_given_again_keeps_its_rounds_and_another_one_begins_anew() -> None:
+    world = World([FAILED], trees="abcdef")
+    await world.go(Goal(text="x", check="make", rounds_max=1))
+
+    world.pursuit.begin(Goal(text="y", check="make"))
+    first = world.pursuit.progress
+    world.pursuit.drop()
+    dropped = world.pursuit.progress
+    await world.agent.prompt("hello")
+
+    assert first and (first.state, first.rounds) == ("active", 0)
+    assert dropped and (dropped.state, dropped.reason) == ("stopped", "the user ended it")
+    assert len(world.ran) == 1
