@@ -125,5 +125,5 @@ def test_sessions_search_finds_words_and_masks_secrets(session: Session) -> None
     assert (none.code, none.stdout) == (0, "no session has an entry with all of that\n")
     assert (missing.code, missing.stderr.strip()) == (
         2,
-        "agent-cli: usage: agent-cli sessions search WORD... [--json]",
+        "agent-cli: usage: agent-cli sessions search WORD... [--all] [--json]",
     )
