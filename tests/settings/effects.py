@@ -381,6 +381,14 @@ def file_is_copied() -> bool:
     return any("-" in name for name in kept_of("echo two > overwritten"))
 
 
+def code_of_a_deletion() -> int:
+    """Return the exit code of a run whose command deletes three files of 1.8 MB in all."""
+    for name in ("f1", "f2", "f3"):
+        Path(name).write_bytes(bytes(600_000))
+    Path("clean.sh").write_text("rm f?")
+    return exit_code(reply(bash("sh clean.sh")), arguments=("--permission-mode", "auto-edit"))()
+
+
 def network_is_there() -> bool:
     """Return whether a command reaches a port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -762,6 +770,12 @@ ROWS = (
         file_is_copied,
         False,
         base='undo.commands = "auto"\n',
+    ),
+    *(
+        Row(
+            f"undo.{key}", f"undo.{key} = 1", code_of_a_deletion, 3, base='undo.commands = "auto"\n'
+        )
+        for key in ("ask_beyond_files", "ask_beyond_mb")
     ),
     Row("sandbox.network", "sandbox.network = true", network_is_there, True),
     Row("sandbox.auto_allow", 'sandbox.auto_allow = "always"', exit_code(ASKS), 0),

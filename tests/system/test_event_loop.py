@@ -20,7 +20,7 @@ LEFT_BEHIND = {
 }
 SCRIPT = """
 import asyncio, atexit, threading
-from agent_cli.system import ending
+from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import run_loop
 
 tasks = []
@@ -48,7 +48,7 @@ async def main():
 code = run_loop(main())
 atexit.register(print, "; then what was registered", end="")
 print("printed", end="", flush=True)
-ending.end(code)
+stop_signals.end(code)
 """
 
 

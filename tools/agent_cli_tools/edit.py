@@ -143,7 +143,7 @@ def _change(
     if book and not notebook_in(path, data):
         raise ToolError(
             f"{workspace.shown(path)} would be no valid notebook after this edit, so it was not"
-            " changed. Quote the sources of its cells as read shows them."
+            " changed. Copy the sources of its cells as read shows them."
         )
     if data == raw:
         raise ToolError(

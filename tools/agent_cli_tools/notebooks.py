@@ -76,7 +76,7 @@ class Notebook:
         if sources is None:
             raise ToolError(
                 "The lines [cell N: kind] only show where a cell begins, so leave them as they"
-                " are. To add, move or remove a cell, change the JSON with a program in bash."
+                " are. Change the JSON with a program in bash to add, move or remove a cell."
             )
         pieces: list[str] = []
         position = 0
