@@ -43,7 +43,7 @@ while True:
         break
     time.sleep(0.01)
 watch.end()
-print(watch.reason)
+print(watch.reason, flush=True)  # nothing is flushed by what follows
 os._exit(os.waitstatus_to_exitcode(status))
 """
 COMMAND = "rm one; echo x > two; mv three four; chmod 600 four; mkdir five"
@@ -136,7 +136,6 @@ def on_small_disk(
     return tuple(done.stdout.split("\n"))
 
 
-@pytest.mark.slow  # without the usual environment of a person, it fails
 @pytest.mark.parametrize(
     ("floor", "command"),
     [
@@ -158,7 +157,6 @@ def test_kept_file_never_takes_the_space_that_the_command_needs(
     assert (reason, name, mode) == ("", "new", "400")
 
 
-@pytest.mark.slow  # as above
 @pytest.mark.parametrize("first", ["", "cat /dev/zero > fill;"])
 def test_command_frees_a_full_disk(tmp_path: Path, first: str) -> None:
     """A real file system that is full to the last byte, with the log on it: before or by it."""
