@@ -6,7 +6,6 @@ updates are sent in the order they were given to it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from agent_cli.acp.faults import (
@@ -24,6 +23,7 @@ from agent_cli.acp.outbox import WireOutbox
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.logger import logger
+from agent_cli.system.records import dataclass
 
 Params: TypeAlias = dict[str, Json]
 _Id: TypeAlias = str | int | float | None

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.servers import ServerStates
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.application import InteractiveApplication
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ brings is named, because nothing here uses it.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.paths import is_dir, is_file, real_path
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_array, is_object
 
 FOLDER: Final = ".claude-plugin"

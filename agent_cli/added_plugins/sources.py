@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from agent_cli.added_plugins.plugin import FOLDER, MANIFEST, PARTS, read_json
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.git import GitError, run_git
 from agent_cli.system.paths import expanded, is_dir, is_file, real_path
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli.system.trees import walk
 

@@ -1,7 +1,7 @@
 """The available subagents: built in, the user's, of a trusted workspace, of plugins."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Final
 from agent_cli.agents.definition import AgentDefinition, parse_definition
 from agent_cli.prompt_files.front_matter import nested_markdown_files
 from agent_cli.system.paths import real_path
+from agent_cli.system.records import dataclass
 
 FILE_BYTES_MAX: Final = 64 * 1024
 AGENTS_MAX: Final = 100

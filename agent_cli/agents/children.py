@@ -12,7 +12,7 @@ from contextlib import (
     asynccontextmanager,
     nullcontext,
 )
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
 from agent_cli.agents.catalogue import AgentCatalogue
@@ -32,6 +32,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter
+from agent_cli.system.records import dataclass, field
 
 STATUS: Final = "status"
 """The key of a status line in an update's details; it is shown beside the call, not below it."""

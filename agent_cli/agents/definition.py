@@ -5,7 +5,7 @@ The fields are those of Claude Code, plus `maxCost`.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.claude_tools import our_tool_name
@@ -14,6 +14,7 @@ from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.written_servers import FIELD, written_servers
+from agent_cli.system.records import dataclass, field
 
 DESCRIPTION_CHARS_MAX: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")

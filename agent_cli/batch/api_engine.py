@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, Self
 
@@ -17,6 +16,7 @@ from agent_cli.batch.ports import RESULT, NotStarted, TaskRun
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
+from agent_cli.system.records import dataclass, field
 
 REQUESTS_MAX: Final = 10_000
 """Requests of one Message Batch; the API takes ten times as many."""

@@ -22,7 +22,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -35,6 +35,7 @@ from agent_cli.system.authorship import refuse_strangers_link
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir, real_path
 from agent_cli.system.private_files import write_private
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_object
 
 RESULTS: Final = "RESULTS.jsonl"

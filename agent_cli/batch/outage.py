@@ -1,8 +1,9 @@
 """Tell an outage, in which every run fails alike, from the failure of a single run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from agent_cli.system.records import dataclass
 
 ALIKE: Final = 3
 """So many runs in a row that fail for the same reason are an outage."""

@@ -1,6 +1,5 @@
 """Build the result of a task from the files of its last run."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 

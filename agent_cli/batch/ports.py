@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from agent_cli.contracts.errors import AgentCliError
+from agent_cli.system.records import dataclass
 
 RESULT: Final = "result.json"
 """The file in an output directory that a run writes last."""

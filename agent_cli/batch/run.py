@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.batch.budget import Budget
@@ -26,6 +25,7 @@ from agent_cli.contracts.money import in_microdollars, in_usd
 from agent_cli.contracts.timeline import Json
 from agent_cli.system import stop_signals
 from agent_cli.system.git import GitError
+from agent_cli.system.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

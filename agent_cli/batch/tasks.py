@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,6 +14,7 @@ from agent_cli.contracts.input_faults import fault_line
 from agent_cli.prompt_files.prompt_text import read_prompt, read_text
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import expanded
+from agent_cli.system.records import dataclass
 from agent_cli.system.worktrees import commit_of, repository_of
 
 # Also the name of a folder, even on file systems that ignore case.

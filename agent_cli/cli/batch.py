@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +33,7 @@ from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.paths import expanded, shown
 from agent_cli.system.programs import users_path
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_sequence
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
@@ -16,6 +15,7 @@ from agent_cli.mcp_client import Host, ServerConfig
 from agent_cli.policies.command_calls import COMMAND_TOOL
 from agent_cli.policies.decision import Decision
 from agent_cli.sandbox import Report
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

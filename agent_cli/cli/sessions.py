@@ -31,6 +31,7 @@ from agent_cli.session_store.search import search
 from agent_cli.session_store.transcript import transcript
 from agent_cli.session_store.verify import verify
 from agent_cli.system import paths
+from agent_cli.system.records import dataclass
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.shapes import is_object
 from agent_cli.terminal.narration import describe_place

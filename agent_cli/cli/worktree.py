@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -20,6 +19,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import expanded
+from agent_cli.system.records import dataclass
 from agent_cli.system.worktrees import (
     Work,
     Worktree,

@@ -1,12 +1,12 @@
 """Values about agents that work for the session's agent."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.servers import ServerState
+from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
     from agent_cli.contracts.timeline import Prompt

@@ -1,11 +1,11 @@
 """Questions from MCP servers and the model to the user, and the ports that answer them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from agent_cli.contracts.servers import FormField, SamplingRequest

@@ -16,7 +16,6 @@ an approval ends with the batch open; the run that resumes it begins with the ba
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from agent_cli.contracts.errors import Trouble
@@ -32,6 +31,7 @@ from agent_cli.contracts.timeline import (
     Usage,
 )
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """The files the agent changed: values, and the port to their record."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

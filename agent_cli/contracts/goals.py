@@ -1,9 +1,10 @@
 """A goal: the agent goes on until a check of the user's passes, or a limit is reached."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.records import dataclass
 
 GOAL_ENTRY: Final = "goal"
 """The name of the entries of the record that hold how far the goal is."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_cli.system.records import dataclass
+
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
@@ -10,6 +9,7 @@ from pydantic import BaseModel
 from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
+from agent_cli.system.records import dataclass, field
 
 WITHDRAWN = "withdrawn"
 """Kind of the note that removes the user's message {"entry": id} from the context; never sent."""

@@ -1,9 +1,10 @@
 """A server's own description of the models it offers, and who asks for another one."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final, Literal, TypeAlias
+
+from agent_cli.system.records import dataclass
 
 SwitchSource: TypeAlias = Literal["command", "picker", "sdk"]
 """Who asks for another model: a typed name, a choice from a list, or another program."""

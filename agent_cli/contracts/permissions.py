@@ -1,13 +1,14 @@
 """Permission rules and approval questions: built by the policy, shown by front ends."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.tooling import Tool
+from agent_cli.system.records import dataclass
 
 RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
 

@@ -5,7 +5,6 @@ events that ends with exactly one `ReplyEnd`. It retries by itself; it raises `M
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
@@ -15,6 +14,7 @@ from agent_cli.contracts.messages import LlmMessage
 from agent_cli.contracts.options import MAX_TOKENS
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage
 from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.system.records import dataclass, field
 
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 

@@ -1,8 +1,7 @@
 """What a request reads anew instead of from the prompt cache, said before it is paid for."""
 
-from dataclasses import dataclass
-
 from agent_cli.contracts.money import dollars
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

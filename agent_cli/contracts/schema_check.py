@@ -7,7 +7,6 @@ check always ends soon, and a failure is one sentence.
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
@@ -18,6 +17,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.records import dataclass, field
 
 _STEPS_MAX = 50_000
 # Below Python's recursion limit: libraries in other languages crash before they raise.

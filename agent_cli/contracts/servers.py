@@ -1,12 +1,12 @@
 """MCP servers as every layer sees them: state, offers and questions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.wording import counted
+from agent_cli.system.records import dataclass
 
 FieldKind: TypeAlias = Literal["text", "number", "integer", "boolean", "choice", "choices"]
 

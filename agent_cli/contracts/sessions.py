@@ -1,9 +1,9 @@
 """Values that describe stored sessions."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

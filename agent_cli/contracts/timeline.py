@@ -6,12 +6,12 @@ blocks it holds have the shape of the Messages API, because they are kept exactl
 Entries are deeply immutable, also for the code that made them.
 """
 
-from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.frozen import Json as Json  # noqa: PLC0414 - one of the timeline's types
+from agent_cli.system.records import dataclass, field
 
 Block: TypeAlias = dict[str, Json]
 """A content block ({"type": "text", "text": ...}) as the Messages API writes it."""

@@ -19,7 +19,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -30,6 +29,7 @@ from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.input_schemas import input_schema
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.contracts.wording import MOVED
+from agent_cli.system.records import dataclass, field
 
 CALL_AGAIN: Final = " Correct it and call again."
 INVALID_JSON: Final = "INVALID_JSON"

@@ -44,6 +44,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.core.run_slot import RunSlot
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import for_session
+from agent_cli.system.records import dataclass, field
 
 # The public state of an agent: a copy at one moment, and the tracker that keeps it up to date.
 

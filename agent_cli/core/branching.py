@@ -4,7 +4,7 @@ Pure: it reads prompts, and copies those it shortens.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from agent_cli.contracts.errors import SessionNotFound
@@ -17,6 +17,7 @@ from agent_cli.contracts.timeline import (
     TextOutput,
     ToolOutput,
 )
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ print(stream.result().final_message.text)
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +33,7 @@ from agent_cli.core.message_queue import MessageQueue, beside
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
 from agent_cli.system.logger import for_session
+from agent_cli.system.records import dataclass, field
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ that sentence, anything else is a bug and is reported as one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts import options
@@ -18,6 +17,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict, require_unique_names
 from agent_cli.core.hook_values import Maybe, TakeMessages
 from agent_cli.core.waits import InOrder
+from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from agent_cli.core.turn import Turn

@@ -1,7 +1,7 @@
 """Check calls before they run: tool, input and permission; group those that may run in parallel."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
@@ -16,6 +16,7 @@ from agent_cli.core.hook_values import settled
 from agent_cli.core.returned_results import bounded
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
+from agent_cli.system.records import dataclass
 
 _CUT_OFF = (
     "Not run: the reply ended with %s before this call was complete. Call again with less in it."

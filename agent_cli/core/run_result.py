@@ -1,10 +1,9 @@
 """The result of a run, collected from its events."""
 
-from dataclasses import dataclass, field
-
 from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
 from agent_cli.contracts.events import Event, EventSink, MessageEnd, TurnStart
 from agent_cli.contracts.messages import AssistantMessage, Message
+from agent_cli.system.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ Work and memory are linear in the text: pieces are kept, and joined only when th
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, assert_never
 
 from agent_cli.contracts.errors import ModelError
@@ -22,6 +21,7 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
+from agent_cli.system.records import dataclass, field
 
 FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
 _FINISH_REASONS: dict[str, FinishReason] = {

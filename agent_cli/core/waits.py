@@ -23,13 +23,13 @@ import os
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.system.logger import logger, traceback_of
+from agent_cli.system.records import dataclass, field
 
 CALL_LIMIT_S: Final = 3_600.0
 PLACE_LIMIT_S: Final = 12 * 3_600.0

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from agent_cli.foreign_sessions.said import Said
 from agent_cli.foreign_sessions.timeline import prompts_of
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_object
 
 _BYTES_MAX: Final = 256 * 1024 * 1024

@@ -1,9 +1,9 @@
 """What was said in a session of another agent, in order, before it is made valid."""
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agent_cli.contracts.timeline import Block, Json
+from agent_cli.system.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from agent_cli.contracts.events import Event, ToolCallsAnnounced, TurnStart, UsageChanged, innermost
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

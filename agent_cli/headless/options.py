@@ -1,9 +1,9 @@
 """Options of one run without a REPL."""
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_cli.headless.limits import RunLimits
+from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from agent_cli.headless.output_dir import OutputDir

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.authorship import refuse_strangers_link
 from agent_cli.system.private_files import write_private
+from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference

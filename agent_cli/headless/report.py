@@ -2,13 +2,14 @@
 
 import signal
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.stop_signals import exit_code_of
 
 EXIT_CODES: Final = {

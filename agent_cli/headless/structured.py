@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -14,6 +13,7 @@ from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.agent import Agent
 from agent_cli.headless.report import RunReport
+from agent_cli.system.records import dataclass
 
 _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.dialogs import Action, Filled
@@ -11,6 +11,7 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.exports import Exports
 from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.system.json_text import mend_surrogates
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_array, is_object
 
 Decision: TypeAlias = Literal["deny", "ask", "allow"]

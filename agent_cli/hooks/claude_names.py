@@ -6,13 +6,13 @@ loses nothing.
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES, claude_tool_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.system.records import dataclass
 
 # Our names to theirs; fields missing here have the same name in both.
 _FIELDS: Final[Mapping[str, Mapping[str, str]]] = {

@@ -6,7 +6,6 @@ Lines are only appended. `parentUuid` names the line before, also after a rewind
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -28,6 +27,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core.projection import entries
 from agent_cli.hooks.claude_names import to_claude
+from agent_cli.system.records import dataclass, field
 from agent_cli.version import __version__
 
 _Line: TypeAlias = tuple[str, int, dict[str, Json]]  # id, time in Unix ms, fields

@@ -9,7 +9,7 @@ leaving it out would remove the protection.
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -20,6 +20,7 @@ from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.written_hooks import GUARDED, folded_keys
 from agent_cli.hooks.events import ABOUT_CALLS, EVENTS, JUDGED, MATCHED, NOT_HERE
 from agent_cli.hooks.functions import HookFunction
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 
 _JUDGES: Final = ("prompt", "agent")

@@ -7,8 +7,9 @@ there, and reports the environment behind a mark on standard output.
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from agent_cli.system.records import dataclass, field
 
 ENV_FILE: Final = "CLAUDE_ENV_FILE"
 # No limit of a kernel for the arguments of a program is lower.

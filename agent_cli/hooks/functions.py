@@ -5,7 +5,6 @@ A function's answer becomes the JSON that a program would print, so that both ar
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -13,6 +12,7 @@ from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict
 from agent_cli.hooks.claude_names import from_claude, to_claude
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

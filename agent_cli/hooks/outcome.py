@@ -1,8 +1,7 @@
 """The result of running a hook, of whatever kind."""
 
-from dataclasses import dataclass
-
 from agent_cli.hooks.exports import Exports
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

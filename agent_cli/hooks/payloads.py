@@ -1,7 +1,6 @@
 """Build the JSON that hooks read on standard input, in Claude Code's fields."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.hooks.claude_names import ClaudeCall, response_of, to_claude
 from agent_cli.hooks.events import JUDGED
+from agent_cli.system.records import dataclass
 
 _MODES: Final[Mapping[Mode, str]] = {
     "ask": "default",

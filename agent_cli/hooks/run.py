@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,6 +30,7 @@ from agent_cli.system.background import in_background
 from agent_cli.system.child_environment import child_environment
 from agent_cli.system.importing import load
 from agent_cli.system.logger import logger
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_group
 
 _REASON_CHARS_MAX = 2_000

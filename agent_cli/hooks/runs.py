@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from agent_cli.contracts.timeline import Json
@@ -11,6 +11,7 @@ from agent_cli.hooks.answers import HookAnswer, merged, read_answer
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.hooks.run import HookEnvironment, run_hook
+from agent_cli.system.records import dataclass, field
 
 _KEPT_MAX: Final = 200
 # Limit the processes if there are very many hooks.

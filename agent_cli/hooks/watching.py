@@ -5,9 +5,10 @@ It compares what the file system says once a second. Of a folder, the files dire
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
+
+from agent_cli.system.records import dataclass, field
 
 EVERY_S: Final = 1.0
 FILES_MAX: Final = 1_000

@@ -1,7 +1,6 @@
 """The options of a session, and the program that they describe."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -20,6 +19,7 @@ from agent_cli.settings.schema import SandboxMode
 from agent_cli.settings.sources import Override
 from agent_cli.system import paths
 from agent_cli.system.programs import shield_path
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +26,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.core.run_slot import RunSlot
 from agent_cli.library.options import Approve, SessionOptions, build
 from agent_cli.system.background import in_background
+from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App

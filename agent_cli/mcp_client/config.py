@@ -1,12 +1,12 @@
 """The configuration of a server: plain values, variables expanded."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.options import MCP_CALL_TIMEOUT_S, MCP_STARTUP_TIMEOUT_S
+from agent_cli.system.records import dataclass, field
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
 Protocol: TypeAlias = Literal["auto", "legacy"]

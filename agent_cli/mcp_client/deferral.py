@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from pydantic import BaseModel, Field

@@ -7,7 +7,6 @@ be parsed at all is an error. Variables come from a mapping, never from the proc
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -28,6 +27,7 @@ from agent_cli.mcp_client.config import (
 )
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.paths import expanded
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_array, is_object
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

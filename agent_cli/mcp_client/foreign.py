@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.json_text import load_commented
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_object
 
 # A default, ${NAME:-...}, is also valid in our format.

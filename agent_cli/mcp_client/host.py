@@ -5,7 +5,6 @@ an `AgentCliError`, which counts as a refusal; time limits of calls are suspende
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -14,6 +13,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.credentials import Credentials, UserCredentials
 from agent_cli.mcp_client.pins import Pins
 from agent_cli.system import paths
+from agent_cli.system.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

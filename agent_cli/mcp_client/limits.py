@@ -4,7 +4,8 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+
+from agent_cli.system.records import dataclass
 
 
 class TotalTimeReached(TimeoutError):

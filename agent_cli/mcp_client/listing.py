@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import mcp_types
@@ -15,6 +14,7 @@ from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import mcp_types
@@ -23,6 +23,7 @@ from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.mcp_client.watched_stream import OUTPUT_SCHEMA
 from agent_cli.system.logger import logger
+from agent_cli.system.records import dataclass, field
 
 # Wrap a server's tools as tools of the agent: valid names, schemas and descriptions.
 

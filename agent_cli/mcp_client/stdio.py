@@ -12,7 +12,6 @@ import re
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 import anyio
@@ -22,6 +21,7 @@ from mcp.shared.message import SessionMessage
 
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.leftovers import kill_left, marked
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.supervisor import supervised
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """The application as the MCP server uses it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from agent_cli.contracts.file_changes import FileChangesPort
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.application import ApprovingApplication
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ the entry-point group `agent_cli.plugins`; tools alone go under `agent_cli.tools
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -26,6 +25,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import Maybe
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 
 S = TypeVar("S", bound=BaseModel)

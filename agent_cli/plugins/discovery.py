@@ -4,7 +4,6 @@ A package that cannot be used yields one sentence that names it; the others stil
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import cast
@@ -12,6 +11,7 @@ from typing import cast
 from agent_cli.contracts.tooling import Tool
 from agent_cli.plugins.api import Plugin
 from agent_cli.system.logger import logger
+from agent_cli.system.records import dataclass
 
 PLUGINS_GROUP = "agent_cli.plugins"
 TOOLS_GROUP = "agent_cli.tools"

@@ -7,7 +7,6 @@ CLAUDE.md, CLAUDE.local.md, and the Markdown files of `.claude/rules`. A text ma
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final, Literal, TypeAlias
 
@@ -15,6 +14,7 @@ from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import real_path
+from agent_cli.system.records import dataclass
 
 Source: TypeAlias = Literal["user", "repository"]
 

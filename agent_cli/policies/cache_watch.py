@@ -8,7 +8,7 @@ the count afterwards, and also sees what no change of ours explains.
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.events import EventSink, Notice
@@ -23,6 +23,7 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.timeline import Usage
+from agent_cli.system.records import dataclass
 
 CACHE_LIFE_S: Final = 300.0
 """A server keeps what it cached of a prompt for so long after its last use."""

@@ -5,7 +5,6 @@ If no summary can be made, the oldest rounds are left out without one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, Protocol, TypeAlias
 
@@ -28,6 +27,7 @@ from agent_cli.policies.estimate import (
 )
 from agent_cli.policies.rounds import RequestHistory, history_of
 from agent_cli.policies.user_words import changing_entries, user_words, without_words
+from agent_cli.system.records import dataclass
 
 MAX_FAILURES = 3
 WINDOW_SHARE = 0.8

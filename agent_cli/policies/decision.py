@@ -1,11 +1,12 @@
 """The decision about a call with its reasons, for the loop and for `permissions explain`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

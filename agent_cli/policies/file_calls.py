@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from agent_cli.policies.permission_rules import (
 )
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.sandbox.protected import HOLDS_HOOKS, what_it_starts, why_protected
+from agent_cli.system.records import dataclass
 
 WRITERS = frozenset({"edit", "write"})
 _FILE_TOOLS = WRITERS | {"read", "grep", "glob"}

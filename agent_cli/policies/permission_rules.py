@@ -17,7 +17,6 @@ that begins with / is absolute, one with ~/ is in the home directory, any other 
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import takewhile
@@ -30,6 +29,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import Rule, RuleKind
 from agent_cli.policies.command_calls import COMMAND_TOOL
+from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

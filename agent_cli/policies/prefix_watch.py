@@ -7,7 +7,7 @@ full price. `CacheWatch` counts afterwards what this watch did not foresee.
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError

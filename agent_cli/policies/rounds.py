@@ -5,7 +5,6 @@ the first user message (see `Conversation.trim` and `Conversation.compact`).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.timeline import (
@@ -17,6 +16,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries, messages, shown
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The contents of an approval question: the rules "always" would add, and the facts."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
@@ -11,6 +10,7 @@ from agent_cli.policies.file_calls import WRITERS
 from agent_cli.policies.permission_rules import called_paths, parse_rule, rule_for_file
 from agent_cli.policies.shell.place import Place
 from agent_cli.sandbox.report import Report
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import assert_never

@@ -9,7 +9,7 @@ import asyncio
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -21,6 +21,7 @@ from agent_cli.prompt_files.front_matter import nested_markdown_files
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path
+from agent_cli.system.records import dataclass
 
 FILE_BYTES_MAX: Final = 64 * 1024
 FILES_MAX: Final = 200

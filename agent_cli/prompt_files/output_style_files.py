@@ -1,12 +1,12 @@
 """Output styles on disk, one Markdown file each, in Claude Code's format."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.front_matter import markdown_files
+from agent_cli.system.records import dataclass
 
 FILE_BYTES_MAX: Final = 64 * 1024
 STYLES_MAX: Final = 100

@@ -9,6 +9,7 @@ from pathlib import Path
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.front_matter import entries_of
 from agent_cli.system.paths import is_file, real_path
+from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
 
 FILE = "SKILL.md"

@@ -1,11 +1,11 @@
 """The field `mcpServers` of an agent's definition: names of servers, and servers defined there."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
 from agent_cli.prompt_files import front_matter
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_array, is_object
 
 FIELD: Final = "mcpServers"

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError, Trouble
 from agent_cli.contracts.options import FailureKind
+from agent_cli.system.records import dataclass, field
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 RETRIED_IN_STREAM = frozenset(

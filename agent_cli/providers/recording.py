@@ -14,7 +14,6 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TextIO
 
@@ -23,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.records import dataclass
 
 KEPT_HEADERS = frozenset(
     {

@@ -1,11 +1,12 @@
 """The number of retries and the waits before them; pure, without a clock."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Self, TypeAlias, get_args
 
 from agent_cli.contracts import options
+from agent_cli.system.records import dataclass
 
 FailureKind: TypeAlias = options.FailureKind
 

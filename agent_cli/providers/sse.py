@@ -4,7 +4,8 @@ Source: the HTML standard, section 9.2.6 (interpreting an event stream).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

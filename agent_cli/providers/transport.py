@@ -7,7 +7,6 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from urllib.request import getproxies
@@ -16,6 +15,7 @@ import httpx2
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.failures import CallFailed, broken_off
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_group
 
 CONNECT_TIMEOUT_S = 5.0

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli.sandbox.git_folders import WATCHED_MAX, GitFolders, of_repository
 from agent_cli.sandbox.secret_index import Contents
+from agent_cli.system.records import dataclass
 
 
 class Located(NamedTuple):

@@ -9,7 +9,6 @@ agent. Nothing here can tell, so nothing is moved before a person has said so: s
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.sandbox.acting import Acting, located, new_paths
@@ -17,6 +16,7 @@ from agent_cli.sandbox.git_config import harmless
 from agent_cli.sandbox.git_folders import named_folder, pointed_at, shared_folders
 from agent_cli.system.aside import move_aside
 from agent_cli.system.fixed_paths import start_of
+from agent_cli.system.records import dataclass
 
 _ACTING_NAMES = ("config", "hooks", "config.worktree")
 _CONFIG_BYTES_MAX = 1_000_000

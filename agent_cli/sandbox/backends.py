@@ -1,7 +1,6 @@
 """The sandbox backends that a machine may have. Imported by the thread that probes them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from agent_cli.sandbox.confinement import Confinement
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import State
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

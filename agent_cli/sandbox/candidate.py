@@ -1,7 +1,8 @@
 """A program that may build the sandbox, found but not yet tried."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ Only reads files; git itself is not run, because a repository can make it start 
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from agent_cli.sandbox.git_config import hooks_path, included, pieces_of_commands
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import exists, is_dir, is_file
+from agent_cli.system.records import dataclass
 
 _POINTER = "gitdir:"
 _POINTER_BYTES_MAX = 1_048_576  # as git

@@ -7,9 +7,10 @@ next command gets new mounts, made from names; so known files are also searched 
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from agent_cli.system.records import dataclass
 
 Inode: TypeAlias = tuple[int, int]
 _ENTRIES_MAX = 1_000_000

@@ -1,11 +1,12 @@
 """The files and folders that a sandbox needs, in one private directory for the session."""
 
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.seccomp import filter_program
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from agent_cli.sandbox.acting import Acting, acting_paths, nested_repositories
@@ -23,6 +22,7 @@ from agent_cli.system.executed import executed_inside, installed_inside
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import exists
 from agent_cli.system.programs import note_installed_programs
+from agent_cli.system.records import dataclass
 
 _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-")
 

@@ -9,11 +9,11 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.sandbox.confinement import Confinement
 from agent_cli.system.launching import KeeperLink, Launcher, Order
+from agent_cli.system.records import dataclass
 
 _LIMIT_S = 10.0
 _SHORTAGES = frozenset(

@@ -1,10 +1,10 @@
 """Report the active sandbox in one sentence."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError
+from agent_cli.system.records import dataclass
 
 State: TypeAlias = Literal["bwrap", "landlock", "sandbox-exec", "none", "off"]
 

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from agent_cli.sandbox.protected import NESTED_NAMES
 from agent_cli.sandbox.token_files import holds_token, may_hold_token
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.folder_watch import FolderWatch
+from agent_cli.system.records import dataclass, field
 
 # Third-party code and generated files. Repositories and settings in them are ignored, and so are
 # certificates, which programs need; secrets count, since a build may copy or move them there.

@@ -11,12 +11,12 @@ import os
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from agent_cli.system.aside import new_folder
 from agent_cli.system.fixed_paths import DIRECTORY, directory_at
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.trees import remove_tree
 
 _FILE_BYTES_MAX = 1_000_000

@@ -6,7 +6,7 @@ An entry of the conversation in such a form is damage.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from types import UnionType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
@@ -34,6 +34,7 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     WidgetOutput,
 )
+from agent_cli.system.records import dataclass
 
 # Any: read back from JSON; `Codec` checks the form of what it decodes.
 JsonObject: TypeAlias = dict[str, Any]

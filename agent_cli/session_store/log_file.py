@@ -11,13 +11,13 @@ import json
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.system.descriptors import write_all
 from agent_cli.system.private_files import sync_directory
+from agent_cli.system.records import dataclass
 
 _SUM_CHARS = 32
 _FIRST = "0" * _SUM_CHARS

@@ -12,7 +12,6 @@ Each has `at`, Unix ms. `usage`, where present, is the prompt's new total.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.events import (
@@ -25,6 +24,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.timeline import Output, Pending, Prompt, ToolOutput
 from agent_cli.session_store.codec import JsonObject, output_to_json, prompt_to_json, text_in
+from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
 
 FORMAT = 1

@@ -1,6 +1,5 @@
 """Verify a session's file and report each fault with its line."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
@@ -8,6 +7,7 @@ from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import blobs_folder, read_mended
 from agent_cli.session_store.log_file import LogLine, scan
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

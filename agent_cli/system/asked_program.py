@@ -8,11 +8,11 @@ import asyncio
 import tempfile
 from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agent_cli.system.leftovers import kill_left, marked
+from agent_cli.system.records import dataclass
 from agent_cli.system.supervisor import GRACE_S, supervised
 
 OUTPUT_BYTES_MAX: Final = 1_048_576

@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import real_path
+from agent_cli.system.records import dataclass
 
 Identity: TypeAlias = tuple[int, int]
 

@@ -7,7 +7,6 @@ with the next search, with the next hook that begins with `python3`.
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from agent_cli.system.authorship import installation_folders
 from agent_cli.system.paths import exists, real_path
 from agent_cli.system.programs import users_path
+from agent_cli.system.records import dataclass, field
 
 _VENV_MARK = "pyvenv.cfg"
 

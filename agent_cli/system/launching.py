@@ -13,9 +13,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
+
+from agent_cli.system.records import dataclass, field
 
 _PACKAGE = Path(__file__).parents[1]
 # Replace the packages' own __init__ files, whose imports take a second and are for the session.

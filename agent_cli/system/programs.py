@@ -1,11 +1,11 @@
 """Find the programs that we start ourselves, but never one from a repository."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from agent_cli.system.paths import exists, real_path
+from agent_cli.system.records import dataclass
 
 _SYSTEM = frozenset(map(Path, os.defpath.split(os.pathsep)))
 

@@ -6,8 +6,9 @@ the user of this module.
 """
 
 import random
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from agent_cli.system.records import dataclass
 
 FIRST_PAUSE_S: Final = 1.0
 PAUSE_MAX_S: Final = 15.0

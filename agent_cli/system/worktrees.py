@@ -9,13 +9,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.git import GitError, run_git
 from agent_cli.system.paths import exists, is_dir, real_path
+from agent_cli.system.records import dataclass
 from agent_cli.system.trees import remove_tree
 
 _LINE_BYTES_MAX: Final = 1_048_576  # as git

@@ -3,7 +3,6 @@
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import Token
-from dataclasses import dataclass
 from typing import Final
 
 from opentelemetry.context import (
@@ -29,6 +28,7 @@ from opentelemetry.util.types import AttributeValue
 from agent_cli.contracts.events import AgentEnd
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.system.records import dataclass
 from agent_cli.telemetry import conventions
 
 _RUN: Final = create_key("agent_cli.run")

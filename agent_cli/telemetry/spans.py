@@ -4,7 +4,6 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from contextvars import Token
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,6 +25,7 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.timeline import Usage
+from agent_cli.system.records import dataclass
 from agent_cli.telemetry import conventions
 from agent_cli.telemetry.content import Content
 from agent_cli.telemetry.conventions import Instruments

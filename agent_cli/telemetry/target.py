@@ -2,12 +2,12 @@
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.system.records import dataclass, field
 
 _PREFIX: Final = "OTEL_EXPORTER_OTLP"
 _HTTP: Final = "http/protobuf"

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts import events
@@ -12,6 +11,7 @@ from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.run_result import RunResult
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import Style
 

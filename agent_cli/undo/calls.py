@@ -9,6 +9,7 @@ import errno
 import os
 import struct
 from collections.abc import Iterator
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 Kind: TypeAlias = Literal["open", "openat2", "gone", "move", "made", "bind", "write", "meta"]

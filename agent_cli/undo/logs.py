@@ -6,11 +6,11 @@ import json
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from agent_cli.system.keeper import LOCK
+from agent_cli.system.records import dataclass
 from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord
 from agent_cli.undo.space import NEARLY_FULL
 

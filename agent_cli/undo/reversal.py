@@ -16,13 +16,13 @@ import secrets
 import shutil
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.keeper import LOCK
 from agent_cli.system.paths import private_dir
+from agent_cli.system.records import dataclass, field
 from agent_cli.undo.images import copy_content, set_attributes
 from agent_cli.undo.records import LOG, ChangeRecord, State, is_git_object
 

@@ -5,13 +5,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import httpx2
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.addresses import Resolve, resolve
+from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
 from agent_cli.web.addresses import PORT, PageAddress
 

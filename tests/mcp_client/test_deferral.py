@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.timeline import Json

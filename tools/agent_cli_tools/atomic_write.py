@@ -10,12 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.records import dataclass
 from agent_cli.system.temporary_names import is_temporary_name, noted, temporary_name
 from agent_cli_tools.textio import failure
 

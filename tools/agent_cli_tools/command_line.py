@@ -1,12 +1,12 @@
 """The process started for a command: a shell that sets a limit, then the command itself."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.sandbox import Confinement
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
 from agent_cli.system.launching import Order, Watched
+from agent_cli.system.records import dataclass, field
 from agent_cli_tools.process_groups import threads_of_user
 
 OUTPUT_BYTES_MAX = 5_000_000_000

@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 
 from agent_cli.contracts.errors import ToolError
@@ -13,6 +12,7 @@ from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.system.batches import first_of
 from agent_cli.system.launching import Watched
+from agent_cli.system.records import dataclass
 from agent_cli.undo.rights import may_gain_rights
 from agent_cli_tools.command_answers import (
     Ended,

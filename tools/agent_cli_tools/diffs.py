@@ -1,10 +1,10 @@
 """Unified diffs for people, in time that depends on the size of the change only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import StringIO
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.records import dataclass
 from agent_cli_tools.alignment import Block, align
 
 _CONTEXT_LINES = 3

@@ -1,7 +1,6 @@
 """edit: replace texts in a file, or in the cells of a notebook; all other bytes stay."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import FileContents, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
+from agent_cli.system.records import dataclass
 from agent_cli_tools.notebooks import Notebook, notebook_in
 from agent_cli_tools.stoppable import Claim, in_thread, unstoppable
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change

@@ -3,8 +3,9 @@
 import codecs
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from agent_cli.system.records import dataclass
 
 SCANNED_BYTES_MAX = 64 * 1024 * 1024
 LINE_CHARS_MAX = 2_000

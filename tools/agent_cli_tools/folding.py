@@ -7,10 +7,10 @@ failures above all. Only lines known to report success are ever left out.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.wording import counted
+from agent_cli.system.records import dataclass
 
 # Less is not worth the note that says it, nor a file.
 SAVED_CHARS_MIN: Final = 300

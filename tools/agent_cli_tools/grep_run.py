@@ -4,11 +4,11 @@ import asyncio
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.system.records import dataclass
 from agent_cli_tools.search_tools import GrepParameters
 from agent_cli_tools.searches import (
     displayed,

@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.wording import one_line, whole_seconds
+from agent_cli.system.records import dataclass, field
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import GRACE_S

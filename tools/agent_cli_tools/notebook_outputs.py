@@ -4,12 +4,12 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from agent_cli.attachments.images import fitted, image_of
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Block, Json
+from agent_cli.system.records import dataclass, field
 from agent_cli_tools.folding import folded
 from agent_cli_tools.notebooks import Cell, text_in
 from agent_cli_tools.output import without_escapes

@@ -8,12 +8,12 @@ belong. A file that is no notebook of format 4 is ordinary text.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.records import dataclass
 from agent_cli_tools.textio import decode
 
 _HEAD: Final = re.compile(r"^(\[cell \d+: \w+\])(?:\n|\Z)", re.MULTILINE)

@@ -4,8 +4,9 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from agent_cli.system.records import dataclass
 
 _PROC = Path("/proc")
 

@@ -9,7 +9,6 @@ import stat
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO
@@ -20,6 +19,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.system.programs import find_program
+from agent_cli.system.records import dataclass
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.secret_files import is_linked_secret
 from agent_cli_tools.workspace import Workspace

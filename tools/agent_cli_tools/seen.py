@@ -6,11 +6,11 @@ those of its sources.
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
 
+from agent_cli.system.records import dataclass, field
 from agent_cli_tools.notebooks import shown_content
 
 Lines: TypeAlias = tuple[int, int]

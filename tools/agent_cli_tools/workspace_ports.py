@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from agent_cli.system.launching import Watched

@@ -25,6 +25,7 @@ from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.sandbox import Sandbox
+from agent_cli.system.records import dataclass
 from agent_cli_tools.workspace import Workspace
 
 Role: TypeAlias = Literal["session", "subagent"]

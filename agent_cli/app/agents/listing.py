@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 from agent_cli.agents.children import AgentActivity, Assignment
@@ -13,6 +12,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerState
 from agent_cli.contracts.wording import one_line, whole_seconds
 from agent_cli.core.agent import Agent
+from agent_cli.system.records import dataclass, field
 
 _ENDED_MAX: Final = 20
 _TITLE_CHARS_MAX: Final = 120

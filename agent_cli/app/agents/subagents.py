@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from agent_cli.mcp_client.names import is_of_server
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
 from agent_cli.prompt_files import front_matter
+from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
     from agent_cli.app.agents.servers import AgentServers

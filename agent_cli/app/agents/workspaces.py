@@ -6,7 +6,6 @@ import secrets
 import shlex
 import threading
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -28,6 +27,7 @@ from agent_cli.sandbox import Sandbox
 from agent_cli.system.background import in_background
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import is_dir, real_path
+from agent_cli.system.records import dataclass
 from agent_cli.system.worktrees import (
     Worktree,
     WorktreeMark,

@@ -1,9 +1,9 @@
 """The report of `doctor`: one line for each check, as a table on a terminal."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.version import __version__
 

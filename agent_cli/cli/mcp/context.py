@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -10,6 +9,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

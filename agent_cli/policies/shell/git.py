@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,6 +9,7 @@ from agent_cli.policies.shell.options import KnownOptions, known_options
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.repository import is_same_repository
 from agent_cli.policies.shell.words import Word
+from agent_cli.system.records import dataclass
 
 _GLOBAL_OPTIONS = frozenset({"--no-pager", "--no-optional-locks", "-P"})
 _GIT_PATTERN = frozenset("*?[")

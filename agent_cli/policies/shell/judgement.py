@@ -1,7 +1,6 @@
 """The verdict about a script and its reasons, for `authorize_tool` and `permissions explain`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.destructive import destructions, emptied_folders
@@ -12,6 +11,7 @@ from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import readings, seen_commands, written_commands
 from agent_cli.policies.shell.rules import CommandRule, strongest
 from agent_cli.policies.shell.words import odd_character
+from agent_cli.system.records import dataclass
 
 _REASONS_MAX = 6
 # "undecided": neither a rule nor our knowledge decides; the mode does.

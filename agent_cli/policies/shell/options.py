@@ -5,10 +5,10 @@ Options not on the list are rejected, abbreviations included: a future option ma
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from agent_cli.policies.shell.place import Objection
 from agent_cli.policies.shell.words import Word
+from agent_cli.system.records import dataclass, field
 
 # Every match of --include=*.py also begins with --include=, so it is the same option.
 _TEXT_OPTION = re.compile(r"--[\w-]+=", re.ASCII)

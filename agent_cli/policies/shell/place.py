@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
 
 if TYPE_CHECKING:

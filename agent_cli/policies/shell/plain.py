@@ -6,7 +6,7 @@ them or be a blank between two, so that text skipped by the parser is never run 
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
@@ -35,6 +35,7 @@ from agent_cli.policies.shell.words import (
     literal_words,
     odd_character,
 )
+from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from tree_sitter import Node

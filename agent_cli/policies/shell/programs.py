@@ -8,11 +8,11 @@ unusual way (xxd -ps IN OUT). Short options whose value can only be joined to th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.options import KnownOptions, known_options
+from agent_cli.system.records import dataclass
 
 # The kind of operands. "pattern": a pattern, then paths. "text": no file names.
 Operands: TypeAlias = Literal["paths", "pattern", "text", "none"]

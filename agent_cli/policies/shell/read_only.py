@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from agent_cli.policies.shell.place import Objection, OutOfPlace, Place
 from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.words import NotLiteral, Word
+from agent_cli.system.records import dataclass
 
 JUDGED_MAX = 2_000
 UNCERTAIN_FOLDER = "works in a folder that is known only when it runs"

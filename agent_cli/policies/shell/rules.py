@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.readings import Reading, base_name
+from agent_cli.system.records import dataclass
 
 Match: TypeAlias = Literal["yes", "maybe", "no"]
 

@@ -8,9 +8,10 @@ rules that deny: an unknown value is None.
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
+
+from agent_cli.system.records import dataclass
 
 _SAFE_ASCII = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,@%+-^~*?[]"

@@ -7,13 +7,13 @@ request without it: `wire` builds every request from the features that are left.
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Final, get_args
 
 from agent_cli.contracts.options import PlatformName
 from agent_cli.contracts.provider import Model
 from agent_cli.providers.anthropic.models import with_known_facts
 from agent_cli.providers.anthropic.platforms import Platform
+from agent_cli.system.records import dataclass
 
 EVERY_PLATFORM: Final[frozenset[PlatformName]] = frozenset(get_args(PlatformName))
 FIRST_PARTY: Final[frozenset[PlatformName]] = frozenset({"anthropic"})

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.contracts.errors import ModelError
@@ -12,6 +11,7 @@ from agent_cli.contracts.provider import Price
 from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.failures import CallFailed
+from agent_cli.system.records import dataclass, field
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 # Source: RFC 9110, section 5.6.2.

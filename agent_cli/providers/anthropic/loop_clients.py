@@ -9,7 +9,6 @@ import threading
 from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.connection import Connection, known_credential
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.system.importing import load
+from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from agent_cli.providers.anthropic.client import Client

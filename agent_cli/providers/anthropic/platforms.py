@@ -5,12 +5,12 @@ Data only: no SDK, no request. `clouds/` has the clients of platforms other than
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from agent_cli.contracts.errors import NoCredentials
 from agent_cli.contracts.options import PlatformName
 from agent_cli.providers.failures import Remedies
 from agent_cli.system.importing import is_installed
+from agent_cli.system.records import dataclass, field
 
 DATED_ID = re.compile(r"-(20\d{6})$")
 # The prefix of a region or of AWS, Bedrock's version suffix, Google's date.

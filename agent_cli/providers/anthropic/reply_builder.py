@@ -6,7 +6,6 @@ the SDK's accumulation copies the reply for every delta.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from uuid import uuid4
 
 from agent_cli.contracts.provider import (
@@ -25,6 +24,7 @@ from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
 from agent_cli.providers.tool_input import tool_input, whole_input
+from agent_cli.system.records import dataclass, field
 
 
 @dataclass(slots=True)

@@ -1,13 +1,13 @@
 """The address, key and limits of a server of the Chat Completions API."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
 from agent_cli.contracts.provider import Price
 from agent_cli.providers.failures import CallFailed, Remedies
+from agent_cli.system.records import dataclass, field
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 API = "openai-chat"

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 from uuid import uuid4
 
@@ -21,6 +20,7 @@ from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
 from agent_cli.providers.tool_input import tool_input
+from agent_cli.system.records import dataclass, field
 
 _STOP_REASONS: Final = {
     "stop": "end_turn",

@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from agent_cli.repl.commands.views import show
 from agent_cli.repl.recall import last_answer
 from agent_cli.repl.todos import unfolded
 from agent_cli.system.desktop import copy_text, way_to_copy
+from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

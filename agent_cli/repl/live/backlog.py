@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.events import Event, MessageUpdate, ToolExecutionUpdate
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
+from agent_cli.system.records import dataclass
 
 HELD_CHARS_MAX: Final = 1_000_000
 # Between two joined texts, keys are handled.

@@ -4,6 +4,7 @@ from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean
 
 # Wider than any terminal; limits the work at each key after a large paste.

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.core.agent import Agent
 from agent_cli.repl.live.listener import Queued
+from agent_cli.system.records import dataclass
 
 
 @dataclass(slots=True, eq=False)

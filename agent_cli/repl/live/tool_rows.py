@@ -1,7 +1,6 @@
 """Tool calls on the screen: a live row each, in call order, and a permanent row at the end."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Final
 
@@ -15,6 +14,7 @@ from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import has_failed, outcome_of
 from agent_cli.repl.live.widgets import Details, SideOutput, progress_of
 from agent_cli.repl.markdown.cells import wrapped
+from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.narration import describe_call, label_of
 from agent_cli.terminal.sanitize import clean
 

@@ -5,7 +5,6 @@ is shown as the tool's fallback text.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
@@ -16,6 +15,7 @@ from agent_cli.repl.markdown import THEMES
 from agent_cli.repl.markdown.grid import Alignment, Grid, Row
 from agent_cli.repl.markdown.leaf import Prefix
 from agent_cli.repl.markdown.spans import painted
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.narration import side_output
 from agent_cli.terminal.sanitize import clean
 

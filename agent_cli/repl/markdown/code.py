@@ -4,7 +4,6 @@ The terminal wraps wider lines.
 """
 
 import copy
-from dataclasses import dataclass
 from typing import Final, Self
 
 from agent_cli.repl.markdown.cells import cells
@@ -12,6 +11,7 @@ from agent_cli.repl.markdown.highlight import Highlighter
 from agent_cli.repl.markdown.leaf import Prefix
 from agent_cli.repl.markdown.pieces import PIECE_CHARS, Piece
 from agent_cli.repl.markdown.spans import Spans
+from agent_cli.system.records import dataclass
 
 _TAB_CELLS: Final = 4
 # Longer lines are finished in parts, so that memory stays bounded.

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from agent_cli.repl.markdown.leaf import Prefix
 from agent_cli.repl.markdown.spans import Spans
 from agent_cli.repl.markdown.theme import Theme
+from agent_cli.system.records import dataclass
 
 _LIST_MARK: Final = re.compile(r"(?P<mark>[-+*]|(?P<number>\d{1,9})[.)])(?P<gap> +|$)")
 

@@ -7,11 +7,11 @@ that no word is lost.
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Final
 
 from agent_cli.repl.markdown.spans import Span, Spans, join_styles, linked
 from agent_cli.repl.markdown.theme import Theme
+from agent_cli.system.records import dataclass
 
 _TOKEN: Final = re.compile(
     r"""\\(?P<escaped>[!-/:-@\[-`{-~\n])

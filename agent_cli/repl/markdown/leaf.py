@@ -1,10 +1,10 @@
 """The interface of leaf blocks: they take pieces and return finished rows."""
 
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 from agent_cli.repl.markdown.pieces import Piece
 from agent_cli.repl.markdown.spans import Spans, plain
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

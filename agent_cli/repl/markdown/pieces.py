@@ -5,8 +5,9 @@ arrived.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Self
+
+from agent_cli.system.records import dataclass
 
 PIECE_CHARS: Final = 1024
 PROSE_CHARS: Final = 128

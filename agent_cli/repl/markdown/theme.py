@@ -1,11 +1,11 @@
 """Themes of answers: SGR parameters per kind of text."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.options import ThemeName
+from agent_cli.system.records import dataclass, field
 
 # Kinds of code tokens; the lexers' hundreds of types are mapped to these.
 TokenKind: TypeAlias = Literal[

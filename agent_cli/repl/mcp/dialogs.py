@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Final, TypeVar
 
 from agent_cli.contracts.dialogs import Action, Filled, Form

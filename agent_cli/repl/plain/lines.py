@@ -5,11 +5,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TextIO, TypeAlias
 
 from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer
 from agent_cli.system.background import tell
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean, reveal
 
 # Input that arrives this soon after a question cannot be an answer to it.

@@ -1,10 +1,10 @@
 """A finished Markdown text, such as a transcript; streaming answers have their own renderer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.markdown import Markdown
 
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean
 
 

@@ -1,7 +1,6 @@
 """Simple views: titled facts, bars, a tree of reasons, and several views in one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.console import Group
 from rich.progress_bar import ProgressBar
@@ -9,6 +8,7 @@ from rich.table import Table as RichTable
 from rich.tree import Tree as RichTree
 
 from agent_cli.contracts.wording import share
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.views.console import View, cell
 

@@ -1,10 +1,10 @@
 """Source text with colours: settings as TOML."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.syntax import Syntax
 
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean
 
 

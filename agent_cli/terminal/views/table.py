@@ -1,7 +1,6 @@
 """Records in columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from rich.box import SIMPLE_HEAD
@@ -9,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table as RichTable
 
+from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.views.console import Drawn, cell
 from agent_cli.terminal.views.simple import Fact, Facts

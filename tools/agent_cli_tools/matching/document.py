@@ -6,9 +6,9 @@ Only CRLF and LF are line ends; a lone CR is an ordinary character.
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 
+from agent_cli.system.records import dataclass
 from agent_cli_tools.alignment import align
 from agent_cli_tools.matching.frames import unit_of
 from agent_cli_tools.matching.lines import Line, LooseLines, split_line

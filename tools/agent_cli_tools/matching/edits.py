@@ -6,10 +6,11 @@ misquotation, for which it is certain what to write. Nothing is guessed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.system.records import dataclass
 from agent_cli_tools.matching.document import Document, Span, flatten
 from agent_cli_tools.matching.lines import Unclear
 from agent_cli_tools.matching.mismatches import LISTED_MAX, ambiguous, not_found, unclear

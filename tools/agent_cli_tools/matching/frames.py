@@ -6,10 +6,10 @@ The lines themselves and those around them tell which.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from agent_cli.system.records import dataclass
 from agent_cli_tools.alignment import common_start
 from agent_cli_tools.matching.lines import Line
 

@@ -1,7 +1,8 @@
 """Split a line into three parts, and normalise it for loose search."""
 
 import unicodedata
-from dataclasses import dataclass
+
+from agent_cli.system.records import dataclass
 
 PLAIN = {
     **dict.fromkeys("‘’‚‛′ʼ", "'"),

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
+
+from agent_cli.system.records import dataclass
 
 AROUND = "blank lines around it"
 

@@ -1,10 +1,11 @@
 """Undo what tools and commands of one run changed, in the order in which it happened."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from agent_cli.system.records import dataclass
 from agent_cli.undo.logs import CommandLog, Signature
 from agent_cli.undo.records import ChangeRecord, State, is_git_object, signature_at
 from agent_cli.undo.reversal import CONTENT, Step

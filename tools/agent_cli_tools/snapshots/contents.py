@@ -7,7 +7,6 @@ import stat
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,6 +15,7 @@ from agent_cli.system.fixed_paths import open_file
 from agent_cli.system.logger import logger
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
+from agent_cli.system.records import dataclass, field
 
 TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024
 DIGESTED_BYTES_MAX: Final = 64 * 1024 * 1024

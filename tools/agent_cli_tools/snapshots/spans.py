@@ -1,8 +1,9 @@
 """Changes of files, and the combination of several changes of one file."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import httpx2
@@ -13,6 +12,7 @@ from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.platforms import Platform, missing_package
 from agent_cli.providers.anthropic.sdk_client import Sdk
 from agent_cli.providers.failures import CallFailed
+from agent_cli.system.records import dataclass, field
 
 # Signing in may run one of the user's programs or ask a server.
 CREDENTIALS_LIMIT_S = 60.0
