@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_cli.acp.content import image, message_chunk, text
-from agent_cli.acp.tool_calls import CallView
+from agent_cli.acp.updates import CallView
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.timeline import (

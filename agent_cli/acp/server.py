@@ -15,7 +15,6 @@ from agent_cli.acp.faults import (
     RESOURCE_NOT_FOUND,
     RpcFault,
 )
-from agent_cli.acp.handshake import INITIALIZED, METHOD_IDS
 from agent_cli.acp.options import set_mode, set_option
 from agent_cli.acp.ports import Application, Opening, SessionBuilder
 from agent_cli.acp.schema import (
@@ -37,6 +36,45 @@ from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.background import in_background
 from agent_cli.system.logger import logger
+from agent_cli.version import __version__
+
+PROTOCOL_VERSION: Final = 1
+INITIALIZED: Final[dict[str, Json]] = {
+    "protocolVersion": PROTOCOL_VERSION,
+    "agentInfo": {"name": "agent-cli", "title": "agent-cli", "version": __version__},
+    "agentCapabilities": {
+        "loadSession": True,
+        "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+        "mcpCapabilities": {"http": True, "sse": True},
+        "sessionCapabilities": {
+            "list": {},
+            "resume": {},
+            "fork": {},
+            "close": {},
+            "delete": {},
+            "additionalDirectories": {},
+        },
+    },
+    "authMethods": [
+        {
+            "type": "env_var",
+            "id": "api-key",
+            "name": "Anthropic API key",
+            "description": "Set ANTHROPIC_API_KEY, or put it into the user's .env",
+            "vars": [{"name": "ANTHROPIC_API_KEY", "label": "API key"}],
+            "link": KEYS_URL,
+        },
+        {
+            "type": "env_var",
+            "id": "auth-token",
+            "name": "Bearer token",
+            "description": "Set ANTHROPIC_AUTH_TOKEN, as gateways use it",
+            "vars": [{"name": "ANTHROPIC_AUTH_TOKEN", "label": "Token"}],
+        },
+    ],
+}
+METHOD_IDS: Final = ("api-key", "auth-token")
+
 
 _PAGE: Final = 50
 _log = logger(__name__)

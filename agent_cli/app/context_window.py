@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink

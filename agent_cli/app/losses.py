@@ -1,7 +1,7 @@
 """Ask the person before a command deletes or overwrites more than they expect."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 

@@ -1,16 +1,19 @@
 """Start-up work that the first request need not wait for."""
 
 import asyncio
+import shlex
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from agent_cli.app import early_imports, logs
-from agent_cli.app.agents.left_worktrees import tell_left_worktrees
 from agent_cli.app.early_imports import EarlyImports
 from agent_cli.app.event_log import EventLog
 from agent_cli.app.working_place import WorkingPlace
 from agent_cli.system.background import in_background
+from agent_cli.terminal.sanitize import reveal
 
 # A model takes ten times as long until its first token. A run that has its answer sooner, from a
 # server of canned ones, calls no tool that would be worth the imports.
@@ -79,3 +82,30 @@ def _remove_left_folders() -> None:
 
     with suppress(OSError):
         remove_left_folders()
+
+
+_LEFT: Final = (
+    "agents of a program that was killed left git worktrees; look for changes you need, then remove"
+    " them"
+)
+
+
+def tell_left_worktrees(workspace: Path, warn: Callable[[str], None]) -> None:
+    """Name the worktrees that agents of a killed program left, once, in the background."""
+
+    def tell(found: asyncio.Future[list[Path]]) -> None:
+        if found.cancelled() or found.exception() or not found.result():
+            return
+        commands = (
+            f"`git worktree remove --force {shlex.quote(reveal(str(path)))}`"
+            for path in found.result()
+        )
+        warn(f"{_LEFT}: {'; '.join(commands)}")
+
+    in_background(partial(_taken, workspace)).add_done_callback(tell)
+
+
+def _taken(workspace: Path) -> list[Path]:
+    from agent_cli.system.worktrees import take_left_worktrees  # noqa: PLC0415 - in the thread
+
+    return take_left_worktrees(workspace)

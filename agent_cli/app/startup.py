@@ -6,6 +6,7 @@ Runs before the first prompt, so nothing heavy is imported here.
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple

@@ -13,12 +13,14 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
 from typing import Any, Final, Self
 
-from agent_cli.batch.bundles import Bundles
 from agent_cli.batch.local import GRACE_S
 from agent_cli.batch.ports import STDERR, NotStarted, Origin, TaskRun
 from agent_cli.contracts.errors import AgentCliError, UsageError
+from agent_cli.system.git import write_bundle
 from agent_cli.system.programs import users_path
 from agent_cli.system.supervisor import supervised
 from agent_cli.version import __version__
@@ -306,3 +308,40 @@ class RayEngine:
 def _order_of(origin: Origin) -> _Message:
     """Return the fields of an order for a node that does not see the files of *origin*."""
     return {"commit": origin.commit, "inside": str(origin.inside), "prompt": origin.prompt}
+
+
+class Bundles(AbstractContextManager["Bundles"]):
+    """A bundle for each commit of the tasks, written once, to a folder that ends with the batch."""
+
+    def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
+        self._files: dict[tuple[Path, str], Path] = {}
+        self._lock = asyncio.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._folder:
+            self._folder.cleanup()
+
+    async def of(self, origin: Origin) -> Path:
+        """Return the bundle of the commit of *origin*.
+
+        Raises:
+            GitError: It cannot be written.
+        """
+        async with self._lock:
+            key = origin.repository, origin.commit
+            if key not in self._files:
+                if self._folder is None:
+                    self._folder = TemporaryDirectory(prefix="agent-cli-")
+                file = Path(self._folder.name) / f"{len(self._files)}.bundle"
+                await asyncio.to_thread(write_bundle, *key, file)
+                self._files[key] = file
+            return self._files[key]

@@ -1,6 +1,6 @@
 """Values that describe background commands."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent_cli.system.records import dataclass

@@ -1,8 +1,7 @@
 """The stateful API: one conversation, two queues, listeners, one run at a time, and its state."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (

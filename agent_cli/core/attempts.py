@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.events import ToolAttemptStart, ToolCall
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, check_input
 from agent_cli.core.call_state import CallState

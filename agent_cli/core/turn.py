@@ -1,6 +1,6 @@
 """The inputs of one turn, rebuilt from the options before every model call."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.cancel import CancelToken

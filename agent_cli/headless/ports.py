@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.application import AttachingApplication
 
 if TYPE_CHECKING:

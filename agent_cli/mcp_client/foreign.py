@@ -7,8 +7,7 @@ servers that cannot be converted are left out, with the reason.
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.contracts.timeline import Json

@@ -4,6 +4,7 @@ The list is plugin state, so a resumed, forked or rewound conversation has the l
 If a compaction removes the call that wrote the list, the model is told the list again.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field

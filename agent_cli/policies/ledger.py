@@ -36,8 +36,14 @@ from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import Account
-from agent_cli.policies.reservations import Payer, Reservation
-from agent_cli.policies.worst_case import PromptBound, is_credible, most_tokens, with_reply
+from agent_cli.policies.reservations import (
+    Payer,
+    PromptBound,
+    Reservation,
+    is_credible,
+    most_tokens,
+    with_reply,
+)
 
 # A shorter reply is not worth its prompt: the smallest thinking budget, and a tool call.
 LEAST_REPLY_TOKENS: Final = 1_280

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from agent_cli.repl.loading import smooth_typing
 from agent_cli.system.background import in_background
+from agent_cli.system.importing import without_collections
 
 if TYPE_CHECKING:
     from agent_cli.repl.ports import Application
@@ -61,3 +61,22 @@ class ProgramHost(Generic[ShellT]):
             app = self._build()
             self._maker.load()
             return app
+
+
+_SWITCH_INTERVAL_S: Final = 0.0005
+
+
+@contextmanager
+def smooth_typing() -> Generator[None]:
+    """Keep the event loop's thread responsive while the body imports thousands of modules.
+
+    Measured while importing the SDK, 99th percentile from key to echo: 80-90 ms; without
+    collections 18-33 ms; with shorter turns of the threads too, 13 ms.
+    """
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    try:
+        with without_collections():
+            yield
+    finally:
+        sys.setswitchinterval(interval_s)

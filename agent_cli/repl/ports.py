@@ -5,14 +5,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
+from agent_cli.contracts.file_changes import FileChangesPort, TakenBack
 from agent_cli.contracts.goals import GoalsPort
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.core.application import InteractiveApplication, StatusCommand
-from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.sessions import SessionsPort
 from agent_cli.system.launching import Launcher
+
+
+class FileChanges(FileChangesPort, Protocol):
+    """The changes of the current session. Every method blocks: call them in a thread."""
+
+    def take_back(self) -> TakenBack:
+        """Undo the last run that changed files, and inform the model with the next request.
+
+        Raises:
+            AgentCliError: Nothing, or not everything, was undone; the message says why.
+        """
+        ...
+
+    def changed_runs(self) -> Sequence[str]:
+        """Return the prompts whose changes can be undone, oldest first.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        ...
+
+    def commands(self, *, last_run: bool = False) -> Sequence[str]:
+        """Return the commands of the session, or of its last run, that may have changed files.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        ...
+
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.console import View

@@ -6,15 +6,17 @@ modules are named here for the type checker and imported by the loading thread.
 
 import asyncio
 import os
+import struct
 import sys
-from collections.abc import Callable, Sequence
+import termios
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO, TypeVar
 
 from agent_cli.repl.hosting import Maker, ProgramHost
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
-from agent_cli.repl.typeahead import typeahead_kept
 from agent_cli.system.importing import without_collections
 from agent_cli.system.stop_signals import end_with, exit_code_of
 from agent_cli.terminal.abilities import is_dumb
@@ -158,3 +160,34 @@ async def _host(
     if host.ready.done():
         host.ready.result()
     return front.exit_code if stopped_by is None else exit_code_of(stopped_by)
+
+
+_INPUT_FLAGS: Final = 0
+_LOCAL_FLAGS: Final = 3
+
+
+@contextmanager
+def typeahead_kept(terminal: TextIO) -> Generator[str]:
+    """Keep typed keys; Ctrl-C and Ctrl-Z still send signals. Restores the terminal afterwards.
+
+    Yields keys typed before; the terminal has converted their carriage returns to newlines, which
+    is undone. From now on it converts none, because a prompt would read them as Ctrl-J.
+    """
+    fd = terminal.fileno()
+    before = termios.tcgetattr(fd)
+    quiet = termios.tcgetattr(fd)
+    quiet[_INPUT_FLAGS] &= ~termios.ICRNL
+    quiet[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(fd, termios.TCSANOW, quiet)
+    try:
+        yield _typed(fd).replace("\n", "\r")
+    finally:
+        # The terminal may be gone by now (a closed window); then there is nothing to restore.
+        with suppress(termios.error):
+            termios.tcsetattr(fd, termios.TCSANOW, before)
+
+
+def _typed(fd: int) -> str:
+    """Return the unread keys."""
+    (waiting,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))
+    return os.read(fd, waiting).decode(errors="replace") if waiting else ""

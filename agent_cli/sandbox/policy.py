@@ -11,7 +11,6 @@ from pathlib import Path, PurePath
 
 from agent_cli.sandbox.acting import Acting, acting_paths, nested_repositories
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
-from agent_cli.sandbox.home_secrets import SECRETS, SETTINGS
 from agent_cli.sandbox.other_names import OtherNames, linked_files
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
 from agent_cli.sandbox.personal import personal_files

@@ -10,7 +10,7 @@ configuration is left to the program that uses this package as a library.
 import logging
 import traceback
 from collections.abc import Generator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from agent_cli.acp.outbox import WireOutbox
+from agent_cli.acp.connection import WireOutbox
 from agent_cli.contracts.timeline import Json
 
 

@@ -14,6 +14,7 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.cli.plugins import plugins
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
+from agent_cli.system import paths
 from tests.e2e.program import agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.system.test_worktrees import git

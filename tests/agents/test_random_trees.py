@@ -33,7 +33,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.worst_case import COUNT_MARGIN, generated_at_most
+from agent_cli.policies.reservations import COUNT_MARGIN, generated_at_most
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.anthropic.models import cost_microdollars, model_by_id

@@ -1,6 +1,7 @@
 """The question before a command deletes more than its user expects."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest

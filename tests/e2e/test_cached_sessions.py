@@ -16,7 +16,7 @@ from agent_cli.contracts.messages import UserMessage, now_ms
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
-from agent_cli.repl.live.question import SILENCE_S
+from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import agent_cli, in_terminal

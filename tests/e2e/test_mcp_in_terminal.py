@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from agent_cli.repl.live.question import SILENCE_S
+from agent_cli.repl.live.asking import SILENCE_S
 from tests.e2e.program import AGENT_CLI, environment, results_in, said_by_user, text_of
 from tests.forked import arguments_of
 from tests.messages_api import reply, serve_in_thread, tool_use

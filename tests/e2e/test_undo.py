@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.repl.live.question import SILENCE_S
+from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user

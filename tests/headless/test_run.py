@@ -18,7 +18,7 @@ from agent_cli.contracts.events import TurnStart
 from agent_cli.contracts.file_changes import Difference
 from agent_cli.contracts.goals import Goal
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.headless import run as headless
 from agent_cli.headless.limits import RunLimits

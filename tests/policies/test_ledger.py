@@ -31,8 +31,14 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.reservations import Payer, Reservation
-from agent_cli.policies.worst_case import IMAGE_TOKENS_MAX, OVERHEAD_TOKENS, PromptBound
+from agent_cli.policies.reservations import (
+    IMAGE_TOKENS_MAX,
+    OVERHEAD_TOKENS,
+    Payer,
+    PromptBound,
+    Reservation,
+)
+from agent_cli.policies.side_questions import SideQuestions
 from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_use
 from tests.policies.histories import llm
 

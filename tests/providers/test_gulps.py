@@ -3,7 +3,7 @@
 import pytest
 
 from agent_cli.contracts.timeline import text_of
-from agent_cli.providers.gulps import AFTER_PIECES, PAUSE_S, Gulps
+from agent_cli.providers.events import AFTER_PIECES, PAUSE_S, Gulps
 from tests.messages_api import FakeMessagesApi, reply
 from tests.providers.asking import asker
 

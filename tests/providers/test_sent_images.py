@@ -1,5 +1,7 @@
 """Images in the history of one request."""
 
+import pytest
+
 from agent_cli.contracts.image_files import image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.repl import history
-from agent_cli.repl.history import PrivateHistory
+from agent_cli.repl.live.input import draft
+from agent_cli.repl.live.input.draft import PrivateHistory
 
 
 def stored(path: Path) -> list[str]:

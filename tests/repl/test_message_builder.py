@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.images import Image
-from agent_cli.repl.message_builder import build_message
+from agent_cli.repl.dispatch import build_message
 from agent_cli.terminal.writer import Writer
 from tests.repl.scripted_servers import Servers
 

@@ -9,7 +9,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Success, Usage, text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
-from agent_cli.session_store.atif import trajectory
+from agent_cli.session_store.export import trajectory
 from tests.fakes import calls, says, tool_use
 from tests.session_store.recordings import a_long_talk, recorded
 from tests.session_store.trajectories import trajectory_faults

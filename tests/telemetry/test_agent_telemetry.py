@@ -1,11 +1,15 @@
 """Spans and metrics of runs with every possible ending."""
 
 import asyncio
+import time
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from opentelemetry.trace import SpanContext, StatusCode, get_current_span
 
 from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import ModelRequest, Retrying
 from agent_cli.contracts.timeline import Usage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.terminal.alerts import alert
+from agent_cli.repl.live.bell import alert
 
 SAID = "\x1b]9;done\x1b\\"
 

@@ -11,7 +11,7 @@ from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Tool, ToolContext, check_input
 from agent_cli.repl.approval.answers import rule_in_words
-from agent_cli.repl.approval.titles import titled
+from agent_cli.repl.approval.call_rows import titled
 from agent_cli.web.fetch_tool import web_fetch_tool
 from agent_cli.web.requests import BYTES_MAX, PageRequests
 from tests.web.https_server import Answer, Web, serve_web

@@ -2,7 +2,8 @@
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from pathlib import Path
 
 from agent_cli.contracts.parameters import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.timeline import Json, text_block

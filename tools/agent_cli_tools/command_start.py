@@ -1,8 +1,10 @@
 """Start a command of the model in the workspace."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox import Confinement

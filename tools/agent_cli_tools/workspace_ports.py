@@ -1,6 +1,6 @@
 """Ports of a workspace: a recorder of changes, a turn, processes left running, variables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol

@@ -1,6 +1,7 @@
 """The subagents available here: a Python program's, the user's, a trusted workspace's, built-in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
 from agent_cli.app.startup import StartupContext

@@ -17,7 +17,8 @@ from agent_cli.app.checks.access import check_access, why_chosen
 from agent_cli.app.checks.models import check_models
 from agent_cli.app.checks.report import Check, CheckReport
 from agent_cli.app.checks.servers import check_servers, checks_of_running, server_problems
-from agent_cli.app.checks.setups import check_setups
+from agent_cli.app.imports.readers import READERS
+from agent_cli.app.imports.writing import is_current
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.providers import Providers, is_listed
 from agent_cli.app.startup import StartupContext
@@ -298,3 +299,17 @@ def _server(startup: StartupContext) -> tuple[str, str, bool]:
     if connection.platform.name != "anthropic":
         return connection.platform.title, variable, True
     return without_password(connection.base_url or "the default address"), variable, False
+
+
+def check_setups(startup: StartupContext) -> Iterator[Check]:
+    """Yield a row for each agent of which something was found."""
+    for program, read in READERS.items():
+        found = read(startup)
+        if not found.rows:
+            continue
+        command = f"agent-cli import {program}"
+        is_new = not is_current(program, found.contents())
+        advice = f"{command} takes over what is translated; " if is_new else ""
+        yield Check(
+            f"setup of {program}", None, f"{found.summary()}; {advice}{command} --dry-run lists all"
+        )

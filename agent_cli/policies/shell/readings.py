@@ -7,7 +7,7 @@ word is None, and an unknown command is (None,).
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 

@@ -27,7 +27,6 @@ from agent_cli.repl.approval.call_rows import (
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
 from agent_cli.repl.approval.preview import write_rows
-from agent_cli.repl.approval.titles import titled
 from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.system.paths import exists, shown
 from agent_cli.terminal.sanitize import reveal

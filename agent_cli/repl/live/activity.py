@@ -7,7 +7,7 @@ held back.
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from math import ceil
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage

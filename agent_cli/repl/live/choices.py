@@ -1,7 +1,7 @@
 """The list of answers below a question; arrow keys and typed text move the mark in it."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent_cli.repl.dialogue import Choice, chosen, is_slip, not_an_answer
 from agent_cli.repl.live.cells import fitting, row_width, shortened

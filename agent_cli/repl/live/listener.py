@@ -7,6 +7,9 @@ from typing import Final, Protocol
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean
 
+if TYPE_CHECKING:
+    from agent_cli.contracts.cancel import CancelToken
+
 # Wider than any terminal; limits the work at each key after a large paste.
 _QUEUED_CHARS_MAX: Final = 500
 

@@ -8,9 +8,8 @@ from functools import partial
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Backlog
-from agent_cli.repl.live.bell import Bell
-from agent_cli.repl.live.display import Display
-from agent_cli.repl.live.display_mode import Sequence
+from agent_cli.repl.live.bell import Bell, alert
+from agent_cli.repl.live.display import Display, Sequence
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.screen import LiveScreen
@@ -24,7 +23,6 @@ from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.todos import TodoPanel
 from agent_cli.terminal.abilities import shows_links
-from agent_cli.terminal.alerts import alert
 
 
 def open_display(

@@ -15,6 +15,7 @@ from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.look import Look
 
 if TYPE_CHECKING:
+    from agent_cli.contracts.cancel import CancelToken
     from agent_cli.repl.live.controller import LiveShell
     from agent_cli.repl.ports import Application
 

@@ -13,7 +13,6 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp.foreign_words import named, said, shown_text
 from agent_cli.repl.mcp.form_dialog import FormDialog, label
-from agent_cli.repl.mcp.web_pages import page_rows, web_host
 from agent_cli.system.desktop import open_page
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines

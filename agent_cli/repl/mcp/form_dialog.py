@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from typing import Final
+from urllib.parse import urlsplit
 
 from agent_cli.contracts.dialogs import Filled, Form
 from agent_cli.contracts.errors import UsageError
@@ -10,7 +11,6 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.dialogue import ENTER, Dialogue
 from agent_cli.repl.mcp.foreign_words import named
-from agent_cli.repl.mcp.form_values import explained, shown_value, value_of
 from agent_cli.terminal.sanitize import reveal
 
 _LABEL_CHARS_MAX: Final = 40
@@ -109,3 +109,151 @@ def _given(field: FormField, values: dict[str, Json]) -> str:
 def _blank(number: int, field: FormField) -> list[str]:
     """Return the rows of a field of the form."""
     return [f"{number} {label(field)}", *(f"    {row}" for row in explained(field))]
+
+
+# Parse the text typed into a field of a server's form, and describe valid values.
+
+_WORDS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
+_NONE: Final = "none"
+_FORMATS: Final = {
+    "email": "an e-mail address such as anna@example.org",
+    "uri": "a whole address such as https://example.org/page",
+    "date": "a date such as 2026-08-31",
+    "date-time": "a date with a time such as 2026-08-31T13:00:00Z",
+}
+
+
+def explained(field: FormField) -> list[str]:
+    """Return the rows that describe *field* and its valid values."""
+    rows = [reveal(field.description)] if field.description else []
+    if field.kind in ("choice", "choices"):
+        rows += _listed(field)
+    optional = not field.required and field.default is None
+    return [*rows, f"{_wanted(field)}{'; may stay empty' if optional else ''}"]
+
+
+def value_of(field: FormField, typed: str) -> Json:
+    """Return the value of *typed*; None leaves the field to its default.
+
+    Raises:
+        UsageError: It is not valid; the message says what is.
+    """
+    typed = typed.strip()
+    if not typed:
+        if field.required and field.default is None:
+            raise UsageError(f"it is required: {_wanted(field)}")
+        return None
+    match field.kind:
+        case "boolean":
+            return _boolean(typed)
+        case "integer" | "number":
+            return _number(field, typed)
+        case "choice":
+            return _chosen(field, typed)
+        case "choices":
+            parts = [] if typed.lower() == _NONE else [part for part in typed.split(",") if part]
+            return [_chosen(field, part.strip()) for part in parts]
+        case "text":
+            return _text(field, typed)
+
+
+def shown_value(field: FormField, value: Json) -> str:
+    """Return *value* as the user would type it, on one line."""
+    labels = dict(field.options)
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return reveal(labels.get(value, value))
+        case list():
+            return ", ".join(shown_value(field, each) for each in value) or _NONE
+        case None:
+            return ""
+        case _:
+            return reveal(json.dumps(value, ensure_ascii=False))
+
+
+def _wanted(field: FormField) -> str:
+    match field.kind:
+        case "boolean":
+            return "yes or no"
+        case "integer":
+            return "a whole number"
+        case "number":
+            return "a number"
+        case "choice":
+            return "one of these"
+        case "choices":
+            return f"any of these, with commas between, or {_NONE}"
+        case "text":
+            return _FORMATS.get(field.format, "text")
+
+
+def _listed(field: FormField) -> Iterator[str]:
+    numbered = _is_numbered(field.options)
+    for number, (value, label) in enumerate(field.options, 1):
+        mark = f"{number:>3}" if numbered else "  -"
+        name = "" if label == value else f" ({reveal(value)})"
+        yield f"{mark}  {reveal(label)}{name}"
+
+
+def _is_numbered(options: Sequence[tuple[str, str]]) -> bool:
+    """Return whether options can be chosen by number: not if some are numbers themselves."""
+    return not any(text.isdecimal() for option in options for text in option)
+
+
+def _chosen(field: FormField, typed: str) -> Json:
+    for value, label in field.options:
+        if typed in (value, label):
+            return value
+    for value, label in field.options:
+        if typed.lower() in (value.lower(), label.lower()):
+            return value
+    if _is_numbered(field.options) and typed.isdecimal() and 1 <= int(typed) <= len(field.options):
+        return field.options[int(typed) - 1][0]
+    raise UsageError(f"{reveal(typed)} is none of the choices")
+
+
+def _boolean(typed: str) -> bool:
+    try:
+        return _WORDS[typed.lower()]
+    except KeyError:
+        raise UsageError(f"{reveal(typed)} is neither yes nor no") from None
+
+
+def _number(field: FormField, typed: str) -> int | float:
+    if re.fullmatch(r"[+-]?[0-9]{1,300}", typed):
+        return int(typed)
+    try:
+        number = float(typed)
+    except ValueError:
+        number = math.nan
+    if field.kind == "integer" or not math.isfinite(number) or "_" in typed:
+        raise UsageError(f"{reveal(typed)} is not {_wanted(field)}")
+    return number
+
+
+def _text(field: FormField, typed: str) -> str:
+    if not _has_format(field.format, typed):
+        raise UsageError(f"{reveal(typed)} is not {_wanted(field)}")
+    return typed
+
+
+def _has_format(name: str, typed: str) -> bool:
+    try:
+        match name:
+            case "email":
+                return bool(_EMAIL.fullmatch(typed))
+            case "uri":
+                parts = urlsplit(typed)
+                return bool(parts.scheme and (parts.netloc or parts.path))
+            case "date":
+                return date.fromisoformat(typed).isoformat() == typed
+            case "date-time":
+                return datetime.fromisoformat(typed).tzinfo is not None
+            case _:
+                pass
+    except ValueError:
+        return False
+    return True

@@ -6,8 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.commands.spec import Context
-from agent_cli.repl.mcp.foreign_words import named
-from agent_cli.repl.mcp.web_pages import page_rows, web_host
+from agent_cli.repl.mcp.foreign_words import named, page_rows, web_host
 from agent_cli.system.desktop import open_page
 
 _GAVE_UP: Final = "you gave up"

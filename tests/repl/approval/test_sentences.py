@@ -17,7 +17,7 @@ from prompt_toolkit.keys import Keys
 
 from agent_cli.contracts.timeline import ToolOutput, text_of
 from agent_cli.core.projection import entries
-from agent_cli.repl.live.question import SILENCE_S
+from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.repl.runs import Runs
 from agent_cli.terminal.writer import Style
 from tests.repl.live.test_screen import Live, live

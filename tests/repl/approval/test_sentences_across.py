@@ -18,7 +18,7 @@ from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.provider import Model, ModelRequest, StreamEvent
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.repl.live.question import SILENCE_S
+from agent_cli.repl.live.asking import SILENCE_S
 from tests.repl.approval.test_sentences import ENTER, SENTENCES, SPEEDS
 from tests.repl.live.test_controller import session
 from tests.repl.live.test_screen import Live

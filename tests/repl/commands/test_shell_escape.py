@@ -10,7 +10,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, UsageError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.repl.commands.shell_escape import OwnCommands, user_shell
+from agent_cli.repl.dispatch import OwnCommands, user_shell
 from agent_cli.terminal.writer import Writer
 from tests.waiting import is_alive
 

@@ -1,5 +1,9 @@
 """The activity line in every phase of a run and during a command."""
 
+from collections.abc import Sequence
+
+import pytest
+
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import (

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from agent_cli.repl.dialogue import ENTER
-from agent_cli.repl.live.question import SILENCE_S
+from agent_cli.repl.live.asking import SILENCE_S
 from tests.repl.live.test_screen import Live, live
 
 

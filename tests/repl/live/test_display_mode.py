@@ -8,7 +8,7 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.repl.live.backlog import text_of
-from agent_cli.repl.live.display_mode import Sequence
+from agent_cli.repl.live.display import Sequence
 
 CALL: Block = {"type": "tool_use", "id": "1", "name": "read", "input": {}}
 

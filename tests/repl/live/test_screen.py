@@ -15,7 +15,6 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.listener import Queued, move_line, release_line
 from agent_cli.repl.live.output import FrameOutput
-from agent_cli.repl.live.question import SILENCE_S, OpenQuestion
 from agent_cli.repl.live.screen import LiveScreen
 
 COLUMNS, ROWS = 40, 12

@@ -14,7 +14,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.headless.stream_json import to_json
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows, text_of
-from agent_cli.repl.live.display_mode import Sequence
+from agent_cli.repl.live.display import Sequence
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.thinking import Thinking

@@ -5,7 +5,7 @@ import pytest
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import FieldKind, FormField
 from agent_cli.contracts.timeline import Json
-from agent_cli.repl.mcp.form_values import explained, shown_value, value_of
+from agent_cli.repl.mcp.form_dialog import explained, shown_value, value_of
 
 COLOURS = (("r", "Red"), ("g", "Green"), ("b", "b"))
 

@@ -7,7 +7,7 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, FileOutput, ToolOutput, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.repl.plain.render import Renderer
+from agent_cli.repl.plain.shell import Renderer
 from agent_cli.terminal.writer import Writer
 
 

@@ -3,24 +3,29 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.servers import ServerPrompt, ServerResource
+from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands.registry import commands_of
 from agent_cli.repl.commands.spec import Command
-from agent_cli.repl.live.input.certain import Certain
 from agent_cli.repl.live.input.file_completion import (
     FileChoices,
     directories_at,
     outside_choices,
 )
-from agent_cli.repl.live.input.menu import Menu
-from agent_cli.repl.live.input.server_choices import PromptChoices, ResourceChoices, asking
+from agent_cli.repl.live.input.menu import Certain, Menu
 from agent_cli.repl.live.input.workspace_files import WorkspaceFiles
+from agent_cli.repl.mcp.ports import ServersPort
+from agent_cli.repl.mcp.prompts import WORD, bare
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger
+from agent_cli.terminal.references import reference_before, reference_to
+from agent_cli.terminal.sanitize import reveal
 
 _log = logger(__name__)
 Source: TypeAlias = Callable[[str], Iterable[Completion]]
@@ -124,3 +129,141 @@ def argument_choices(app: Application) -> Source:
                         yield Certain(choice, -len(typed), display_meta=what)
 
     return choices
+
+
+# Completions from MCP servers: resources behind an @, arguments of their prompts.
+#
+# Called in the completion thread; requests to servers run in the event loop.
+
+Ask: TypeAlias = Callable[[Coroutine[None, None, Sequence[str]]], Sequence[str]]
+_LIMIT_S: Final = 2.5
+_FOUND_MAX: Final = 50
+_SHOWN_CHARS_MAX: Final = 100
+_OPEN: Final = re.compile(r'(?<!\S)["\'][^"\']*\Z')
+_NAME: Final = re.compile(r"\{[^\w{}]*+(\w++)[^{}]*+\}")
+
+
+def asking(loop: asyncio.AbstractEventLoop) -> Ask:
+    """Return a function with which a thread awaits answers from *loop*, with a time limit."""
+
+    def ask(question: Coroutine[None, None, Sequence[str]]) -> Sequence[str]:
+        try:
+            answer = asyncio.run_coroutine_threadsafe(question, loop)
+        except RuntimeError:  # the session ended while the thread was completing
+            question.close()
+            return ()
+        try:
+            return answer.result(_LIMIT_S)
+        except (TimeoutError, CancelledError, AgentCliError):
+            answer.cancel()
+            return ()
+
+    return ask
+
+
+class ResourceChoices:
+    """A completion source: servers behind an @, and behind `@server:` its resources."""
+
+    def __init__(self, servers: ServersPort, ask: Ask) -> None:
+        self._servers = servers
+        self._ask = ask
+
+    def __call__(self, before: str) -> Iterator[Completion]:
+        """Yield the matches for the word behind the @ before the cursor."""
+        at = reference_before(before)
+        if at is None:
+            return
+        server, colon, typed = at.path.partition(":")
+        resources = self._servers.resources()
+        if not colon:
+            for name in dict.fromkeys(each.server for each in resources):
+                if name.lower().startswith(server.lower()):
+                    yield Completion(f"{name}:", -at.length, f"{name}:", "resources of this server")
+            return
+        for uri, shown, about in self._fitting(server, typed, resources):
+            text = reference_to(f"{server}:{uri}")
+            yield Completion(text, -at.length, _short(shown), _short(about))
+
+    def _fitting(
+        self, server: str, typed: str, resources: Sequence[ServerResource]
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield (reference, label, description)."""
+        wanted = typed.lower()
+        for each in [each for each in resources if each.server == server]:
+            about = each.description or each.name
+            if each.is_template and typed.startswith(each.uri.partition("{")[0]):
+                yield from ((uri, uri, each.name) for uri in self._filled(each, typed))
+            elif wanted in f"{each.uri} {each.name}".lower():
+                yield each.uri.partition("{")[0], each.uri, about
+
+    def _filled(self, template: ServerResource, typed: str) -> Iterator[str]:
+        """Yield template URIs with the current variable completed by the server."""
+        literals, names = _NAME.split(template.uri)[::2], _NAME.findall(template.uri)
+        for last in range(len(names) - 1, -1, -1):
+            # Atomic: a template of many variables could otherwise take hours.
+            begun = "".join(f"(?>(.+?){re.escape(each)})" for each in literals[1 : last + 1])
+            found = re.fullmatch(f"({re.escape(literals[0])}{begun})(.*)", typed)
+            if found is None:
+                continue
+            start, *known, value = found.groups()
+            given = dict(zip(names, known, strict=False))
+            for each in self._values(template, names[last], value, given):
+                yield f"{start}{each}{literals[last + 1]}"
+            return
+
+    def _values(
+        self, template: ServerResource, name: str, value: str, known: dict[str, str]
+    ) -> Sequence[str]:
+        question = _completed(self._servers, template.server, template.uri, name, value, known)
+        return self._ask(question)[:_FOUND_MAX]
+
+
+class PromptChoices:
+    """A completion source: a server's suggestions for an argument of one of its prompts."""
+
+    def __init__(self, servers: ServersPort, ask: Ask) -> None:
+        self._servers = servers
+        self._ask = ask
+
+    def __call__(self, before: str) -> Iterator[Completion]:
+        """Yield values for the current argument."""
+        name, blank, typed = before.removeprefix("/").partition(" ")
+        if not before.startswith("/") or not blank or "\n" in before:
+            return
+        prompt = next((each for each in self._servers.prompts() if each.command == name), None)
+        if prompt is None:
+            return
+        *done, last = _words(typed)
+        if len(done) >= len(prompt.arguments):
+            return
+        for value in self._values(prompt, done, last.strip("\"'")):
+            text = f'"{value}"' if re.search(r"[\s'\\]", value) else value
+            yield Completion(
+                text, -len(last), _short(value), _short(prompt.arguments[len(done)].name)
+            )
+
+    def _values(self, prompt: ServerPrompt, done: Sequence[str], value: str) -> Sequence[str]:
+        names = [argument.name for argument in prompt.arguments]
+        known = dict(zip(names, done, strict=False))
+        name = names[len(done)]
+        found = self._ask(_completed(self._servers, prompt.server, prompt.name, name, value, known))
+        return [each for each in found if '"' not in each][:_FOUND_MAX]
+
+
+async def _completed(
+    servers: ServersPort, server: str, name: str, argument: str, value: str, known: dict[str, str]
+) -> Sequence[str]:
+    return await servers.requests(server).complete(name, argument, value, known)
+
+
+def _words(typed: str) -> list[str]:
+    """Return the words behind a command; the last one is still being typed."""
+    if open_quote := _OPEN.search(typed):
+        return [*map(bare, WORD.findall(typed[: open_quote.start()])), open_quote[0]]
+    words = WORD.findall(typed)
+    last = words.pop() if typed[-1:].strip() else ""
+    return [*map(bare, words), last]
+
+
+def _short(text: str) -> str:
+    return one_line(reveal(text), _SHOWN_CHARS_MAX)

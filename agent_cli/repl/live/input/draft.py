@@ -5,13 +5,12 @@ Imported before the first prompt: standard library and prompt_toolkit only.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory
 
-from agent_cli.repl.history import PrivateHistory
-from agent_cli.repl.live.input.marks import PromptMarks
 from agent_cli.repl.live.toolkit_app import lines_left
 
 # Arrow-up would need as many presses to get beyond a longer prompt in the history.
@@ -118,3 +117,155 @@ class Draft:
 
 def _no_mark(_text: str) -> None:
     """Treat every paste as text."""
+
+
+# The first prompt waits for this: a megabyte takes 30 ms, and pasted texts are included.
+_READ_BYTES_MAX: Final = 1_000_000
+
+
+class PrivateHistory(FileHistory):
+    """The prompts of all sessions in one private file; only the last part of it is offered.
+
+    A prompt that cannot be stored is still sent, and stays in this session's history; *warn* gets
+    one sentence the first time.
+    """
+
+    def __init__(self, path: Path, *, warn: Callable[[str], None]) -> None:
+        self._path = path
+        self._warn: Callable[[str], None] | None = warn
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.chmod(0o600)
+        except OSError as error:
+            self._warn_once(error)
+        super().__init__(path)
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Return the stored prompts, newest first."""
+        try:
+            return _prompts_at_the_end_of(self._path)
+        except OSError as error:
+            self._warn_once(error)
+            return ()
+
+    def store_string(self, string: str) -> None:
+        """Append *string* to the file."""
+        try:
+            super().store_string(string)
+        except OSError as error:
+            self._warn_once(error)
+
+    def _warn_once(self, error: OSError) -> None:
+        warn, self._warn = self._warn, None
+        if warn:
+            warn(f"{self._path}: prompts are not kept for later sessions: {error.strerror}")
+
+
+def _prompts_at_the_end_of(path: Path) -> list[str]:
+    """Return the last prompts, newest first, in `FileHistory` format: + before lines, a date."""
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - _READ_BYTES_MAX, 0))
+        text = file.read().decode(errors="replace")
+    # Before the first date there is nothing, or the rest of a prompt.
+    _, *stored = text.split("\n# ")
+    return [
+        "\n".join(line[1:] for line in each.split("\n") if line.startswith("+"))
+        for each in reversed(stored)
+    ]
+
+
+# Marks in the input represent long pastes and pictures; they are expanded when it is sent.
+#
+# `[paste #1: 5,000 lines]` is text, `[image 1: pic.png 800×600]` stays a mark in what is sent.
+
+_LINES_MAX: Final = 10
+_CHARS_MAX: Final = 1000
+_MARK: Final = re.compile(r"\[(?:paste #|image )\d+: [^\[\]\n]*\]")
+
+
+class _Meaning(NamedTuple):
+    sent: str
+    recalled: str
+
+
+class PromptMarks:
+    """The marks of this session with their contents. Text that only looks like a mark is text."""
+
+    def __init__(self) -> None:
+        self._meanings: dict[str, _Meaning] = {}
+        self._pastes = 0
+
+    def shortened(self, text: str) -> str:
+        """Return *text*, or a new mark for it if it is long."""
+        lines = text.removesuffix("\n").count("\n") + 1
+        if lines <= _LINES_MAX and len(text) <= _CHARS_MAX:
+            return text
+        known = (mark for mark, meaning in self._meanings.items() if meaning.sent == text)
+        if mark := next(known, ""):
+            return mark
+        self._pastes += 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        mark = f"[paste #{self._pastes}: {size}]"
+        self.add(mark, sent=text, recalled=text)
+        return mark
+
+    def add(self, mark: str, *, sent: str, recalled: str) -> None:
+        """Define *mark* as *sent*; the prompt history stores *recalled* for it."""
+        self._meanings[mark] = _Meaning(sent, recalled)
+
+    def expanded(self, text: str) -> str:
+        """Return *text* with marks replaced by their contents."""
+        return _MARK.sub(lambda found: self._meaning(found[0]).sent, text)
+
+    def marked(self, text: str) -> str:
+        """Return *text*, which `expanded` made and whose ends may be stripped, with its marks."""
+        for mark, meaning in self._meanings.items():
+            if (paste := meaning.sent.strip()) and paste != mark:
+                text = text.replace(meaning.sent, mark).replace(paste, mark)
+        return text
+
+    def recalled(self, text: str) -> str:
+        """Return *text* as the prompt history stores it."""
+        return _MARK.sub(lambda found: self._meaning(found[0]).recalled, text)
+
+    def healed(self, before: str, after: str) -> tuple[str, int] | None:
+        """Return the text and cursor after a change, with damaged marks removed as a whole.
+
+        Returns:
+            None if the change damaged no mark.
+        """
+        if not any(self._places(before)):
+            return None
+        start = _common(before, after)
+        rest = min(len(before), len(after)) - start
+        kept = _common(before[::-1][:rest], after[::-1][:rest])
+        added = after[start : len(after) - kept]
+        first, last = start, len(before) - kept
+        for begin, end in self._places(before):
+            # One mark may have become another, e.g. by an undo.
+            whole = after.startswith(before[begin:end], begin) or _MARK.match(after, begin)
+            if first < last and begin < last and first < end and not whole:
+                first, last = min(first, begin), max(last, end)
+        if (first, last) == (start, len(before) - kept):
+            return None
+        return before[:first] + added + before[last:], first + len(added)
+
+    def outside(self, text: str, cursor: int, *, came_from: int) -> int:
+        """Return the position outside a mark for *cursor*, in the direction of its movement."""
+        for begin, end in self._places(text):
+            if begin < cursor < end:
+                return end if cursor > came_from else begin
+        return cursor
+
+    def _meaning(self, mark: str) -> _Meaning:
+        return self._meanings.get(mark, _Meaning(mark, mark))
+
+    def _places(self, text: str) -> Iterator[tuple[int, int]]:
+        return (m.span() for m in _MARK.finditer(text) if m[0] in self._meanings)
+
+
+def _common(one: str, other: str) -> int:
+    """Return the length of the common prefix."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -11,8 +11,6 @@ from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, Completion
 
-from agent_cli.repl.live.input.certain import Certain
-
 
 class Menu:
     """Shows the completions of a buffer's text as soon as they are known."""
@@ -117,3 +115,7 @@ class Menu:
 def _completed(before: str, completion: Completion) -> str:
     """Return the text *before* the cursor with *completion*."""
     return before[: len(before) + completion.start_position] + completion.text
+
+
+class Certain(Completion):
+    """A completion that begins as typed; fuzzy path matches are plain `Completion`s."""

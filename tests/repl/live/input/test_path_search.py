@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
+from agent_cli.repl.live.input.file_completion import FOUND_MAX, PathSearch
 
 
 def test_search_ranks_names_before_paths_word_starts_first_and_short_first() -> None:

@@ -7,8 +7,8 @@ import pytest
 from prompt_toolkit.completion import Completion
 
 from agent_cli.contracts.servers import ServerResource
-from agent_cli.repl.live.input import server_choices
-from agent_cli.repl.live.input.server_choices import Ask, PromptChoices, ResourceChoices, asking
+from agent_cli.repl.live.input import completion
+from agent_cli.repl.live.input.completion import Ask, PromptChoices, ResourceChoices, asking
 from tests.repl.scripted_servers import DAYS, GREET, TODAY, Servers
 
 PAGE = ServerResource(server="docs", uri="page://{lang}/{day}/end", name="Page", is_template=True)
