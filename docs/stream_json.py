@@ -133,6 +133,7 @@ def _result() -> dict[str, Json]:
     properties["output"] = {}  # Any JSON: the answer that --json-schema asks for.
     properties["held_usd"] = {"type": "number"}
     properties["refused_commands"] = {"type": "array", "items": {"type": "string"}}
+    properties["refused_hosts"] = {"type": "array", "items": {"type": "string"}}
     properties["undecided_files"] = {"type": "array", "items": {"type": "string"}}
     properties["error"] = {"type": "string"}
     properties["trouble"] = {"enum": [*typing.get_args(Trouble)]}

@@ -269,6 +269,16 @@ class App:
         """The commands that were not allowed to go on, because nobody could be asked."""
         return self._bench.person.refused_commands
 
+    @property
+    def refused_hosts(self) -> Sequence[str]:
+        """The hosts that commands could not reach, because nobody could be asked."""
+        return [*hosts.refused] if (hosts := self._bench.place.hosts) else []
+
+    @property
+    def contacts(self) -> Mapping[str, str]:
+        """The hosts that commands asked for, and why each was refused; "" if it was reached."""
+        return hosts.contacts if (hosts := self._bench.place.hosts) else {}
+
     def answer_calls(self, calls: "CallDialogs") -> None:
         """Let *calls* decide about calls of agents; nobody answers other questions."""
         self._bench.person.calls = calls

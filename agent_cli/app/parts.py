@@ -308,7 +308,12 @@ def sandbox(
         )
 
     return Sandbox(
-        policy, mode=settings.mode, state_dir=paths.state_dir(), warn=warn, person=person
+        policy,
+        mode=settings.mode,
+        state_dir=paths.state_dir(),
+        warn=warn,
+        person=person,
+        by_host=settings.network == "hosts",
     )
 
 

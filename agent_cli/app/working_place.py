@@ -10,6 +10,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 
 if TYPE_CHECKING:
+    from agent_cli.app.host_access import HostAccess
     from agent_cli.app.person import ModelsPerson
 
 
@@ -60,6 +61,7 @@ class WorkingPlace:
         self.workspace.shared.command_variables = command_variables
         self.person = person
         self.sandbox = parts.sandbox(startup, warn, person)
+        self.hosts = self.workspace.shared.network = self._host_access()
         self.tools = parts.tools(startup, self.workspace, self.sandbox)
         reach = None if one_shot else self.workspace
         self.permissions = parts.permissions(startup, self.sandbox, reach)
@@ -74,6 +76,13 @@ class WorkingPlace:
                 opened,
             ),
         )
+
+    def _host_access(self) -> "HostAccess | None":
+        if self.startup.loaded.settings.sandbox.network != "hosts":
+            return None
+        from agent_cli.app.host_access import HostAccess  # noqa: PLC0415 - where it is chosen
+
+        return HostAccess(self.person, lambda: self.permissions)
 
     def close(self) -> None:
         """End the commands, and the sandbox."""

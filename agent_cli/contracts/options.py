@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 ToolExecution: TypeAlias = Literal["parallel", "sequential"]
 Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
 ApprovalOrder: TypeAlias = Literal["defer", "batch"]
+Network: TypeAlias = bool | Literal["hosts"]
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 Jitter: TypeAlias = Literal["none", "full"]
 FailureKind: TypeAlias = Literal["429", "529", "5xx", "connection"]

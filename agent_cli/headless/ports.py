@@ -37,6 +37,11 @@ class Application(AttachingApplication, Protocol):
         ...
 
     @property
+    def refused_hosts(self) -> Sequence[str]:
+        """The hosts that commands could not reach, because nobody could be asked."""
+        ...
+
+    @property
     def refused_commands(self) -> Sequence[str]:
         """The commands that were not allowed to go on, because nobody could be asked."""
         ...

@@ -31,6 +31,7 @@ class RunReport:
     `output` holds the value of an answer that fits `--json-schema`, as a 1-tuple.
     `undecided_files` make programs act, appeared beside a command, and wait for a person.
     `refused_commands` wanted to delete or overwrite more than `undo.ask_beyond_files` or `_mb`.
+    `refused_hosts` were asked for by commands, and no rule allows them.
     `check` is the receipt of a goal: its command, how it ended, and after how many rounds.
     """
 
@@ -46,6 +47,7 @@ class RunReport:
     trouble: Trouble | None = None
     undecided_files: Sequence[Path] = ()
     refused_commands: Sequence[str] = ()
+    refused_hosts: Sequence[str] = ()
     check: dict[str, Json] | None = None
 
     @classmethod
@@ -73,5 +75,6 @@ class RunReport:
             **({"check": self.check} if self.check else {}),
             **({"undecided_files": [*map(str, files)]} if (files := self.undecided_files) else {}),
             **({"refused_commands": [*self.refused_commands]} if self.refused_commands else {}),
+            **({"refused_hosts": [*self.refused_hosts]} if self.refused_hosts else {}),
             **({"held_usd": in_usd(self.held_microdollars)} if self.held_microdollars else {}),
         }

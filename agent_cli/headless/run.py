@@ -243,12 +243,14 @@ class _HeadlessRun:
         if code is not None:
             return code
         outcome = self._outcome
-        needs_person = self._has_skipped or outcome.undecided_files or outcome.refused_commands
+        refused = (*outcome.refused_commands, *outcome.refused_hosts)
+        needs_person = self._has_skipped or outcome.undecided_files or refused
         return 3 if needs_person else int(self._failed_to_write)
 
     def _note_undecided(self, app: Application) -> None:
         self._outcome.undecided_files = app.undecided_files
         self._outcome.refused_commands = [*app.refused_commands]
+        self._outcome.refused_hosts = [*app.refused_hosts]
 
     def _tell(self, event: Event) -> None:
         told = innermost(event)

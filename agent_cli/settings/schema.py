@@ -134,7 +134,7 @@ class SandboxSettings(NamedTuple):
     """The sandbox for commands that the model runs."""
 
     mode: Annotated[SandboxMode, choice(*get_args(SandboxMode), user_only=True)] = "auto"
-    network: Annotated[bool, flag()._replace(user_only=True)] = False
+    network: Annotated[options.Network, flag_or("hosts")._replace(user_only=True)] = False
     auto_allow: Annotated[
         options.AutoAllow, choice(*get_args(options.AutoAllow), user_only=True)
     ] = options.AUTO_ALLOW

@@ -103,6 +103,20 @@ def test_mcp_servers_changed_after_the_start_are_left_out() -> None:
     assert "changed after it was trusted" in after.reason
 
 
+def test_server_on_a_host_that_a_rule_denies_is_left_out() -> None:
+    """Rules about hosts hold for commands, pages and MCP servers; only a denial speaks here."""
+    servers = {name: {"url": f"https://{name}.example.com/mcp"} for name in ("a", "b")}
+    Path("named.json").write_text(json.dumps({"mcpServers": servers}))
+    rules = ("--deny", "network(a.example.com)", "--allow", "network(registries)")
+    found = start(parse_arguments(["--mcp-config", "named.json", *rules]), may_ask=False)
+
+    one, other = configured_servers(found)
+
+    assert isinstance(one, ServerProblem)
+    assert one.reason == "the rule deny network(a.example.com) (flag --deny) forbids its host"
+    assert not isinstance(other, ServerProblem)
+
+
 def test_untrusted_workspace_files_start_only_servers_of_a_named_file() -> None:
     """Threat 10: settings name each workspace's .mcp.json, and trust comes first."""
     Path(".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "true"}}}')

@@ -269,6 +269,7 @@ class Program:
     held_microdollars = 0
     undecided_files: Sequence[Path] = ()
     refused_commands: Sequence[str] = ()
+    refused_hosts: Sequence[str] = ()
     workspace = Path()
     file_changes = NoChanges()
     goals = NoGoals()

@@ -131,6 +131,7 @@ def test_untrusted_projects_settings_are_ignored() -> None:
         'permissions.allow = ["bash(*)"]',
         'sandbox.mode = "off"',
         "sandbox.network = true",
+        'sandbox.network = "hosts"',
         'working_directory = "~/docs"',
         'logging.sinks = [{ type = "file", path = "~/.bashrc" }]',
         'mcp.config = ["../other.json"]',

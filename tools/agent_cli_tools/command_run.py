@@ -249,13 +249,26 @@ class CommandRun:
 
     async def _confinement(self) -> Confinement | None:
         try:
-            return await self._sandbox.confine(self._workspace.root) if self._sandbox else None
+            confinement = await self._sandbox.confine(self._workspace.root)
+            return confinement and self._with_network(confinement)
         except SandboxMissing as error:
             raise ToolError(f"No command can run: {error}. Tell the user.") from error
         except OSError as error:
             raise ToolError(
                 f"The sandbox could not be made: {error}. Is the disk full? Tell the user."
             ) from error
+
+    def _with_network(self, confinement: Confinement) -> Confinement:
+        """Return *confinement* with a way out to hosts, where the network is open by host."""
+        network = self._workspace.shared.network
+        if network is None or not confinement.nested:
+            return confinement
+        try:
+            way = network.open(self._wanted.text, self._limits.standing_still)
+        except BaseException:
+            confinement.release()
+            raise
+        return confinement.reaching(way)
 
 
 class _NotBegun(Exception):

@@ -1,0 +1,108 @@
+"""Rules about the hosts that commands and pages may reach: `network(HOST)`.
+
+    network(example.com)         that host, at the ports 80 and 443
+    network(*.example.com)       every host below it
+    network(example.com:8443)    that host, at this port
+    network(registries)          package registries and git hosts, as in `REGISTRIES`
+    network                      every host of the internet
+
+Rules that deny or ask hold for every port.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
+from agent_cli.host_proxy.requests import (
+    HTTP_PORT,
+    HTTPS_PORT,
+    BadRequestError,
+    parse_authority,
+)
+
+if TYPE_CHECKING:
+    from agent_cli.policies.permission_rules import RuleSet
+
+GROUP: Final = "registries"
+_KINDS: Final[tuple[RuleKind, ...]] = ("deny", "ask", "allow")
+
+REGISTRIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "PyPI": ("pypi.org", "files.pythonhosted.org"),
+    "npm": ("registry.npmjs.org", "registry.yarnpkg.com"),
+    "crates.io": ("crates.io", "index.crates.io", "static.crates.io"),
+    "Rust": ("static.rust-lang.org",),
+    "Go modules": ("proxy.golang.org", "sum.golang.org"),
+    "RubyGems": ("rubygems.org", "index.rubygems.org"),
+    "Maven": ("repo.maven.apache.org", "repo1.maven.org"),
+    "Gradle": ("plugins.gradle.org", "services.gradle.org"),
+    "NuGet": ("api.nuget.org",),
+    "Packagist": ("packagist.org", "repo.packagist.org"),
+    "Hex": ("hex.pm", "repo.hex.pm"),
+    "JSR": ("jsr.io", "npm.jsr.io"),
+    "CPAN": ("www.cpan.org", "cpan.metacpan.org"),
+    "CRAN": ("cran.r-project.org", "cloud.r-project.org"),
+    "conda": ("conda.anaconda.org", "repo.anaconda.com"),
+    "GitHub": (
+        *("github.com", "codeload.github.com", "raw.githubusercontent.com"),
+        *("objects.githubusercontent.com", "release-assets.githubusercontent.com"),
+    ),
+    "GitLab": ("gitlab.com",),
+    "Bitbucket": ("bitbucket.org",),
+    "Codeberg": ("codeberg.org",),
+}
+"""The hosts of the group, by the service that they belong to."""
+
+
+def check_pattern(text: str) -> None:
+    """Raise SettingsError for a *text* between the brackets that names no host."""
+    if text == GROUP:
+        return
+    try:
+        parse_authority(text.removeprefix("*."), default=HTTPS_PORT)
+    except BadRequestError as error:
+        raise SettingsError(
+            f"network({text}) names no host: write network(example.com), network(*.example.com),"
+            f" network(example.com:8443) or network({GROUP})"
+        ) from error
+
+
+def rule_about_host(rules: "RuleSet", host: str, port: int) -> tuple[RuleKind, Rule] | None:
+    """Return the strongest rule about *host* at *port*, with its kind; None without one."""
+    for kind in _KINDS:
+        for rule in rules.of(kind):
+            if covers_host(rule, kind, host, port):
+                return kind, rule
+    return None
+
+
+def covers_host(rule: Rule, kind: RuleKind, host: str, port: int) -> bool:
+    """Return whether *rule* is about *host* at *port*; `allow = ["*"]` is about tools only."""
+    if rule.tool != NETWORK and (kind == "allow" or not rule.names(NETWORK)):
+        return False
+    is_usual = kind != "allow" or port in (HTTP_PORT, HTTPS_PORT)
+    if rule.text is None:
+        return is_usual
+    if rule.text == GROUP:
+        return is_usual and service_of(host) is not None
+    name, colon, written = rule.text.lower().partition(":")
+    fits = host.endswith(name[1:]) if name.startswith("*.") else host == name
+    return fits and (port == int(written) if colon else is_usual)
+
+
+def covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
+    """Return whether *rule* is about the server that a call of *tool* about *subject* asks."""
+    group, _, host = subject.partition(":")
+    is_page = tool == "web_fetch" and group == "domain"
+    return is_page and covers_host(rule, kind, host, HTTPS_PORT)
+
+
+def service_of(host: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return the service of the group that *host* belongs to, and all of its hosts."""
+    return next(((name, hosts) for name, hosts in REGISTRIES.items() if host in hosts), None)
+
+
+def rules_for(hosts: Sequence[str], port: int) -> tuple[str, ...]:
+    """Return the rules, as written, that allow *hosts* at *port*."""
+    suffix = "" if port in (HTTP_PORT, HTTPS_PORT) else f":{port}"
+    return tuple(f"{NETWORK}({host}{suffix})" for host in hosts)

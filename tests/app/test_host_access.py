@@ -1,0 +1,195 @@
+"""Which hosts a command reaches: rules, one question for a service, and what the answer covers."""
+
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.host_access import CommandHosts, HostAccess
+from agent_cli.app.person import ModelsPerson
+from agent_cli.contracts.dialogs import UserQuestion
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.permissions import Rule
+from agent_cli.policies.permission_rules import RuleSet, parse_rule
+from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.session_rules import ProjectRules
+from agent_cli.policies.shell import Place
+from tests.app.test_person import Dialogs
+
+PYPI, FILES, OTHER = "pypi.org", "files.pythonhosted.org", "example.com"
+
+
+@dataclass
+class Options(Dialogs):
+    """Dialogs that also remember which answers were offered."""
+
+    offered: list[list[str]] = field(default_factory=list[list[str]])
+
+    async def ask(
+        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+    ) -> Sequence[str] | None:
+        self.offered += [[option.label for option in each.options] for each in questions]
+        await asyncio.sleep(0)
+        return await Dialogs.ask(self, questions, who=who)
+
+
+@dataclass
+class Session:
+    """A session whose user gives one answer; the rules that were stored."""
+
+    access: HostAccess
+    dialogs: Options
+    stored: list[tuple[str, Sequence[str]]]
+    stopped: list[str] = field(default_factory=list[str])
+
+    @contextmanager
+    def standing_still(self) -> Generator[None]:
+        self.stopped.append("stop")
+        yield
+        self.stopped.append("go on")
+
+    def command(self, text: str = "pip install x") -> CommandHosts:
+        return CommandHosts(self.access, text, self.standing_still)
+
+
+def session(answer: str | None, *rules: str, can_ask: bool = True) -> Session:
+    """Return a session with *rules*, each as `KIND RULE`."""
+    parsed: dict[str, list[Rule]] = {"allow": [], "ask": [], "deny": []}
+    for each in rules:
+        kind, _, written = each.partition(" ")
+        parsed[kind].append(parse_rule(written, "test"))
+    allow, ask, deny = map(tuple, parsed.values())
+    stored: list[tuple[str, Sequence[str]]] = []
+    keeping = ProjectRules(
+        Path("/p"),
+        lambda written: stored.append(("project", written)),
+        lambda written: stored.append(("everywhere", written)),
+    )
+    permissions = Permissions(
+        Place(root=Path("/ws")),
+        rules=RuleSet(allow=allow, ask=ask, deny=deny),
+        project_rules=keeping,
+    )
+    person = ModelsPerson(lambda: permissions)
+    person.dialogs = dialogs = Options(answer, can_ask)
+    return Session(HostAccess(person, lambda: permissions), dialogs, stored)
+
+
+async def test_first_contact_asks_once_about_all_hosts_of_the_service() -> None:
+    """The connections wait meanwhile, and so do the time limits of the command."""
+    it = session("Once")
+    one = it.command()
+
+    found = await asyncio.gather(*(one.decide(host, 443) for host in (PYPI, FILES, PYPI)))
+
+    assert found == [""] * 3
+    assert it.dialogs.asked == [
+        "the command: `pip install x` wants to reach PyPI: pypi.org and files.pythonhosted.org."
+    ]
+    assert it.dialogs.offered == [["Once", "Session", "Project", "Always", "Registries", "No"]]
+    assert it.stopped[0] == "stop"
+    assert it.stopped[-1] == "go on"
+
+
+@pytest.mark.parametrize(
+    ("answer", "host", "stored", "asks_again"),
+    [
+        ("Once", OTHER, [], True),
+        ("No", OTHER, [], True),
+        (None, OTHER, [], True),
+        ("Session", OTHER, [], False),
+        ("Project", OTHER, [("project", ("network(example.com)",))], False),
+        ("Always", PYPI, [("everywhere", (f"network({PYPI})", f"network({FILES})"))], False),
+        ("Registries", PYPI, [("project", ("network(registries)",))], False),
+    ],
+)
+async def test_answer_holds_as_far_as_it_says(
+    answer: str | None, host: str, stored: list[object], *, asks_again: bool
+) -> None:
+    it = session(answer)
+    first = [await it.command().decide(host, 443) for _ in "1"]
+
+    second = await it.command("git fetch").decide(host, 443)
+
+    is_refused = answer in (None, "No")
+    assert [*first, second] == ([f"the user refused {host}"] * 2 if is_refused else ["", ""])
+    assert it.stored == stored
+    assert len(it.dialogs.asked) == 1 + asks_again
+
+
+async def test_refusal_holds_for_the_command_and_may_have_words() -> None:
+    it = session("use the mirror")
+    one = it.command()
+
+    found = [await one.decide(OTHER, 80) for _ in "12"]
+
+    assert found == ["the user refused example.com: use the mirror"] * 2
+    assert len(it.dialogs.asked) == 1
+
+
+async def test_command_that_tries_many_names_does_not_ask_for_ever() -> None:
+    it = session("No")
+    one = it.command()
+
+    found = [await one.decide(f"a{number}.example.com", 443) for number in range(9)]
+
+    assert len(it.dialogs.asked) == 3
+    assert len({each.startswith("the user refused") for each in found}) == 1
+    assert await it.command().decide("b.example.com", 443) == "the user refused b.example.com"
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "port", "verdict"),
+    [
+        ("allow network(example.com)", OTHER, 443, ""),
+        ("allow network(example.com)", "www.example.com", 443, "no rule allows"),
+        ("allow network(*.example.com)", "a.b.example.com", 80, ""),
+        ("allow network(*.example.com)", OTHER, 443, "no rule allows"),
+        ("allow network(*.example.com)", "badexample.com", 443, "no rule allows"),
+        ("allow network(EXAMPLE.com:8443)", OTHER, 8443, ""),
+        ("allow network(example.com:8443)", OTHER, 443, "no rule allows"),
+        ("allow network(example.com)", OTHER, 8443, "takes the permission rule"),
+        ("allow network(example.com)", OTHER, 22, "no rule allows example.com:22"),
+        ("allow network(registries)", "static.crates.io", 443, ""),
+        ("allow network(registries)", "github.com", 22, "no rule allows"),
+        ("allow network(registries)", OTHER, 443, "no rule allows"),
+        ("allow network", OTHER, 443, ""),
+        ("allow network", OTHER, 25, "takes the permission rule"),
+        ("allow *", OTHER, 443, "no rule allows"),
+        ("deny *", OTHER, 443, "is denied by the rule *"),
+        ("deny network(example.com)", OTHER, 8443, "is denied by the rule network(example.com)"),
+        ("ask network(registries)", PYPI, 443, "no rule allows"),
+    ],
+)
+async def test_rules_decide_where_nobody_can_be_asked(
+    rule: str, host: str, port: int, verdict: str
+) -> None:
+    """`-p` names the host and ends with 3."""
+    it = session(None, rule, can_ask=False)
+
+    found = await it.command().decide(host, port)
+
+    assert verdict in found
+    assert bool(found) == bool(verdict)
+    assert [*it.access.refused] == ([found.split()[3].rstrip(",")] if "nobody" in found else [])
+
+
+async def test_denying_and_asking_rules_win_over_an_answer() -> None:
+    it = session("Session", "deny network(files.pythonhosted.org)", "ask network(example.com)")
+    one = it.command()
+
+    assert await one.decide(PYPI, 443) == ""
+    assert "denied by the rule" in await one.decide(FILES, 443)
+    await one.decide(OTHER, 443)
+
+    assert "files" not in it.dialogs.asked[0]
+    assert it.dialogs.offered[1] == ["Once", "No"]
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "[::1]", "localhost", "a b", "*.x*", "http://x.com"])
+def test_rule_names_a_host_of_the_internet(text: str) -> None:
+    with pytest.raises(SettingsError, match="names no host"):
+        parse_rule(f"network({text})", "test")
