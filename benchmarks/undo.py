@@ -176,6 +176,7 @@ def show(load: Load, name: str, times: Sequence[Times]) -> None:
         f"{load.name:<24} {name:<9} {least[0]:8.1f} → {least[1]:8.1f} ms"
         f"  least {least[1] / least[0]:5.2f}"
         f"  median {median[1] / median[0]:5.2f}  cpu {on.cpu_s / off.cpu_s:5.2f}"
+        f" (+{(on.cpu_s - off.cpu_s) / len(on.wall_s) * 1000:.1f} ms)"
         f"  +{median[1] - median[0]:.1f} ms{extra}   (bar {load.target})",
         flush=True,
     )

@@ -128,8 +128,59 @@ class SessionGoal:
         return CheckRun(exit_code=code if isinstance(code, int) else None, output=result.text)
 
 
-def before(first: TakeMessages, then: TakeMessages) -> TakeMessages:
-    """Return a source that asks *then* only if *first* has no messages."""
+class SessionReceipts:
+    """What the checks among the model's commands found, and whether the files are still those."""
+
+    def __init__(
+        self, place: WorkingPlace, conversation: Callable[[], Conversation], publish: EventSink
+    ) -> None:
+        """Know the checks of the conversation only; *publish* receives a notice after a run."""
+        self._place = place
+        self._conversation = conversation
+        self._publish = publish
+
+    async def add(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return *result*, with a receipt in its details if it is that of a check."""
+        if call.name != COMMAND_TOOL:
+            return result
+        from agent_cli.policies.receipts import with_receipt  # noqa: PLC0415 - with a command
+
+        return await with_receipt(call, result, partial(_tree, self._place))
+
+    async def to_json(self) -> Sequence[dict[str, Json]]:
+        """Return what a script reads of the last receipts."""
+        return [receipt.to_json() for receipt in await self._last()]
+
+    async def _last(self) -> "Sequence[Receipt]":
+        prompts = self._conversation().prompts
+        if not any(output.kind == "tool" for output in entries(prompts)):
+            return ()
+        from agent_cli.policies.receipts import receipts  # noqa: PLC0415 - with a command
+
+        found = receipts(prompts, "")
+        return receipts(prompts, await _tree(self._place)) if found else ()
+
+    async def follow_ups(self) -> Sequence[UserMessage]:
+        """Tell the user at the end of a run that changed files; the model is told nothing."""
+        prompts = self._conversation().prompts
+        if not any(output.kind == "tool" for output in prompts[-1].output):
+            return ()
+        from agent_cli.policies.receipts import has_changed_files  # noqa: PLC0415 - as above
+
+        if has_changed_files(prompts[-1]) and (found := await self._last()):
+            self._publish(Notice("info", "; ".join(receipt.line() for receipt in found)))
+        return ()
+
+
+async def _tree(place: WorkingPlace, since_ns: int | None = None) -> str:
+    from agent_cli.system.tree_state import tree_state  # noqa: PLC0415 - with a check
+
+    root = place.workspace.root
+    return await in_background(lambda: tree_state(root, since_ns=since_ns))
+
+
+def before(*sources: TakeMessages) -> TakeMessages:
+    """Return a source that asks each of *sources* only if those before it have no messages."""
 
     async def take() -> Sequence[UserMessage]:
         return await queued(first) or await queued(then)

@@ -1,10 +1,14 @@
-"""Ask the person before a command deletes or overwrites more than they expect."""
+"""Ask the person before a command takes more than they expect: many files, or others' work.
+
+And say what an undo would not cover.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.wording import one_line
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
@@ -12,9 +16,12 @@ from agent_cli.system.git import git_output
 
 if TYPE_CHECKING:
     from agent_cli.app.person import ModelsPerson
+    from agent_cli.settings.schema import UndoSettings
     from agent_cli.undo.logs import Loss
 
 _GO_ON, _REFUSE, _ALWAYS = "Go on", "Stop", "Always"
+_RUN, _LEAVE = "Run it", "Leave it"
+_ID_CHARS: Final = 8
 _COMMAND_CHARS_MAX: Final = 80
 _NAMED_MAX: Final = 3
 _GIT_LIMIT_S: Final = 5.0
@@ -46,6 +53,130 @@ class LossDecider:
         if answer == _ALWAYS:
             self._always.add(command)
         return answer in (_GO_ON, _ALWAYS)
+
+
+class PeaceKeeper:
+    """Keeps commands off what other sessions in the folder have not committed, until allowed.
+
+    Call it before a command. Once "always" was answered it asks nothing more.
+    """
+
+    def __init__(
+        self,
+        person: "ModelsPerson | None",
+        permissions: Callable[[], Permissions],
+        root: Path,
+        others: Callable[[], Mapping[str, Sequence[Path]]],
+    ) -> None:
+        """Ask *person*; *others* returns the files that other open sessions changed; it blocks."""
+        self._person = person
+        self._permissions = permissions
+        self._root = root
+        self._others = others
+        self._is_settled = False
+
+    async def __call__(self, command: str) -> None:
+        """Ask about *command* if it takes the work of another session as well.
+
+        Raises:
+            ToolError: It is not to run.
+        """
+        if self._is_settled or "git" not in command:
+            return
+        session, paths = await asyncio.to_thread(self._at_stake, command)
+        if not paths or self._permissions().allows_every_effect(command):
+            return
+        names = ", ".join(_shown(path, self._root) for path in paths[:_NAMED_MAX])
+        whose = f"session {session[:_ID_CHARS]}: {names}{', …' if len(paths) > _NAMED_MAX else ''}"
+        person, answer = self._person, None
+        if person is not None:
+            answer = await person.choose(_about_others(command, whose), "the command")
+            if answer is None and not person.can_ask:
+                person.refused_commands.append(one_line(command, _COMMAND_CHARS_MAX))
+        self._is_settled = answer == _ALWAYS
+        if answer not in (_RUN, _ALWAYS):
+            raise ToolError(
+                f"The command did not run: it takes what is not committed of another {whose}."
+                " Name your own files instead, as in `git add FILE`, or ask the user."
+            )
+
+    def _at_stake(self, command: str) -> tuple[str, Sequence[str]]:
+        """Return a session with files that *command* takes and git does not hold; blocks."""
+        from agent_cli.policies.shell.git import taking_all  # noqa: PLC0415 - with a command
+
+        if not taking_all(command):
+            return "", ()
+        of_sessions = {
+            session: [path for path in paths if path.is_relative_to(self._root)]
+            for session, paths in self._others().items()
+        }
+        if not any(of_sessions.values()):
+            return "", ()
+        changed = {*_uncommitted(self._root)}
+        at_stake = {
+            session: [str(path) for path in paths if str(path) in changed]
+            for session, paths in of_sessions.items()
+        }
+        return max(at_stake.items(), key=lambda each: len(each[1]))
+
+
+def _uncommitted(root: Path) -> Sequence[str]:
+    """Return the files that differ from HEAD, untracked ones included."""
+    status = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+    listed = git_output(root, *status, limit_s=_GIT_LIMIT_S)
+    top = git_output(root, "rev-parse", "--show-toplevel", limit_s=_GIT_LIMIT_S)
+    if listed is None or top is None:
+        return ()
+    return [f"{top.rstrip()}/{row[3:]}" for row in listed.split("\0") if row]
+
+
+def _about_others(command: str, whose: str) -> Question:
+    return Question(
+        question=(
+            f"`{one_line(command, _COMMAND_CHARS_MAX)}` also takes what is not committed of another"
+            f" {whose}. That session is open in this folder."
+        ),
+        header="others' work",
+        options=[
+            Option(label=_RUN, description="their changes go with it"),
+            Option(
+                label=_LEAVE,
+                description="the model is told; with --worktree a session has its own folder",
+            ),
+            Option(label=_ALWAYS, description="do not ask again in this session"),
+        ],
+    )
+
+
+def left_out(leave_out: Sequence[str], command: str) -> str:
+    """Return the entry of `undo.leave_out` that names *command*, or "".
+
+    All that the command runs must be named, so that `make; rm -rf data` is still watched.
+
+    Raises:
+        SettingsError: An entry is no command.
+    """
+    if not leave_out:
+        return ""
+    from agent_cli.policies.shell.readings import readings  # noqa: PLC0415 - with a command
+    from agent_cli.policies.shell.rules import command_rule, strongest  # noqa: PLC0415 - as above
+
+    rules = [command_rule(written) for written in leave_out]
+    found = [strongest(rules, [reading]) for reading in readings(command)]
+    named = [rule.written for match, rule in found if match == "yes" and rule]
+    return named[0] if named and len(named) == len(found) else ""
+
+
+def unkept(limits: "UndoSettings", command: str) -> str:
+    """Return a fact for the question about *command*: why /undo would not cover it, or ""."""
+    from agent_cli.undo.listener import why_missing  # noqa: PLC0415 - with a command
+
+    if limits.commands == "off":
+        return ""
+    if entry := left_out(limits.leave_out, command):
+        return f"/undo does not cover it: undo.leave_out has {entry}"
+    why = why_missing()
+    return f"/undo does not cover commands here: {why}" if why else ""
 
 
 def _not_in_git(paths: Sequence[str], root: Path) -> Sequence[str]:

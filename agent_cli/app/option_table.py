@@ -303,7 +303,14 @@ COMMANDS = {
         1,
         3,
         switches=("yes",),
-        completes=("add list show update remove",),
+        completes=("add list show set update remove",),
+    ),
+    "undo": CommandEntry(
+        "list [FILE] [--json]|show FILE|restore FILE",
+        1,
+        2,
+        switches=("json",),
+        completes=("list show restore", FILES),
     ),
     "replay": CommandEntry("FILE", 1, 1, completes=(FILES,)),
 }

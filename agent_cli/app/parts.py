@@ -222,10 +222,9 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
         place = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
         return judge(command, CommandRules(), place).read_only
 
-    def is_foreign(tool: str) -> bool:
-        return tool.startswith("mcp__")
-
-    def watched(folder: Path, command: str) -> Watched:
+    def watched(folder: Path, command: str) -> Watched | None:
+        if left_out(limits.leave_out, command):
+            return None
         roots = dict.fromkeys(map(_real, (*opened(), *_beside(startup))))
         return Watched(
             module="agent_cli.undo.watch",
@@ -243,6 +242,8 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
         only_reads=only_reads,
         is_foreign=is_foreign,
         watched=watched if limits.commands == "auto" else None,
+        keep_days=limits.keep_days,
+        bytes_max=round(limits.max_gb * 1_000_000_000),
     )
 
 
@@ -349,6 +350,7 @@ def permissions(
         sandbox=sandbox.outlook,
         project_rules=ProjectRules(permissions_file, keep),
         access=access,
+        unkept=partial(unkept, startup.loaded.settings.undo),
     )
 
 

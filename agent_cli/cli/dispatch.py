@@ -87,6 +87,12 @@ def _plugins(arguments: Arguments) -> int:
     return plugins(arguments)
 
 
+def _undo(arguments: Arguments) -> int:
+    from agent_cli.cli.undo import undo  # noqa: PLC0415
+
+    return undo(arguments)
+
+
 def _complete(arguments: Arguments) -> int:
     from agent_cli.cli.completion import complete  # noqa: PLC0415
 
@@ -178,4 +184,5 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "import": _import,
     "mcp": mcp,
     "plugins": _plugins,
+    "undo": _undo,
 }

@@ -144,13 +144,20 @@ class UndoSettings(NamedTuple):
     """What is kept so that the changes of commands can be undone; files above `max_mb` are not.
 
     A command that deletes or overwrites more than `ask_beyond_files`, or `ask_beyond_mb` in all,
-    stands still until a person has answered; 0 is no limit.
+    stands still until a person has answered; 0 is no limit. Records are removed `keep_days` after
+    their session's last change, and the oldest kept files beyond `max_gb`, unless that is 0.
+    Commands that `leave_out` names are not watched.
     """
 
     commands: Annotated[CommandUndo, choice(*get_args(CommandUndo), user_only=True)] = "off"
     max_mb: Annotated[float, number(0, 1_000_000, "MB")._replace(user_only=True)] = 100
     ask_beyond_files: Annotated[int, whole(0, 1_000_000, "files")._replace(user_only=True)] = 20
     ask_beyond_mb: Annotated[float, number(0, 1_000_000, "MB")._replace(user_only=True)] = 50
+    keep_days: Annotated[int, whole(1, 3650, "days")._replace(user_only=True)] = (
+        options.UNDO_KEEP_DAYS
+    )
+    max_gb: Annotated[float, number(0, 1_000_000, "GB")._replace(user_only=True)] = 10
+    leave_out: Annotated[tuple[str, ...], texts(append=True, user_only=True)] = ()
 
 
 class ToolSettings(NamedTuple):

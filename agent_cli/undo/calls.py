@@ -145,14 +145,15 @@ def machine() -> Machine | None:
     return MACHINES.get(os.uname().machine)
 
 
-def filter_program(of: Machine) -> bytes:
-    """Return the filter, an array of `struct sock_filter`.
+@cache
+def filter_program(name: str) -> bytes:
+    """Return the filter for the machine *name*, an array of `struct sock_filter`.
 
     It stops the watched calls; `open` only where it may write. Calls that it cannot judge, of
     another instruction set and by io_uring, do not exist for the command. What the sandbox's own
     filter refuses stays refused.
     """
-    return b"".join(struct.pack("HBBI", *instruction) for instruction in _program(of))
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in _program(MACHINES[name]))
 
 
 _Instruction = tuple[int, int, int, int]

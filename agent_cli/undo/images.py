@@ -13,9 +13,16 @@ _CLONE = 0x40049409  # FICLONE
 _PART_BYTES = 1 << 30
 
 
-def keep_link(path: str, kept: str) -> bool:
-    """Give the file at *path* one more name; return False if another file system forbids it."""
+def keep_link(path: str, kept: str, held: int = -1) -> bool:
+    """Give the file at *path* one more name; return False if another file system forbids it.
+
+    *held* is a descriptor of the folder around it; -1: open it.
+    """
     try:
+        if held >= 0:
+            name = path.rpartition("/")[2]
+            os.link(name, kept, src_dir_fd=held, follow_symlinks=False)
+            return True
         with _folder_of(path) as folder:
             os.link(os.path.basename(path), kept, src_dir_fd=folder, follow_symlinks=False)
     except OSError as error:

@@ -67,7 +67,7 @@ def install() -> int:
     here = machine()
     if here is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    code = filter_program(here)
+    code = filter_program(os.uname().machine)
     text = ctypes.create_string_buffer(code, len(code))
     # struct sock_fprog: the number of instructions, then (aligned) their address.
     program = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
@@ -92,7 +92,7 @@ def _installed(seccomp: int, program: bytes) -> int:
 
 
 def receive(listener: int) -> StoppedCall | None:
-    """Return the next call; None if its thread was killed. Poll first: it blocks without a call."""
+    """Wait for the next call, and return it; None if its thread was killed."""
     found = bytearray(_NOTIFICATION.size)
     try:
         ioctl(listener, _RECEIVE, found)
@@ -104,9 +104,10 @@ def receive(listener: int) -> StoppedCall | None:
 
 def let_go_on(listener: int, id: int) -> None:
     """Let the kernel do the call."""
-    # The thread may have been killed.
-    with contextlib.suppress(OSError):
+    try:  # noqa: SIM105 - thousands of times
         ioctl(listener, _SEND, _ANSWER.pack(id, 0, 0, _GO_ON))
+    except OSError:  # the thread may have been killed
+        pass
 
 
 def fail(listener: int, id: int, number: int) -> None:
@@ -121,40 +122,52 @@ def text_of(pid: int, address: int) -> str:
     Raises:
         OSError: It cannot be read, or is too long for a path.
     """
-    return os.fsdecode(_memory(pid, address, _PATH_BYTES_MAX, until=b"\0"))
+    found = b""
+    while len(found) < _PATH_BYTES_MAX:
+        # Few paths are long, and the page after the end may be missing.
+        size = min(_FIRST_BYTES if not found else _PAGE_BYTES, _PAGE_BYTES - address % _PAGE_BYTES)
+        got = _read(pid, address, size)
+        text = _BUFFER.value  # up to a NUL
+        found += text
+        if len(text) < got:
+            return os.fsdecode(found)
+        address += got
+    raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
 
 
 def bytes_of(pid: int, address: int, size: int) -> bytes:
-    """Return *size* bytes of the memory of *pid*.
+    """Return *size* bytes, at most a page, of the memory of *pid*.
 
     Raises:
         OSError: They cannot be read.
     """
-    return _memory(pid, address, size)
+    found = b""
+    while len(found) < size:
+        rest = min(size - len(found), _PAGE_BYTES - address % _PAGE_BYTES)
+        got = _read(pid, address, rest)
+        found += _BUFFER.raw[:got]
+        address += got
+    return found
 
 
 _PATH_BYTES_MAX = 4096
 _PAGE_BYTES = 4096
-_BUFFER = ctypes.create_string_buffer(_PATH_BYTES_MAX)
-_HERE = ctypes.addressof(_BUFFER)
+_FIRST_BYTES = 256
+_BUFFER = ctypes.create_string_buffer(_PAGE_BYTES + 1)
+_PART = struct.Struct("@PN")
+_HERE, _THERE = ctypes.create_string_buffer(_PART.size), ctypes.create_string_buffer(_PART.size)
+_BUFFER_AT = ctypes.addressof(_BUFFER)
 
 
-def _memory(pid: int, address: int, size: int, until: bytes = b"") -> bytes:
-    """Read page by page, since the page after the end may be missing."""
-    found = b""
-    while len(found) < size:
-        part = min(size - len(found), _PAGE_BYTES - address % _PAGE_BYTES)
-        ours, theirs = struct.pack("@PN", _HERE, part), struct.pack("@PN", address, part)
-        got = int(_LIBC.process_vm_readv(pid, ours, 1, theirs, 1, 0))
-        if got <= 0:
-            raise _last_error()
-        found += ctypes.string_at(_HERE, got)
-        address += got
-        if until and until in found:
-            return found.partition(until)[0]
-    if until:
-        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-    return found
+def _read(pid: int, address: int, size: int) -> int:
+    """Read into the buffer, with a NUL behind; return how many bytes."""
+    _PART.pack_into(_HERE, 0, _BUFFER_AT, size)
+    _PART.pack_into(_THERE, 0, address, size)
+    got: int = _LIBC.process_vm_readv(pid, _HERE, 1, _THERE, 1, 0)
+    if got <= 0:
+        raise _last_error()
+    _BUFFER[got] = b"\0"
+    return got
 
 
 def _last_error() -> OSError:

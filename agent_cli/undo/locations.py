@@ -14,6 +14,8 @@ from agent_cli.undo.listener import StoppedCall, bytes_of, text_of
 _AT_CURRENT = -100
 _INT_BIAS = 1 << 31
 _LINKS_MAX = 40
+_HELD_MAX = 16
+_OUTSIDE_MAX = 1000
 _UNIX = 1
 _NEVER_OURS = ("/dev/null", "/dev/tty")
 _OWN = (("/proc/self/", ""), ("/proc/thread-self/", ""), ("/dev/fd/", "fd/"))
@@ -28,12 +30,14 @@ class Location(NamedTuple):
     Attributes:
         folder: The device and inode of the folder around it.
         found: What is there; None for nothing.
+        held: A descriptor of the folder, while this call is recorded; -1: none is open.
     """
 
     path: str
     folder: Key
     name: str
     found: os.stat_result | None
+    held: int = -1
 
     @property
     def key(self) -> tuple[Key, str]:
@@ -41,18 +45,32 @@ class Location(NamedTuple):
         return self.folder, self.name
 
 
+class _Folder(NamedTuple):
+    """A folder of the workspace: its path now, and its descriptor, or -1."""
+
+    key: Key
+    path: str
+    held: int
+
+
 class Locations:
-    """Finds locations below *roots*, which are real paths."""
+    """Finds locations below *roots*, which are real paths.
+
+    The last folders are held open: an open folder keeps its inode, and the kernel knows its path.
+    """
 
     def __init__(self, roots: list[str], *, has_own_mounts: bool) -> None:
         self._roots = roots
         self._within = tuple(root.rstrip("/") + "/" for root in roots)
         self._has_own_mounts = has_own_mounts
-        self._folders: dict[Key, str | None] = {}
+        self._held: dict[Key, int] = {}
+        self._outside: set[Key] = set()
+        # What is mounted in the workspace is not held, or it could not be unmounted.
+        self._devices = {found.st_dev for root in roots if (found := _found(root))}
 
     def forget(self) -> None:
-        """Find all folders anew: one has moved."""
-        self._folders.clear()
+        """Look anew which folders are outside: one has moved, or a new one has its inode."""
+        self._outside.clear()
 
     def named(
         self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool
@@ -99,8 +117,19 @@ class Locations:
 
     def _ours(self, path: str) -> Location | None:
         parent, _, name = path.rpartition("/")
-        key = self._key(parent)
-        return key and Location(path, key, name, _found(path))
+        folder = self._folder(parent)
+        return folder and self._in(folder, name)
+
+    def _in(self, folder: _Folder, name: str) -> Location:
+        path = f"{folder.path}/{name}"
+        try:
+            if folder.held < 0:
+                found = os.lstat(path)
+            else:
+                found = os.stat(name, dir_fd=folder.held, follow_symlinks=False)
+        except FileNotFoundError:
+            return Location(path, folder.key, name, None, folder.held)
+        return Location(path, folder.key, name, found, folder.held)
 
     def _at(self, pid: int, descriptor: int, text: str, *, follows: bool) -> Location | None:
         if text in _NEVER_OURS:
@@ -111,19 +140,18 @@ class Locations:
             parent, _slash, name = f"{base}/{text}".rstrip("/").rpartition("/")
             if name in (".", "..") or not text:
                 return self._folder_itself(f"{parent}/{name}")
-            key = self._key(parent)
-            if key is None:
+            folder = self._folder(parent)
+            if folder is None:
                 if not follows:
                     return None
                 # A link outside may lead in.
                 if (target := _link(f"{parent}/{name}")) is None:
                     return None
             else:
-                ours = f"{self._folders[key]}/{name}"
-                found = _found(ours)
-                if not (follows and found and stat.S_ISLNK(found.st_mode)):
-                    return self._seen(Location(ours, key, name, found), f"{parent}/{name}")
-                target = os.readlink(ours)
+                location = self._in(folder, name)
+                if not (follows and location.found and stat.S_ISLNK(location.found.st_mode)):
+                    return self._seen(location, f"{parent}/{name}")
+                target = os.readlink(location.path)
             base, text = parent, target
         return None
 
@@ -136,35 +164,56 @@ class Locations:
         return location
 
     def _folder_itself(self, path: str) -> Location | None:
-        key = self._key(path)
-        ours = self._folders[key] if key else None
-        return self._ours(ours) if ours and ours not in self._roots else None
+        folder = self._folder(path)
+        return self._ours(folder.path) if folder and folder.path not in self._roots else None
 
-    def _key(self, folder: str) -> Key | None:
-        """Return the key of the folder that a path leads to; None if it is not ours."""
-        there = os.stat(folder)
+    def _folder(self, path: str) -> _Folder | None:
+        """Return the folder that *path* leads to; None if it is not ours."""
+        there = os.stat(path)
         key = (there.st_dev, there.st_ino)
-        ours = self._folders.get(key, "")
-        if ours is None:
+        if key in self._outside:
             return None
-        if ours:
+        held = self._held.pop(key, -1)
+        if held >= 0:
+            self._held[key] = held  # the last one used is given up last
             # Another program may have moved it meanwhile.
-            here = _found(ours)
-            if here and (here.st_dev, here.st_ino) == key:
-                return key
-        self._folders[key] = ours = self._path_of(folder, key)
-        return key if ours else None
+            ours = os.readlink(f"/proc/self/fd/{held}")
+            return _Folder(key, ours, held) if f"{ours}/".startswith(self._within) else None
+        ours = self._path_of(path)
+        here = _found(ours) if ours else None
+        if here and (here.st_dev, here.st_ino) == key:
+            return _Folder(key, ours, self._hold(key, ours))
+        if len(self._outside) >= _OUTSIDE_MAX:
+            self._outside.clear()
+        self._outside.add(key)
+        return None
 
-    def _path_of(self, folder: str, key: Key) -> str | None:
+    def _path_of(self, folder: str) -> str:
+        """Return our path of the folder that a path leads to; "" if it is not ours."""
         descriptor = os.open(folder, os.O_PATH | os.O_CLOEXEC)
         try:
             path = os.readlink(f"/proc/self/fd/{descriptor}")
         finally:
             os.close(descriptor)
-        if not f"{path}/".startswith(self._within):
-            return None
-        here = _found(path)
-        return path if here and (here.st_dev, here.st_ino) == key else None
+        return path if f"{path}/".startswith(self._within) else ""
+
+    def _hold(self, key: Key, path: str) -> int:
+        """Return a descriptor of our folder *path*, or -1, and close that of another one."""
+        if key[0] not in self._devices:
+            return -1
+        try:
+            # By our own path: one that the command opened may be on a mount of its own.
+            held = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return -1
+        found = os.fstat(held)
+        if (found.st_dev, found.st_ino) != key:
+            os.close(held)
+            return -1
+        while len(self._held) >= _HELD_MAX:
+            os.close(self._held.pop(next(iter(self._held))))
+        self._held[key] = held
+        return held
 
 
 def _absolute(pid: int, base: str, text: str) -> tuple[str, str]:

@@ -130,8 +130,13 @@ def unkept(folder: Path) -> str:
 
 def is_running(folder: Path) -> bool:
     """Return whether a process of the command with the log in *folder* may still change files."""
+    return is_held(folder / LOCK)
+
+
+def is_held(path: Path) -> bool:
+    """Return whether another open file has a lock on *path*."""
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:

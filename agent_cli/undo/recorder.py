@@ -17,7 +17,7 @@ from agent_cli.undo.calls import Call
 from agent_cli.undo.listener import StoppedCall, bytes_of
 from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
-from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord, State
+from agent_cli.undo.records import INCOMPLETE, ChangeRecord, State
 from agent_cli.undo.space import KeptSpace, size_of
 
 _NO_FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 1, 2
@@ -28,30 +28,21 @@ _NAMELESS = getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY
 
 
 class ChangeRecorder:
-    """The log of one command, in a folder of its own.
+    """The log of one command.
 
     Attributes:
         touched: Every recorded path, with the number of its last record.
     """
 
     def __init__(
-        self,
-        folder: str,
-        locations: Locations,
-        space: KeptSpace,
-        losses: LossLimit,
+        self, folder: str, log: int, locations: Locations, space: KeptSpace, losses: LossLimit
     ) -> None:
-        """Open the log.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Record to the open file *log*; kept files go to *folder*."""
         self._folder = folder
+        self._log = log
         self._locations = locations
         self._space = space
         self._losses = losses
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._log = os.open(f"{folder}/{LOG}", flags, 0o600)
         self._own: set[tuple[Key, str]] = set()
         self._copied: set[Key] = set()
         self._described: set[Key] = set()
@@ -95,6 +86,7 @@ class ChangeRecorder:
                 found = self._named(call, kind.folder, kind.path, follows=follows)
                 match kind.kind:
                     case "made":
+                        self._locations.forget()  # a new folder may have the inode of an old one
                         self._made(found)
                     case "gone":
                         self._gone(found)
@@ -237,9 +229,9 @@ class ChangeRecorder:
         if location.key in self._own and not stat.S_ISDIR(location.found.st_mode):
             return
         self._around(location)
-        self._keep_name(location.path, location.found)
+        self._keep_name(location.path, location.found, location.held)
 
-    def _keep_name(self, path: str, found: os.stat_result) -> None:
+    def _keep_name(self, path: str, found: os.stat_result, held: int = -1) -> None:
         state = State.of(found)
         if state.is_folder:
             self._add("folder", path, "", state, images.attributes_of(path))
@@ -251,7 +243,7 @@ class ChangeRecorder:
             return
         kept = self._next_kept()
         try:
-            is_linked = images.keep_link(path, kept)
+            is_linked = images.keep_link(path, kept, held)
         except FileNotFoundError:
             return
         except OSError as error:

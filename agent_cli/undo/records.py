@@ -29,6 +29,8 @@ EDITION = 1
 INCOMPLETE = 0o400
 """The mode of a log that misses something: a full disk can still take a mode, but no line."""
 
+_encoded = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
 
 class State(NamedTuple):
     """A file as it was."""
@@ -85,7 +87,7 @@ class ChangeRecord(NamedTuple):
 
     def line(self) -> bytes:
         """Return the line of the log."""
-        return json.dumps(self, separators=(",", ":")).encode() + b"\n"
+        return _encoded(self).encode() + b"\n"
 
     @classmethod
     def parse(cls, found: list[Any]) -> "ChangeRecord":

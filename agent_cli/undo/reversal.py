@@ -112,6 +112,20 @@ def carry_out(folder: Path) -> UndoOutcome:
     return outcome
 
 
+def put_copy(
+    kept: Path, path: Path, state: State | None, attributes: dict[str, str] | None
+) -> None:
+    """Put a copy of the file *kept* at *path*, where nothing is, with its *state* if known.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with directory_at(path.parent) as folder:
+        _give_copy(kept, path.name, folder)
+    if state:
+        _describe(str(path), state, attributes)
+
+
 def drop_kept(folder: Path) -> None:
     """Remove the kept files of a command that is undone: a link more would show on the file."""
     for each in folder.iterdir():
@@ -267,10 +281,14 @@ def _give_back(kept: Path, name: str, folder: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
             raise
-        if kept.is_symlink():
-            os.symlink(kept.readlink(), name, dir_fd=folder)
-        else:
-            _copy(kept, name, folder)
+        _give_copy(kept, name, folder)
+
+
+def _give_copy(kept: Path, name: str, folder: int) -> None:
+    if kept.is_symlink():
+        os.symlink(kept.readlink(), name, dir_fd=folder)
+    else:
+        _copy(kept, name, folder)
 
 
 def _write_back(kept: Path, record: ChangeRecord, store: str, name: str, folder: int) -> None:

@@ -32,10 +32,11 @@ class KeptSpace:
         self._store = store
         self._copy_bytes_max = copy_bytes_max
         self._given_up_s = 0.0
+        self._has_room_until_s = 0.0
 
     def why_no_link(self, found: os.stat_result) -> str:
         """Return why a deleted file may not be kept by a link, or ""."""
-        if found.st_nlink > 1 or not size_of(found) or self._free() >= FLOOR_BYTES:
+        if found.st_nlink > 1 or not size_of(found) or self._has_room():
             return ""
         return NEARLY_FULL
 
@@ -48,15 +49,23 @@ class KeptSpace:
 
     def look(self) -> float:
         """Give kept files up while the disk is nearly full; return the seconds to the next look."""
-        free = self._free()
-        if free < FLOOR_BYTES:
-            now = time.monotonic()
+        now = time.monotonic()
+        if not self._has_room(now):
             if now - self._given_up_s > _LOOK_LATEST_S:
                 self._give_up()
                 self._given_up_s = time.monotonic()
             return _LOOK_LATEST_S
-        soon = (free - FLOOR_BYTES) / _FILLED_BYTES_PER_S
-        return min(max(soon, _LOOK_SOONEST_S), _LOOK_LATEST_S)
+        return max(self._has_room_until_s - now, _LOOK_SOONEST_S)
+
+    def _has_room(self, now: float | None = None) -> bool:
+        """Return whether the disk is not nearly full; ask the disk when it could be by now."""
+        now = now or time.monotonic()
+        if now >= self._has_room_until_s:
+            spare = self._free() - FLOOR_BYTES
+            if spare < 0:
+                return False
+            self._has_room_until_s = now + min(spare / _FILLED_BYTES_PER_S, _LOOK_LATEST_S)
+        return True
 
     def _give_up(self) -> None:
         others = sorted(_logs_in(self._store)) if self._store else []

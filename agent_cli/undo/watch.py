@@ -10,6 +10,7 @@ Whatever goes wrong here, the call goes on unprotected, and the log says so. Imp
 
 import _thread
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -19,12 +20,12 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_cli.undo import listener
-from agent_cli.undo.calls import Call, machine
+from agent_cli.undo.calls import Call, filter_program, machine
 from agent_cli.undo.listener import StoppedCall
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.losses import LossLimit, Refused
 from agent_cli.undo.recorder import ChangeRecorder
-from agent_cli.undo.records import EDITION, signature_at
+from agent_cli.undo.records import EDITION, LOG, ChangeRecord, signature_at
 from agent_cli.undo.space import KeptSpace
 
 CALL_LIMIT_S = 5.0
@@ -117,7 +118,7 @@ class CommandWatch:
             self._begin()
             poll = select.poll()
             poll.register(reading, select.POLLIN)
-            while not poll.poll(_LOOK_AGAIN_MS):
+            while not result and not poll.poll(_LOOK_AGAIN_MS):
                 self.look()
         finally:
             os.close(reading)
@@ -171,20 +172,23 @@ class CommandWatch:
 
     def _open(self) -> None:
         order = self._order
-        locations = Locations(order["roots"], has_own_mounts=self._begun is not None)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
-            self._recorder = ChangeRecorder(
-                order["folder"],
-                locations,
-                self._space,
-                LossLimit(
-                    order["ask_beyond_files"],
-                    order["ask_beyond_bytes"],
-                    self._answered if self._ask else None,
-                ),
-            )
+            log = os.open(f"{order['folder']}/{LOG}", flags, 0o600)
         except OSError as error:
             self.reason = _why(error)
+            return
+        self._recorder = ChangeRecorder(
+            order["folder"],
+            log,
+            Locations(order["roots"], has_own_mounts=self._begun is not None),
+            self._space,
+            LossLimit(
+                order["ask_beyond_files"],
+                order["ask_beyond_bytes"],
+                self._answered if self._ask else None,
+            ),
+        )
 
     def _begin(self) -> None:
         """Begin the log, and answer calls."""
@@ -212,10 +216,7 @@ class CommandWatch:
 
     def _record_all(self) -> None:
         """Record each call and let it go on, until one takes too long."""
-        poll = select.poll()
-        poll.register(self._listener, select.POLLIN)
         while self._is_answering:
-            poll.poll()
             call = listener.receive(self._listener)
             if call is None:
                 continue
@@ -223,10 +224,10 @@ class CommandWatch:
             is_refused = False
             try:
                 is_refused = not self._record(call)
-            finally:
-                if self._is_answering and is_refused:
+            finally:  # a call that was let go meanwhile takes no second answer
+                if is_refused:
                     listener.fail(self._listener, call.id, errno.EPERM)
-                elif self._is_answering:
+                else:
                     listener.let_go_on(self._listener, call.id)
             self._standing = None
 
@@ -262,10 +263,7 @@ class CommandWatch:
             recorder.give_up(why)
         if late:
             listener.let_go_on(self._listener, late.id)
-        poll = select.poll()
-        poll.register(self._listener, select.POLLIN)
         while True:
-            poll.poll()
             if call := listener.receive(self._listener):
                 listener.let_go_on(self._listener, call.id)
 
@@ -273,6 +271,32 @@ class CommandWatch:
         if self._begun is not None and self._begun.poll(0):
             self._begun = None
         return self._begun is None
+
+
+def rehearse() -> None:
+    """Use, without any effect, most of what a watch uses; see `keeper.rehearse`."""
+    if listener.why_missing():
+        return
+    filter_program(os.uname().machine)
+    watch = CommandWatch({"folder": os.devnull, "copy_bytes_max": 0, "roots": []}, begun=-1)
+    watch.look()
+    ended = _thread.allocate_lock()
+    ended.acquire()
+    _thread.start_new_thread(ended.release, ())
+    ended.acquire()
+    text = ctypes.create_string_buffer(os.fsencode(__file__))
+    call = StoppedCall(0, os.getpid(), 0, (ctypes.addressof(text),))
+    recorder = ChangeRecorder(
+        "",
+        os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC),
+        Locations(["/dev"], has_own_mounts=True),
+        KeptSpace("/", "", copy_bytes_max=0),
+        LossLimit(0, 0, None),
+    )
+    for kind in (Call("made", None, 0), Call("open", None, 0, follows=True)):
+        recorder.before(call, kind)  # this file is outside of its roots
+    recorder.write_line(ChangeRecord("made", time.time_ns(), "/").line())
+    recorder.close({"end": 0, "after": {}})
 
 
 def _why(error: OSError) -> str:

@@ -16,6 +16,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.providers.anthropic.models import prices_as_of
 from agent_cli.system import paths
+from agent_cli.undo.listener import why_missing
 from tests.app.test_agents import raw, with_servers
 from tests.messages_api import error, reply, serve_in_thread
 from tests.waiting import is_alive
@@ -48,6 +49,29 @@ async def test_doctor_names_each_fault_with_a_remedy(
     assert "check the model's name and ANTHROPIC_BASE_URL" in failed["endpoint"]
     assert any("not trusted, files ignored: 1; `agent-cli trust`" in line for line in lines)
     assert any(line.startswith("--    command") and "ship.md" in line for line in lines)
+
+
+@pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [(0, "tools and commands"), (1000, "tools only: without a sandbox, sudo would fail")],
+)
+async def test_doctor_says_whose_commands_are_recorded_for_undo(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], user: int, told: str
+) -> None:
+    """An ordinary user's command outside a sandbox runs unwatched: see `undo/rights`."""
+    if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
+        pytest.skip("no command gains rights here")
+    paths.user_settings_file().parent.mkdir(parents=True)
+    paths.user_settings_file().write_text('undo.commands = "auto"\nsandbox.mode = "off"\n')
+    monkeypatch.setattr("agent_cli.undo.rights.os.geteuid", lambda: user)
+
+    await examine(start(Arguments(), may_ask=False))
+
+    [line] = [
+        line for line in capsys.readouterr().out.splitlines() if line[2:].split()[0] == "undo"
+    ]
+    assert told in line
 
 
 def refusing(number: int) -> Callable[..., IO[bytes]]:

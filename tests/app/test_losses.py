@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app.losses import LossDecider
+from agent_cli.app.losses import LossDecider, PeaceKeeper, left_out, unkept
 from agent_cli.app.person import ModelsPerson
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Place
+from agent_cli.settings.schema import UndoSettings
+from agent_cli.undo import listener
 from agent_cli.undo.logs import Loss
+from agent_cli_tools import Workspace
+from agent_cli_tools.bash import BashParameters, bash_tool
 from tests.app.test_person import Dialogs
 
 COMMAND = "make clean"
@@ -33,9 +39,10 @@ def decider(
     return LossDecider(person, lambda: permissions, root), person
 
 
-def in_git(root: Path) -> None:
+def in_git(root: Path, then: str = ":") -> None:
     (root / "held").touch()
-    subprocess.run(["sh", "-c", "git init -q . && git add held"], cwd=root, check=True)
+    script = f"git init -q . && git add held && {then}"
+    subprocess.run(["sh", "-c", script], cwd=root, check=True)
 
 
 @pytest.mark.parametrize(("answer", "goes_on"), [("Go on", True), ("Stop", False), (None, False)])
@@ -89,3 +96,128 @@ async def test_nobody_to_ask_refuses_unless_a_rule_allows(
 
     assert await one.decide(COMMAND, loss(tmp_path)) is goes_on
     assert person.refused_commands == ([] if goes_on else [COMMAND])
+
+
+def peace(
+    root: Path, dialogs: Dialogs | None, rule: str = "", *, others: Sequence[str] = ("held", "b.c")
+) -> tuple[PeaceKeeper, ModelsPerson]:
+    _decider, person = decider(root, dialogs, rule)
+    rules = RuleSet(allow=(parse_rule(rule, "test"),)) if rule else RuleSet()
+    permissions = Permissions(Place(root=root), rules=rules)
+    paths = [root / name for name in others]
+    return PeaceKeeper(person, lambda: permissions, root, lambda: {"0a1b2c3d4e": paths}), person
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git add -A", "git add .", "git -C . commit -qam x", "git stash", "git reset --hard"),
+        *("git checkout main", "make && git switch -c new", "bash -c 'git stash -u'"),
+    ],
+)
+async def test_command_that_takes_the_work_of_another_session_is_asked_about(
+    tmp_path: Path, command: str
+) -> None:
+    in_git(tmp_path)
+    dialogs = Dialogs("Leave it")
+    keeper, _person = peace(tmp_path, dialogs)
+
+    with pytest.raises(ToolError, match="not committed of another session 0a1b2c3d: held"):
+        await keeper(command)
+
+    assert dialogs.asked == [
+        f"the command: `{command}` also takes what is not committed of another session 0a1b2c3d:"
+        " held. That session is open in this folder."
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git add held", "git commit -m 'fix all'", "git stash list", "git status", "make git"),
+        *("git push", "git log --all", "git diff -a", "echo digit -A"),
+    ],
+)
+async def test_command_that_takes_only_what_it_names_is_not_asked_about(
+    tmp_path: Path, command: str
+) -> None:
+    in_git(tmp_path)
+    keeper, _person = peace(tmp_path, Dialogs(None))
+
+    await keeper(command)
+
+
+async def test_committed_work_of_another_session_is_not_at_stake(tmp_path: Path) -> None:
+    in_git(tmp_path, "git -c user.name=a -c user.email=b commit -qm x")
+    keeper, _person = peace(tmp_path, Dialogs(None))
+
+    await keeper("git stash")
+
+
+@pytest.mark.parametrize(("answer", "questions"), [("Run it", 2), ("Always", 1)])
+async def test_answer_about_the_work_of_others_holds_once_or_for_the_session(
+    tmp_path: Path, answer: str, questions: int
+) -> None:
+    in_git(tmp_path)
+    dialogs = Dialogs(answer)
+    keeper, _person = peace(tmp_path, dialogs)
+
+    await keeper("git add -A")
+    await keeper("git add .")
+
+    assert len(dialogs.asked) == questions
+
+
+async def test_nobody_to_ask_protects_the_work_of_others_unless_a_rule_allows(
+    tmp_path: Path,
+) -> None:
+    in_git(tmp_path)
+    keeper, person = peace(tmp_path, None)
+    allowed, _person = peace(tmp_path, None, "bash(git add *)")
+
+    await allowed("git add -A")
+    with pytest.raises(ToolError, match="Name your own files"):
+        await keeper("git add -A")
+
+    assert person.refused_commands == ["git add -A"]
+
+
+@pytest.mark.parametrize(
+    ("command", "entry"),
+    [
+        *(("make -j4", "make *"), ("make && npm run build", "make *"), ("cargo test", "")),
+        *(("make; rm -rf data", ""), ("echo 'make", ""), ("npm run buildx", "")),
+    ],
+)
+def test_command_is_left_out_of_the_undo_only_if_all_that_it_runs_is_named(
+    command: str, entry: str
+) -> None:
+    """Else `make; rm -rf data` would lose the data."""
+    assert left_out(["make *", "npm run build"], command) == entry
+
+
+def test_question_says_why_the_undo_would_not_cover_a_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the setting, or because the machine cannot; nothing is said where the undo is off."""
+    limits = UndoSettings(commands="auto", leave_out=("make *",))
+
+    assert unkept(limits, "make all") == "/undo does not cover it: undo.leave_out has make *"
+    monkeypatch.setattr(listener, "why_missing", lambda: "the kernel is older than 5.0")
+    assert (
+        unkept(limits, "ls") == "/undo does not cover commands here: the kernel is older than 5.0"
+    )
+    assert unkept(UndoSettings(), "make all") == ""
+
+
+async def test_why_the_undo_would_not_cover_a_command_stands_in_its_question(
+    tmp_path: Path,
+) -> None:
+    permissions = Permissions(Place(root=tmp_path), unkept=lambda command: f"not {command}")
+    call = ToolCall("1", "bash", {"command": "make"})
+
+    await permissions(
+        call, bash_tool(Workspace(tmp_path)), BashParameters.model_validate(call.input)
+    )
+
+    assert "not make" in permissions.asked_about(call).facts

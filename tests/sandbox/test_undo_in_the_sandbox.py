@@ -87,7 +87,6 @@ async def test_undo_of_a_confined_command(place: World, tmp_path: Path, command:
     assert (taken.undone, taken.faults) == ([command], [])
 
 
-@pytest.mark.slow  # the launcher ended once under load, in two runs
 async def test_confined_command_is_held_before_it_deletes_more_than_the_limit(
     place: World, tmp_path: Path
 ) -> None:

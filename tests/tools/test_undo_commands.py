@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import os
 import subprocess
+import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import PromptStarted, SessionOpened
 from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.timeline import Json
@@ -18,7 +19,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import Watched
 from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import Loss
-from agent_cli_tools import Workspace
+from agent_cli_tools import Workspace, command_run
 from agent_cli_tools.snapshots import Snapshots
 from tests.tools.calling import Tools
 from tests.tools.undoing import fill, tree
@@ -91,12 +92,19 @@ class Session:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Record without a sandbox, for an ordinary user too: none of these commands is to use sudo."""
+    monkeypatch.setattr(command_run, "may_gain_rights", _never)
     root = tmp_path / "work"
     fill(root)
     made = Session(root, tmp_path / "state")
     yield made
     made.close()
+
+
+def _never(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
+    del restricts_itself
+    return False
 
 
 def git(root: Path, *words: str) -> str:
@@ -125,6 +133,138 @@ COMMANDS = [
 ]
 
 
+async def test_model_reads_which_files_it_knows_a_command_changed(session: Session) -> None:
+    """What the kernel saw counts, not the names in the text of the command."""
+    for name in ("src/a1.py", "src/a2.py", "src/a3.py"):
+        await session.tools.text("read", path=name)
+    session.run()
+
+    command = "sed -i s/x/y/ src/a[14].py; cat src/a2.py; : > n"
+    found = await session.tools("bash", command=command)
+    quiet = await session.bash("echo hello > n2")
+
+    root = session.root
+    assert f"[this command changed files that you have read: {root}/src/a1.py]" in found.text
+    assert isinstance(found.details, dict)
+    assert found.details["changed_files"] == [f"{root}/src/a1.py", f"{root}/src/a4.py", f"{root}/n"]
+    assert found.details["changed_count"] == 3
+    assert "[this" not in quiet
+
+
+async def test_undo_says_which_session_changed_a_file_since(session: Session) -> None:
+    """Two sessions in one folder: the person reads whose command stands in the way."""
+    session.run()
+    await session.bash("echo one > src/a1.py; echo one > src/a2.py; echo one > src/a3.py")
+    session.again()
+    session.snapshots(SessionOpened("s-2", "path"))
+    session.run()
+    await session.bash("echo two > src/a1.py")
+    await session.write("src/a2.py", "two")
+    (session.root / "src/a3.py").write_text("mine")
+    session.again()
+
+    with pytest.raises(AgentCliError) as refusal:
+        session.undo()
+
+    root = session.root
+    assert (
+        f"{root}/src/a1.py (session s-2 ran `echo two > src/a1.py`),"
+        f" {root}/src/a2.py (session s-2 edited it), {root}/src/a3.py;"
+    ) in str(refusal.value)
+
+
+async def test_open_session_is_known_to_others_with_the_files_that_it_changed(
+    session: Session,
+) -> None:
+    """As long as it is open, and without what was undone since."""
+    other = Session(session.root, session.state)
+    other.snapshots(SessionOpened("s-2", "path"))
+    other.run()
+    await other.write("src/a1.py", "new")
+    await other.bash("rm -rf data/a1.py && touch fresh")
+    session.run()
+
+    found = session.snapshots.others_at_work()
+
+    assert [*found] == ["s-2"]
+    named = {str(path.relative_to(session.root)) for path in found["s-2"]}
+    assert {"src/a1.py", "fresh"} <= named
+    other.undo()
+    assert session.snapshots.others_at_work() == {"s-2": []}
+    other.snapshots(SessionOpened("s-3", "path"))
+    assert session.snapshots.others_at_work() == {}
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "who"),
+    [
+        ("write", "session s-2 edited it"),
+        ("sed -i s/x/y/ src/a1.py; echo y >> src/a1.py", "session s-2 ran `sed -i"),
+    ],
+)
+async def test_model_reads_which_session_changed_a_file_since_it_read_it(
+    session: Session, change: str, who: str
+) -> None:
+    await session.tools.text("read", path="src/a1.py")
+    other = Session(session.root, session.state)
+    other.snapshots(SessionOpened("s-2", "path"))
+    other.run()
+    await (other.write("src/a1.py", "new") if change == "write" else other.bash(change))
+    session.run()
+
+    refused = (await session.tools("write", path="src/a1.py", content="mine")).text
+
+    assert f"has changed since you read it ({who}" in refused
+    other.close()
+
+
+async def test_agent_reads_that_another_agent_of_the_session_changed_a_file(
+    session: Session,
+) -> None:
+    session.run()
+    other = Tools(session.workspace.for_another_agent())
+    await other.text("read", path="src/a1.py")
+    await session.write("src/a1.py", "new")
+
+    refused = (await other("write", path="src/a1.py", content="mine")).text
+
+    who = "another agent or command of this session edited it"
+    assert f"src/a1.py has changed since you read it ({who})" in refused
+
+
+async def test_end_of_a_job_says_which_files_it_changed(session: Session) -> None:
+    """The model, and `/jobs`."""
+    session.run()
+    await session.tools.text("read", path="src/a1.py")
+
+    await session.bash("sleep 0.5; echo > src/a1.py; echo > fresh", background=True)
+    jobs = session.workspace.shared.jobs
+    looking = asyncio.create_task(jobs.look_after())
+    await until(lambda: jobs.all[0].info(is_own=True).notes)
+    looking.cancel()
+
+    src = f"{session.root}/src/a1.py"
+    told = f"It changed 2 files: {src}, {session.root}/fresh; of these you have read {src}"
+    assert jobs.all[0].info(is_own=True).notes == [told]
+    [news] = await jobs.take_news(lambda _call: True)
+    assert told in news.text
+
+
+async def test_command_that_is_not_to_run_leaves_no_record(session: Session) -> None:
+    async def refuse(command: str) -> None:
+        raise ToolError(f"not {command}")
+
+    session.run()
+    session.snapshots.before = refuse
+
+    assert (await session.tools("bash", command="rm -rf data")).text == "not rm -rf data"
+    assert "exit 0" in await session.bash("cat src/a1.py")  # it only reads
+
+    assert (session.root / "data").is_dir()
+    assert session.snapshots.commands() == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_undo_leaves_the_workspace_as_it_was_before_a_command(
     session: Session, command: str
@@ -138,6 +278,46 @@ async def test_undo_leaves_the_workspace_as_it_was_before_a_command(
 
     assert tree(session.root) == before
     assert (taken.undone, taken.commands, taken.faults) == ([command], [], [])
+
+
+ORDINARY = """
+import asyncio, ctypes, os, sys
+from pathlib import Path
+from tests.tools.test_undo_commands import Session, AgentCliError
+assert os.geteuid() != 0
+session = Session(Path(sys.argv[1]), Path(sys.argv[2]))
+session.run()
+asyncio.run(session.bash("rm -r src/deep"))
+try:
+    session.undo()
+except AgentCliError as error:
+    print(error)
+ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS, as many containers do
+session.run()
+asyncio.run(session.bash("rm -r data"))
+print(session.undo().undone)
+"""
+
+
+def test_commands_of_an_ordinary_user_are_recorded_where_they_can_gain_no_rights(
+    tmp_path: Path,
+) -> None:
+    """Without a sandbox too; elsewhere sudo would fail in them, and /undo names them."""
+    if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
+        pytest.skip("no command gains rights here")
+    user = ["unshare", "--user", "--map-user=1000"] if os.geteuid() == 0 else []
+    if user and subprocess.run([*user, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("root cannot become an ordinary user here")
+    fill(root := tmp_path / "work")
+    program = [sys.executable, "-c", ORDINARY, str(root), str(tmp_path / "state")]
+
+    unrecorded, *undone = subprocess.check_output([*user, *program], text=True).splitlines()
+
+    assert unrecorded.startswith("nothing to undo: ")
+    assert "not recorded, so it cannot be undone: rm -r src/deep" in unrecorded
+    assert undone == ["['rm -r data']"]
+    assert not (root / "src/deep").exists()
+    assert len(list(root.glob("data/*"))) == 8
 
 
 async def test_commands_and_edits_of_a_run_are_undone_in_the_order_in_which_they_came(
@@ -385,12 +565,37 @@ async def test_stopped_command_leaves_no_question(many: Session) -> None:
     assert len([*many.root.glob("data/m*")]) == 5
 
 
+async def test_limit_of_a_job_stands_still_while_its_question_does(
+    many: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a command that is waited for; it goes on after the answer."""
+    monkeypatch.setattr(many.workspace.shared.jobs, "_timeout_s", 0.5)
+
+    async def slowly() -> bool:
+        asked_s = time.monotonic()
+        await until(lambda: time.monotonic() - asked_s > 1)
+        return True
+
+    many.answer = slowly
+
+    await many.bash(f"{MANY} rm data/m$i; done; echo > done; sleep 60", background=True)
+
+    jobs = many.workspace.shared.jobs
+    looking = asyncio.create_task(jobs.look_after())
+    await until((many.root / "done").exists)
+    await until(lambda: jobs.all[0].stopped_by == "limit")
+    looking.cancel()
+
+
 async def test_background_job_is_asked_about_too(many: Session) -> None:
     """Nobody waits for its call; the question comes all the same."""
     many.answer = no
 
     await many.bash(f"{MANY} rm data/m$i; done; sleep 60", background=True)
 
+    # The program looks after its jobs; here the question may come after the call has ended.
+    looking = asyncio.create_task(many.workspace.shared.jobs.look_after())
     await until(lambda: many.asked and len([*many.root.glob("data/m*")]) == 5)
+    looking.cancel()
     await many.bash("kill %1")
     assert len([*many.root.glob("data/m*")]) == 5

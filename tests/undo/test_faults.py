@@ -106,6 +106,29 @@ def test_dead_answering_thread_holds_no_call(tmp_path: Path) -> None:
     assert sorted(each.name for each in (tmp_path / "work").iterdir()) == ["five", "four", "two"]
 
 
+def test_new_folder_with_the_inode_of_one_outside_is_recorded(tmp_path: Path) -> None:
+    """File systems reuse inodes at once; a folder outside was remembered as not to be recorded."""
+    command = "; ".join(
+        f"mkdir ../out; echo > ../out/file; rm -r ../out; mkdir new{number}; echo > new{number}/in"
+        for number in range(3)
+    )
+
+    found = read_log(run(tmp_path, "", command))
+
+    assert found
+    made = [Path(each.path).parent.name for each in found.records if each.path.endswith("/in")]
+    assert made == ["new0", "new1", "new2"]
+
+
+def test_rehearsal_of_the_watch_changes_nothing(tmp_path: Path) -> None:
+    """A keeper that waits uses the code once, so that its command is not kept waiting."""
+    run(tmp_path, "module.rehearse()")
+
+    assert sorted(each.name for each in (tmp_path / "work").iterdir()) == ["five", "four", "two"]
+    assert (found := read_log(tmp_path / "log"))
+    assert not found.lost
+
+
 FULL = """
 mount -t tmpfs -o size={size} none {at} && cd {at} && mkdir log work && cd work && {first}
 "$0" -c "$1" {at}/log {at}/work "{command}" "{fault}" &&
@@ -227,8 +250,8 @@ for _ in range(400):
     try:
         match r.randrange(7):
             case 0: open(at, "r+").close()
-            case 1: os.chmod(at, 0o644, dir_fd=folder)
-            case 2: os.chmod(at, 0o600)
+            case 1: os.chmod(at, 0o755, dir_fd=folder)
+            case 2: os.chmod(at, 0o700)
             case 3: os.link(at, "hard"); os.unlink("hard")
             case 4: os.truncate(at, 14)
             case 5: os.close(os.open(at, os.O_WRONLY, dir_fd=r.choice([folder, inside])))

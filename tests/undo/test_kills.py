@@ -34,7 +34,9 @@ def launcher() -> Iterator[Launcher]:
     made.close()
 
 
-def begin(launcher: Launcher, root: Path, log: Path, command: str) -> KeeperLink:
+def begin(
+    launcher: Launcher, root: Path, log: Path, command: str, ask_beyond: int = 0
+) -> KeeperLink:
     """Start *command* below a keeper that writes *log*."""
     log.mkdir()
     watched = Watched(
@@ -43,6 +45,7 @@ def begin(launcher: Launcher, root: Path, log: Path, command: str) -> KeeperLink
         roots=[str(root)],
         copy_bytes_max=1_000_000,
         header={"command": command},
+        ask_beyond_files=ask_beyond,
     )
     environment = dict(os.environ)
     order = Order(
@@ -74,6 +77,11 @@ def is_gone(path: Path) -> bool:
 
 def is_over(log: Path) -> bool:
     return not is_running(log)
+
+
+def keeper_of(link: KeeperLink) -> int:
+    stat = Path(f"/proc/{link.found('pid')['pid']}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 def plan(folder: Path, log: CommandLog) -> None:
@@ -159,10 +167,8 @@ def test_what_a_killed_command_did_until_then_is_undone(
         deleted = root / "data/p1.bin"
         wait_until(partial(is_gone, deleted))
         time.sleep(chance.random() / 50)  # any moment will do
-        pid = int(link.found("pid")["pid"])
         if victim == "keeper":
-            keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            os.kill(keeper, signal.SIGKILL)
+            os.kill(keeper_of(link), signal.SIGKILL)
         link.end(LIMIT_S)
         wait_until(partial(is_over, base / "log"))
 
@@ -174,6 +180,31 @@ def test_what_a_killed_command_did_until_then_is_undone(
         assert (log.ended_ns > 0) == (victim == "session")
         assert outcome.faults == []
         assert tree(root) == before
+
+
+@pytest.mark.parametrize("victim", ["session", "keeper"])
+def test_kill_while_a_question_stands_is_a_no(
+    launcher: Launcher, tmp_path: Path, victim: str
+) -> None:
+    """The call that stands still never happens, and what was done before it is undone."""
+    root = tmp_path / "work"
+    fill(root)
+    before = tree(root)
+    link = begin(launcher, root, tmp_path / "log", "rm -r src; rm -r data", 3)
+    found(link, "asks")
+    next_one = Path(link.found("asks")["asks"]["next"])
+    if victim == "keeper":
+        os.kill(keeper_of(link), signal.SIGKILL)
+    link.end(LIMIT_S)
+    wait_until(partial(is_over, tmp_path / "log"))
+
+    assert next_one.exists()
+    log = logged(tmp_path / "log")
+    plan(tmp_path / "plan", log)
+    outcome = carry_out(tmp_path / "plan")
+    drop_kept(log.folder)
+    assert outcome.faults == []
+    assert tree(root) == before
 
 
 def test_command_below_another_supervisor_runs_unwatched_and_says_so(

@@ -14,7 +14,6 @@ from agent_cli.contracts.wording import UNSANDBOXED
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Sandbox
-    from agent_cli.system.launching import Watched
     from agent_cli_tools.output import OutputBuffer
     from agent_cli_tools.workspace import Workspace
 
@@ -94,16 +93,6 @@ def bash_tool(
         reads=lambda _params: workspace.dirs,
         summary=lambda params: _first_line(params.command),
     )
-
-
-def _with_unkept(result: ToolResult, watched: "Watched") -> ToolResult:
-    """Return *result* with a note if /undo cannot bring back all that the command changed."""
-    from agent_cli.undo.logs import unkept  # noqa: PLC0415 - with a command
-
-    if not (files := unkept(Path(watched.folder))):
-        return result
-    note = f"[/undo cannot bring back all that this command changed: {files}]"
-    return replace(result, content=(*result.content, text_block(note)))
 
 
 def _first_line(command: str) -> str:

@@ -9,11 +9,14 @@ from agent_cli.contracts.parameters import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.undo.logs import Loss
+from agent_cli.undo.logs import Loss, read_log, unkept
+from agent_cli.undo.records import LOG
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
 from agent_cli_tools.job import Job
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member
+from agent_cli_tools.seen import SeenFiles
+from agent_cli_tools.snapshots.commands import changed_files
 
 _SIGNAL_BASE = 128
 _LISTED_PROCESSES_MAX = 5
@@ -97,6 +100,49 @@ def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolRe
         "status": status,  # the call's row on the screen shows enough
     }
     return ToolResult.of(f"{status}{end}", details)
+
+
+def with_changes(result: ToolResult, log_folder: Path, seen: SeenFiles) -> ToolResult:
+    """Return *result* with the files that its watched command changed, and notes; blocks.
+
+    One note names files that the model has read, the other those that /undo cannot bring back.
+    """
+    files, notes = _changed(log_folder), list[str]()
+    if known := seen.any_of(files):
+        notes.append(f"[this command changed files that you have read: {_names(known)}]")
+    if lost := unkept(log_folder):
+        notes.append(f"[/undo cannot bring back all that this command changed: {lost}]")
+    details = result.details
+    if files and isinstance(details, dict):
+        listed: list[Json] = [str(path) for path in files[:_LISTED_FILES_MAX]]
+        details = {**details, "changed_files": listed, "changed_count": len(files)}
+    return replace(result, content=(*result.content, *map(text_block, notes)), details=details)
+
+
+def changes_of_job(log_folder: Path, seen: SeenFiles) -> list[str]:
+    """Return sentences about the files that an ended job changed; blocks."""
+    if not (files := _changed(log_folder)):
+        return []
+    known = seen.any_of(files)
+    told = f"It changed {counted(len(files), 'file')}: {_names(files)}"
+    return [f"{told}; of these you have read {_names(known)}" if known else told]
+
+
+def _names(paths: Sequence[Path]) -> str:
+    names = ", ".join(reveal(str(path)) for path in paths[:_NAMED_FILES_MAX])
+    more = len(paths) - _NAMED_FILES_MAX
+    return f"{names}{f' and {more} more' if more > 0 else ''}"
+
+
+def _changed(log_folder: Path) -> Sequence[Path]:
+    """Return the files that the command left different; none while it runs, or if too many."""
+    try:
+        if (log_folder / LOG).stat().st_size > _READ_LOG_BYTES_MAX:
+            return ()
+        log = read_log(log_folder)
+    except OSError:
+        return ()
+    return changed_files(log) if log and log.ended_ns else ()
 
 
 def so_far(output: OutputBuffer) -> ToolResult:

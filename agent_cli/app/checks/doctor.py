@@ -40,6 +40,7 @@ from agent_cli.system import paths
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import acting_files
+from agent_cli.undo.rights import may_gain_rights
 from agent_cli.undo.trial import why_unwatched
 
 _ENDPOINT_LIMIT_S = 20.0

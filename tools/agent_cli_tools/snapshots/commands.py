@@ -132,6 +132,11 @@ def origins(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> dict[str, 
     return {path: each for path, each in found.items() if _differs(path, each, now)}
 
 
+def changed_files(log: CommandLog) -> list[Path]:
+    """Return the files that a command left different, without what git keeps for itself."""
+    return [Path(path) for path in origins((), [log]) if "/.git/" not in path]
+
+
 def _note(found: dict[str, OriginalFile], record: ChangeRecord, folder: Path) -> None:
     """Note what a record tells about the files as they were."""
     path, state = record.path, record.state

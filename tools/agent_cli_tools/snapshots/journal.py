@@ -4,28 +4,31 @@
     {"run": id, "ran": "npm install"}    {"run": id, "log": "3f", "ran": "rm -rf build"}
     {"run": id, "taken_back": true}      {"run": id, "told": true}
 
-Only its owner can read it. A line cut off by a crash is skipped.
+Only its owner can read it. A line cut off by a crash is skipped. It is locked as long as the
+session that writes it is open.
 """
 
 import contextlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
+from weakref import finalize
 
 from pydantic import BaseModel
 
 from agent_cli.system.descriptors import write_all
 from agent_cli.system.paths import private_dir
+from agent_cli.system.private_files import try_lock
+from agent_cli.system.records import dataclass, field
 from agent_cli.undo.logs import CommandLog, read_log
+from agent_cli.undo.records import LOG
 from agent_cli_tools.snapshots.contents import ContentStore
 from agent_cli_tools.snapshots.spans import Change
 
-_FILE: Final = "changes.jsonl"
-_KEPT_S: Final = 30 * 86_400
+CHANGES: Final = "changes.jsonl"
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class Journal:
     Methods that add a line raise OSError or ValueError if it cannot be written.
 
     Attributes:
+        folder: The folder of the session's record, named after the session.
         contents: The earlier contents of files.
         paths: Every changed file, in the order of first changes.
     """
@@ -68,7 +72,8 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         """Read nothing yet; no file is created before the first record."""
         self.contents = ContentStore(folder / "before")
-        self._path = folder / _FILE
+        self.folder = folder
+        self._path = folder / CHANGES
         self._is_read = False
         # A line stays here until it is on disk: if one were lost, /undo would restore only a part
         # of a run and report it as complete.
@@ -76,6 +81,20 @@ class Journal:
         self._runs: dict[str, RunChanges] = {}
         self.paths: dict[Path, None] = {}
         self._logs: dict[str, CommandLog] = {}
+        self._is_held = False
+
+    def hold(self) -> None:
+        """Tell other programs that the session is open, until this object is gone.
+
+        Raises:
+            OSError: There is no file yet, or the file system has no locks.
+        """
+        if self._is_held:
+            return
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        finalize(self, os.close, descriptor)
+        self._is_held = True
+        try_lock(descriptor)
 
     def read(self) -> None:
         """Read the file, once.
@@ -109,6 +128,8 @@ class Journal:
                 del self._unsaved[0]
         finally:
             os.close(descriptor)
+        with contextlib.suppress(OSError):
+            self.hold()
 
     @property
     def runs(self) -> Sequence[RunChanges]:
@@ -131,13 +152,15 @@ class Journal:
         """Record that a command begins, with the name of the log that its keeper may write."""
         self._record(_Line(run=run_id, log=log, ran=command))
 
-    def logs_of(self, run: RunChanges) -> list[CommandLog]:
+    def logs_of(self, run: RunChanges, *, since_s: float = 0.0) -> list[CommandLog]:
         """Return the logs of the commands of a run that changed something, in order.
+
+        Logs last written before *since_s* are left out.
 
         Raises:
             OSError: One cannot be read.
         """
-        found = [self._log(name) for name in run.logs]
+        found = [self._log(name) for name in run.logs if self._written_s(name) >= since_s]
         return [log for log in found if log and any(each.kind != "times" for each in log.records)]
 
     def stands(self, run: RunChanges) -> bool:
@@ -151,6 +174,12 @@ class Journal:
                 return log  # it may grow
             self._logs[name] = log
         return self._logs[name]
+
+    def _written_s(self, name: str) -> float:
+        try:
+            return (self.log_folder(name) / LOG).stat().st_mtime
+        except OSError:
+            return 0.0
 
     def log_folder(self, log: str) -> Path:
         """Return the folder of a log."""
@@ -193,29 +222,16 @@ def copy_journal(folder: Path, to: Path) -> None:
     Raises:
         OSError: It cannot be read or written.
     """
-    if (folder / _FILE).exists():
+    if (folder / CHANGES).exists():
         shutil.copytree(folder, to, copy_function=_copy_file)
 
 
 def _copy_file(source: str, target: str) -> None:
     # Contents never change, so both may share the files; the journal itself grows.
-    if Path(source).name == _FILE:
+    if Path(source).name == CHANGES:
         shutil.copy2(source, target)
     else:
         os.link(source, target)
-
-
-def forget_old(folder: Path, *, but: str) -> None:
-    """Remove journals in *folder* not written to for a month, except *but*.
-
-    Raises:
-        OSError: The folder cannot be read.
-    """
-    limit_s = time.time() - _KEPT_S
-    for journal in [*folder.glob(f"*/{_FILE}")]:
-        with contextlib.suppress(FileNotFoundError):  # another process is removing it as well
-            if journal.parent.name != but and journal.stat().st_mtime < limit_s:
-                shutil.rmtree(journal.parent, ignore_errors=True)
 
 
 def _text(line: _Line) -> bytes:

@@ -4,8 +4,8 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ from agent_cli.contracts.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
+from agent_cli.contracts.options import UNDO_KEEP_DAYS
 from agent_cli.contracts.wording import one_line
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.paths import private_dir
@@ -53,6 +54,7 @@ class Snapshots:
 
     Attributes:
         decide: Decides whether a command goes on with what it deletes and overwrites.
+        before: Called before a command that may change files; raises ToolError to prevent it.
     """
 
     def __init__(
@@ -61,7 +63,9 @@ class Snapshots:
         *,
         only_reads: Callable[[str], bool],
         is_foreign: Callable[[str], bool] = lambda _tool: False,
-        watched: "Callable[[Path, str], Watched] | None" = None,
+        watched: "Callable[[Path, str], Watched | None] | None" = None,
+        keep_days: int = UNDO_KEEP_DAYS,
+        bytes_max: int = 0,
     ) -> None:
         """Record nothing yet.
 
@@ -70,18 +74,23 @@ class Snapshots:
             only_reads: Returns whether a shell command certainly changes nothing.
             is_foreign: Returns whether a tool of this name may change files without notice.
             watched: Returns how to record a command in a folder; None if that is not possible.
+            keep_days: How long the records of other sessions are kept after their last change.
+            bytes_max: What commands lost is kept up to this size; 0 for no limit.
         """
         self._folder = folder
         self._only_reads = only_reads
         self._is_foreign = is_foreign
         self._watched = watched
+        self._keep_days, self._bytes_max = keep_days, bytes_max
+        self._began_s = time.time()
         self.decide: Callable[[str, Loss], Awaitable[bool]] | None = None
+        self.before: Callable[[str], Awaitable[None]] | None = None
         # Tools write concurrently in threads.
         self._lock = threading.RLock()
         self._session_id: str | None = None
         self._own_folder: OwnFolder | None = None
         self._journal: Journal | None = None
-        self._has_forgotten = False
+        self._has_bounded = False
         self._run_id = ""
         self._digests = Digests()
         self._watches: list[Watch] = []
@@ -123,7 +132,7 @@ class Snapshots:
             has_commands = bool(self._open().run(self._run_id).logs)
             if before is not None and (has_commands or not self._has_changed(path)):
                 self._open().contents.keep(before)
-            self._forget_old()
+            self._bound_store()
         yield
         with self._lock, noted("change not kept", path):
             at_ns = time.time_ns()
@@ -135,10 +144,15 @@ class Snapshots:
 
         Yields:
             How its keeper is to record all that it changes; None if it cannot, or need not.
+
+        Raises:
+            ToolError: The command is not to run; the message says why.
         """
         if self._only_reads(command):
             yield None
             return
+        if self.before is not None:
+            await self.before(command)
         watch = Watch()
         with self._lock:
             self._watches.append(watch)
@@ -153,6 +167,22 @@ class Snapshots:
     async def allows_loss(self, command: str, loss: "Loss") -> bool:
         """Return whether *command* goes on with what it deletes and overwrites."""
         return self.decide is None or await self.decide(command, loss)
+
+    def others_at_work(self) -> Mapping[str, Sequence[Path]]:
+        """Return the other open sessions of this machine and the files they changed; blocks."""
+        from agent_cli_tools.snapshots.kept_versions import at_work  # noqa: PLC0415 - rare
+
+        return at_work(self._folder, but=self._session_id or "")
+
+    def changed_by(self, path: Path) -> str:
+        """Return which session or command changed *path* last, or "" if none did; blocks."""
+        from agent_cli_tools.snapshots.kept_versions import changed_by  # noqa: PLC0415 - rare
+
+        found: dict[str, str] = {}
+        with suppress(OSError):
+            id = self._session_id or ""
+            found = changed_by({str(path)}, self._folder, session=id, with_own=True)
+        return found.get(str(path), "")
 
     def save(self) -> None:
         """Write lines that could not be written earlier, as far as possible."""
@@ -170,7 +200,7 @@ class Snapshots:
 
         with self._lock:
             self._finish_undo()
-            return take_back(self._read())
+            return take_back(self._read(), self._folder)
 
     def changed_runs(self) -> Sequence[str]:
         """Return the prompts whose changes can be undone, oldest first; blocks.
@@ -270,7 +300,10 @@ class Snapshots:
             if self._is_recorded():
                 from agent_cli_tools.snapshots.taking_back import finish  # noqa: PLC0415 - rare
 
-                finish(self._open())
+                journal = self._open()
+                with suppress(OSError):  # nothing was recorded yet
+                    journal.hold()
+                finish(journal)
 
     def _add(self, change: "Change") -> None:
         for watch in self._watches:
@@ -290,6 +323,8 @@ class Snapshots:
             with self._lock:
                 journal = self._open()
                 paths = tuple(journal.paths)
+                if self._watched:
+                    self._bound_store()
             for path in paths:
                 keep_content(path, self._digests, journal.contents)
             with self._lock:
@@ -314,13 +349,22 @@ class Snapshots:
         """Return whether this run has changed *path* before."""
         return any(change.path == path for change in self._open().run(self._run_id).changes)
 
-    def _forget_old(self) -> None:
-        """Remove old journals of other sessions, once per process."""
-        from agent_cli_tools.snapshots.journal import forget_old  # noqa: PLC0415 - with a change
+    def _bound_store(self) -> None:
+        """Remove old records of other sessions, and kept files beyond the limit, once a program."""
+        if not self._session_id or self._has_bounded:
+            return
+        from agent_cli_tools.snapshots.kept_versions import (  # noqa: PLC0415 - with a change
+            bound_store,
+        )
 
-        if self._session_id and not self._has_forgotten:
-            self._has_forgotten = True
-            forget_old(self._folder, but=self._session_id)
+        self._has_bounded = True
+        bound_store(
+            self._folder,
+            but=self._session_id,
+            days_max=self._keep_days,
+            bytes_max=self._bytes_max,
+            since_s=self._began_s,
+        )
 
     def _read(self) -> "Journal":
         try:

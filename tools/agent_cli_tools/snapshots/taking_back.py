@@ -33,8 +33,10 @@ from agent_cli_tools.snapshots.spans import ChangeSpan, spans
 _COMMANDS_MAX: Final = 3
 
 
-def take_back(journal: Journal) -> TakenBack:
+def take_back(journal: Journal, store: Path) -> TakenBack:
     """Undo the last run that changed files and is not undone yet.
+
+    *store* is the folder with the records of all sessions, which tell who else changed a file.
 
     Raises:
         AgentCliError: There is none; a file changed since, and nothing was done; or a write failed
@@ -48,11 +50,11 @@ def take_back(journal: Journal) -> TakenBack:
         raise AgentCliError(f"nothing to undo: {why}{_ran(journal.runs)}")
     run = standing[-1]
     if logs := journal.logs_of(run):
-        return _take_back_all(journal, run, logs)
+        return _take_back_all(journal, run, logs, store)
     found = spans(run.changes)
     now = {span.path: digest_of(span.path) for span in found}
     todo = [span for span in found if now[span.path] != span.before]
-    _refuse_conflicts(todo, now)
+    _refuse_conflicts(todo, now, journal, store)
     _refuse_large(todo, now)
     contents = _contents(todo, journal.contents)
     for span in todo:
@@ -85,16 +87,15 @@ def finish(journal: Journal) -> None:
         _close(journal, run, journal.logs_of(run))
 
 
-def _take_back_all(journal: Journal, run: RunChanges, logs: Sequence[CommandLog]) -> TakenBack:
+def _take_back_all(
+    journal: Journal, run: RunChanges, logs: Sequence[CommandLog], store: Path
+) -> TakenBack:
     """Undo a run with commands: what they and the tools changed, the last change first."""
     edits = edits_of(run.changes, logs)
     if running := [log.command for log in logs if is_running(log.folder)]:
         raise AgentCliError(f"nothing was undone, because `{running[0]}` still runs: end it first")
     if changed := conflicts(edits, logs):
-        raise AgentCliError(
-            "nothing was undone, because somebody changed these files too:"
-            f" {listed(changed)}; /diff run shows what there is to undo by hand"
-        )
+        raise _changed_too(changed, journal, store)
     for edit in edits:
         if edit.before is not None and journal.contents.get(edit.before) is None:
             raise _not_kept(edit.path)
@@ -148,17 +149,30 @@ def _ran(runs: Sequence[RunChanges]) -> str:
     )
 
 
-def _refuse_conflicts(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]) -> None:
+def _changed_too(paths: Sequence[str], journal: Journal, store: Path) -> AgentCliError:
+    """Return the error for files that others changed, with the session that did if it is known."""
+    from agent_cli_tools.snapshots.kept_versions import changed_by  # noqa: PLC0415 - rare
+
+    who = dict[str, str]()
+    with contextlib.suppress(OSError):
+        who = changed_by(paths, store, session=journal.folder.name)
+    named = [f"{path} ({who[path]})" if path in who else path for path in paths]
+    return AgentCliError(
+        "nothing was undone, because somebody changed these files too:"
+        f" {listed(named)}; /diff run shows what there is to undo by hand"
+    )
+
+
+def _refuse_conflicts(
+    todo: Sequence[ChangeSpan], now: Mapping[Path, str | None], journal: Journal, store: Path
+) -> None:
     changed = [
         str(span.path)
         for span in todo
         if not span.unbroken or now[span.path] != span.after or span.after == NO_FILE_ANY_MORE
     ]
     if changed:
-        raise AgentCliError(
-            "nothing was undone, because somebody changed these files too:"
-            f" {', '.join(changed)}; /diff run shows what there is to undo by hand"
-        )
+        raise _changed_too(changed, journal, store)
 
 
 def _refuse_large(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]) -> None:

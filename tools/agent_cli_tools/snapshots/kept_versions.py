@@ -1,0 +1,255 @@
+"""Read the records of all sessions: earlier versions of files, and who changed a file last."""
+
+import contextlib
+import filecmp
+import hashlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from agent_cli.system import aside
+from agent_cli.system.paths import private_dir
+from agent_cli.system.private_files import write_private
+from agent_cli.system.records import dataclass
+from agent_cli.undo.logs import CommandLog, is_held, is_running
+from agent_cli.undo.records import LOG, State
+from agent_cli.undo.reversal import put_copy
+from agent_cli.undo.space import drop_images
+from agent_cli_tools.snapshots.commands import changed_files
+from agent_cli_tools.snapshots.journal import CHANGES, Journal
+
+_REPLACED: Final = "replaced"
+_DAY_S: Final = 86_400
+_ID_CHARS: Final = 8
+# Backup programs leave such a folder out. Source: https://bford.info/cachedir
+_TAG: Final = "CACHEDIR.TAG"
+_TAG_TEXT: Final = b"Signature: 8a477f597d28d172789f06886806bc55\n# agent-cli: for /undo\n"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVersion:
+    """A file as it was before a tool or a command changed it.
+
+    Attributes:
+        kept: The file with its content.
+        fate: What became of it: the command, or the tools.
+        at_ns: When, in nanoseconds of the clock on the wall.
+        state: Its state; None if only its permission bits, `mode`, are known.
+    """
+
+    path: Path
+    kept: Path
+    session: str
+    fate: str
+    at_ns: int
+    bytes: int
+    state: State | None = None
+    mode: int | None = None
+    attributes: dict[str, str] | None = None
+
+    @property
+    def id(self) -> str:
+        """A short name, the same as long as it is kept."""
+        named = os.fsencode(self.kept) + b"\0" + os.fsencode(self.path)
+        return hashlib.sha256(named).hexdigest()[:_ID_CHARS]
+
+    def differs(self) -> bool:
+        """Return whether the file is another one now."""
+        try:
+            if self.kept.is_symlink() or self.path.is_symlink():
+                return self.kept.readlink() != self.path.readlink()
+            return not filecmp.cmp(self.kept, self.path, shallow=False)
+        except OSError:
+            return True
+
+
+def kept_versions(store: Path, below: Path) -> list[KeptVersion]:
+    """Return the versions that are kept of *below*, or of files in it, the newest first.
+
+    Raises:
+        OSError: A record cannot be read.
+    """
+    found: list[KeptVersion] = []
+    for path in store.glob(f"*/{CHANGES}"):
+        journal = Journal(path.parent)
+        journal.read()
+        for run in journal.runs:
+            for change in run.changes:
+                kept = journal.contents.folder / (change.before or "")
+                if change.before and (size := _size(kept)) is not None:
+                    version = KeptVersion(
+                        *(change.path, kept, path.parent.name, "edited", change.at_ns, size),
+                        mode=change.mode,
+                    )
+                    found.append(version)
+            for log in journal.logs_of(run):
+                found += _of_command(log, path.parent.name)
+    inside = (each for each in found if each.path == below or below in each.path.parents)
+    return sorted(inside, key=lambda each: each.at_ns, reverse=True)
+
+
+def changed_by(
+    paths: Collection[str], store: Path, *, session: str, with_own: bool = False
+) -> dict[str, str]:
+    """Return who changed each of *paths* last: another session, and by which command.
+
+    Args:
+        paths: Real paths; those that no session is known to have changed are left out.
+        store: The folder with the records of all sessions.
+        session: The id of the session that asks.
+        with_own: Whether its own changes count, which other agents of it may have made.
+
+    Raises:
+        OSError: A record cannot be read.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    # What was last written before a file changed knows nothing of that.
+    since_s = min((at_s for path in paths if (at_s := _changed_s(path))), default=0.0)
+
+    def note(path: Path, at_ns: int, who: str) -> None:
+        if str(path) in paths and at_ns > found.get(str(path), (0, ""))[0]:
+            found[str(path)] = at_ns, who
+
+    for record in store.glob(f"*/{CHANGES}"):
+        id = record.parent.name
+        who = "another agent or command of this session" if id == session else f"session {id[:8]}"
+        if id == session and not with_own:
+            continue
+        journal = Journal(record.parent)
+        journal.read()
+        for run in journal.runs:
+            for change in run.changes:
+                note(change.path, change.at_ns, f"{who} edited it")
+            for log in journal.logs_of(run, since_s=since_s):
+                for path in changed_files(log):
+                    note(path, log.ended_ns or log.began_ns, f"{who} ran `{log.command}`")
+    return {path: who for path, (_at, who) in found.items()}
+
+
+def _changed_s(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def at_work(store: Path, *, but: str) -> dict[str, list[Path]]:
+    """Return the other sessions that are open, each with the files that it changed.
+
+    Args:
+        store: The folder with the records of all sessions.
+        but: The id of the session that asks.
+    """
+    found: dict[str, list[Path]] = {}
+    for record in sorted(store.glob(f"*/{CHANGES}")):
+        if record.parent.name != but and is_held(record):
+            with contextlib.suppress(OSError):  # its session has just been deleted
+                found[record.parent.name] = _standing_changes(Journal(record.parent))
+    return found
+
+
+def _standing_changes(journal: Journal) -> list[Path]:
+    """Return the files that a session changed, without the runs that were undone."""
+    journal.read()
+    runs = [run for run in journal.runs if not run.taken_back]
+    paths = [change.path for run in runs for change in run.changes]
+    paths += [path for run in runs for log in journal.logs_of(run) for path in changed_files(log)]
+    return list(dict.fromkeys(paths))
+
+
+def restore(version: KeptVersion, store: Path) -> Path | None:
+    """Put a version back; return where the file that was there is kept, None if there was none.
+
+    Raises:
+        OSError: It cannot be put back; the file that was there has its name again.
+    """
+    path = version.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    moved = None
+    if os.path.lexists(path):
+        moved = aside.move_aside(path, private_dir(store / _REPLACED))
+    try:
+        put_copy(version.kept, path, version.state, version.attributes)
+        if version.state is None and version.mode is not None:
+            path.chmod(version.mode)
+    except OSError:
+        if moved:
+            moved.replace(path)
+        raise
+    return moved
+
+
+def bound_store(store: Path, *, but: str, days_max: int, bytes_max: int, since_s: float) -> None:
+    """Remove old records of other sessions than *but*, and the oldest kept files beyond a size.
+
+    What was recorded after *since_s* stays. A command whose kept files are removed says so.
+
+    Args:
+        store: The folder with the records of all sessions.
+        but: The id of the session that goes on.
+        days_max: Records that were not written to for so many days are removed.
+        bytes_max: Kept files beyond it are removed, the oldest command's first; 0 for no limit.
+        since_s: The time that this program started, in seconds of the clock on the wall.
+
+    Raises:
+        OSError: The folder cannot be read or written.
+    """
+    if not (store / _TAG).exists():
+        write_private(private_dir(store) / _TAG, _TAG_TEXT)
+    limit_s = time.time() - days_max * _DAY_S
+    aside.forget_old(store / _REPLACED)
+    for path in [*store.glob(f"*/{CHANGES}")]:
+        with contextlib.suppress(FileNotFoundError):  # another process is removing it as well
+            if path.parent.name != but and path.stat().st_mtime < limit_s:
+                shutil.rmtree(path.parent, ignore_errors=True)
+    if bytes_max:
+        _drop_beyond(store, bytes_max, since_s)
+
+
+def _drop_beyond(store: Path, bytes_max: int, since_s: float) -> None:
+    commands: list[tuple[float, int, Path]] = []
+    for log in store.glob(f"*/commands/*/{LOG}"):
+        with contextlib.suppress(OSError):
+            commands.append((log.stat().st_mtime, _taken_bytes(log.parent), log.parent))
+    rest = sum(size for _at, size, _folder in commands) - bytes_max
+    for at_s, size, folder in sorted(commands):
+        if rest <= 0 or at_s >= since_s:
+            return
+        if size and not is_running(folder):
+            drop_images(str(folder))
+            rest -= size
+
+
+def _taken_bytes(folder: Path) -> int:
+    total = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name != LOG:
+                total += entry.stat(follow_symlinks=False).st_blocks * 512
+    return total
+
+
+def _of_command(log: CommandLog, session: str) -> Iterator[KeptVersion]:
+    for record in log.records:
+        if record.kind not in ("gone", "write") or record.state is None:
+            continue
+        if not (record.state.is_file or stat.S_ISLNK(record.state.mode)):
+            continue
+        kept = log.folder / record.to
+        if (size := _size(kept)) is not None:
+            yield KeptVersion(
+                *(Path(record.path), kept, session, log.command, record.at_ns, size),
+                state=record.state,
+                attributes=record.attributes,
+            )
+
+
+def _size(kept: Path) -> int | None:
+    try:
+        return kept.lstat().st_size
+    except OSError:
+        return None
