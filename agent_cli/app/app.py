@@ -69,6 +69,7 @@ class App:
         self.hooks = bench.hooks
         self.jobs = bench.jobs
         self.goals: GoalsPort = bench.goal
+        self.receipts = bench.receipts.to_json
         self.agents = bench.agents.list
         self.launcher = bench.place.workspace.shared.launcher
         self.file_changes = bench.place.file_changes

@@ -20,6 +20,7 @@ TOOLS: Final = (
     "agent_cli.policies.shell.syntax",
     "agent_cli.policies.shell.read_only",
     "agent_cli.policies.shell.judgement",
+    "agent_cli.policies.receipts",
     "tree_sitter_bash",
     "tree_sitter",
     "agent_cli.sandbox.undecided",

@@ -1,4 +1,4 @@
-"""The goal of the session; its check is a command of the user's, run as the model's are."""
+"""The goal of the session, whose check runs as the model's commands, and receipts of checks."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -23,6 +23,7 @@ from agent_cli.system.background import in_background
 if TYPE_CHECKING:
     from agent_cli.contracts.goals import CheckRun, Goal, GoalProgress
     from agent_cli.policies.goal_pursuit import Pursuit
+    from agent_cli.policies.receipts import Receipt
 
 _ENTRY: Final = "goal"
 

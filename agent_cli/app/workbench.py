@@ -28,7 +28,7 @@ from agent_cli.app.agents.subagents import AgentTree
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.checks.dead_rules import dead_rules
 from agent_cli.app.context_window import ContextWindow
-from agent_cli.app.goals import SessionGoal, before
+from agent_cli.app.goals import SessionGoal, SessionReceipts, before
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import JobHost
 from agent_cli.app.mcp.host import ServerHost
@@ -98,6 +98,7 @@ class Workbench:
         self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
         self.goal = self._new_goal(one_shot=one_shot)
+        self.receipts = SessionReceipts(self.place, lambda: self.agent.conversation, self.announce)
         self.servers = self._new_servers(one_shot=one_shot)
         self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
         self.output_styles = output_styles(startup, warn)
@@ -173,7 +174,10 @@ class Workbench:
                 cache_watch=self.cache,
                 authorize=place.permissions,
                 goal=self.goal,
-                follow_ups=before(self.jobs.told.follow_ups, self.goal.follow_ups),
+                add_receipt=self.receipts.add,
+                follow_ups=before(
+                    self.jobs.told.follow_ups, self.goal.follow_ups, self.receipts.follow_ups
+                ),
                 publish=self.announce,
             )
         )

@@ -51,6 +51,10 @@ class Application(AttachingApplication, Protocol):
         """The goal of the session."""
         ...
 
+    async def receipts(self) -> Sequence[dict[str, Json]]:
+        """Return the last receipt of each kind of check that the model ran."""
+        ...
+
     @property
     def file_changes(self) -> "FileChangesPort":
         """The changes the agent made to files."""

@@ -138,6 +138,7 @@ class _HeadlessRun:
             elif not isinstance(task, str):
                 self._note(await task(app.agent))
             self._note_goal(app)
+            self._outcome.checks = await app.receipts()
             self._check_answer()
             self._tell_what_waits(app.agent)
             self._has_ended = True

@@ -274,6 +274,9 @@ class Program:
     file_changes = NoChanges()
     goals = NoGoals()
 
+    async def receipts(self) -> Sequence[dict[str, Json]]:
+        return ()
+
     def __init__(self) -> None:
         self.agent, self.model, _ = scripted_agent(says("hello"))
 

@@ -45,6 +45,7 @@ class AgentParts:
         is_planning: Whether plan mode holds for it now.
         goal, style, agents: Only the session's agent has a goal, an output style, and agents of
             plugins.
+        add_receipt: Adds to a result what it says as a check; the session's agent has it.
         plugins: Its plugins; a subagent has the project's instructions only, or none.
         publish: Receives the events of its results.
     """
@@ -72,6 +73,7 @@ class AgentParts:
     style: Contributor | None = None
     plugins: Contributor | None = None
     agents: Contributor | None = None
+    add_receipt: Callable[[ToolCall, ToolResult], Awaitable[ToolResult]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,18 @@ def config_of(agent: AgentParts) -> LoopConfig:
         get_follow_up_messages=agent.follow_ups,
         finish_result=Truncation(agent.publish, limit_chars=history.max_tool_result_chars),
     )
+
+
+def _finish(agent: AgentParts, limit_chars: int) -> Callable[..., Maybe[ToolResult]]:
+    truncation = Truncation(agent.publish, limit_chars=limit_chars)
+    add_receipt = agent.add_receipt
+    if add_receipt is None:
+        return truncation
+
+    async def finish(call: ToolCall, result: ToolResult) -> ToolResult:
+        return truncation(call, await add_receipt(call, result))
+
+    return finish
 
 
 def _facts(agent: AgentParts) -> SessionFacts:
