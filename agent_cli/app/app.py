@@ -19,6 +19,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
 from agent_cli.policies.cache_watch import cache_lines
+from agent_cli.policies.side_questions import SideQuestions
 from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.anthropic.models import doubt_about
 from agent_cli.system import paths
@@ -83,6 +84,7 @@ class App:
         self.keep_session = bench.sessions.keep
         self.compact = bench.context.compact
         self.uncompact = bench.context.uncompact
+        self.ask_aside = SideQuestions(bench.agent, bench.compaction, bench.calls.stream).ask
         self._offered: Sequence[OfferedModel] = ()
         self._command_files = command_files(startup, bench.hooks.prompt_expands)
         self._switch = ModelSwitch(

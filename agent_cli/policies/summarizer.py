@@ -26,6 +26,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage, text_block, text_of
 from agent_cli.policies.compaction import Summary
+from agent_cli.policies.side_questions import USABLE, answer_at_the_end_of, reply_to
 
 MAX_TOKENS = 4096
 MAX_INPUT_CHARS = 100_000

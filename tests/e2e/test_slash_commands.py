@@ -120,3 +120,48 @@ def test_add_dir_command_makes_a_directory_readable() -> None:
 
     assert f"tools and commands may use {other} in this session" in ended.stderr
     assert ["found it" in result for result in results] == [False, True]
+
+
+def test_btw_asks_behind_the_conversation_and_leaves_it_as_it_is() -> None:
+    """The cached prefix stays, a call of the model runs nothing, and /usage counts it."""
+    call = tool_use("bash", {"command": "touch ran"})
+    lines = "/btw too early\nhello\n/btw what is *this*?\nagain\n/usage\n"
+    replies = (reply(text("A")), reply(call), reply(text("It is **that**.")), reply(text("B")))
+    with serve_in_thread(*replies) as api:
+        ended = agent_cli(script=lines, api=api)
+        first, aside, once_more, last = (request.body for request in api.requests)
+
+    assert "there is no conversation yet: send the question as a message" in ended.stderr
+    assert "btw: what is *this*?\nIt is **that**." in ended.stderr
+    assert (aside["tools"], aside["system"]) == (first["tools"], first["system"])
+    assert "what is *this*?" in str(aside["messages"][-1])
+    assert "No tool runs now" in str(once_more["messages"][-1])
+    assert not Path("ran").exists()
+    said = [block["text"] for each in last["messages"] for block in each["content"]]
+    assert [said[0], said[1], said[-1]] == ["hello", "A", "again"]
+    assert "this" not in str(said)
+    assert re.search(r"including [\d,]+ tokens for summaries, /btw,", ended.stderr)
+
+
+def test_btw_is_answered_while_a_call_is_at_work() -> None:
+    """The request must hold a result of each call, or the API refuses it."""
+    wait = tool_use("bash", {"command": "echo begun > begun; until [ -e go ]; do sleep 0.01; done"})
+    variables = {"TERM": "xterm-256color"}
+    with serve_in_thread(reply(wait), reply(text("On it.")), reply(text("Done."))) as api:
+        options = ("--permission-mode", "yolo")
+        with Terminal(AGENT_CLI, *options, **environment(api, {**variables})) as terminal:
+            terminal.until("you>")
+            terminal.send("work\r")
+            wait_until(Path("begun").exists)
+            terminal.send("/btw what do you do?\r")
+            terminal.until("neither question nor answer is in the conversation")
+            Path("go").touch()
+            terminal.until("Done.")
+            shown = terminal.text
+        aside, last = (str(request.body["messages"]) for request in api.requests[1:3])
+
+    assert "btw: what do you do?" in shown
+    assert "On it." in shown
+    assert "this call is still at work" in aside
+    assert "what do you do" not in last
+    assert "still at work" not in last

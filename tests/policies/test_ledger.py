@@ -466,6 +466,37 @@ async def test_run_at_the_cost_limit_ends_with_its_own_stop_reason() -> None:
     assert agent.conversation.usage.held_microdollars == 0
 
 
+async def test_aside_of_two_replies_leaves_nothing_reserved() -> None:
+    """Each reply settles its own reservation: a model that calls a tool is asked once more."""
+    book = Book(pieces(priced(200, call="t1")), pieces(priced(300)))
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=ScriptedModel(priced(100))))
+    agent.subscribe(book.ledger.listen)
+    await agent.prompt("go")
+
+    answer = await SideQuestions(agent, Compaction(None), book.ledger.stream).ask("why?")
+
+    assert answer == "so"
+    assert agent.conversation.usage.cost_microdollars == 600
+    assert book.figures() == (500, 0, 0)
+    assert book.held[-1] == 0
+
+
+async def test_stopped_aside_is_recorded_with_the_prompt_it_used() -> None:
+    """What `message_start` told is billed, answered or not."""
+    gate = Gate()
+    known = Usage(input_tokens=40)
+    model = ScriptedModel(priced(100), [ReplyStart(usage=known), gate])
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=model))
+    await agent.prompt("go")
+    asking = asyncio.create_task(SideQuestions(agent, Compaction(None), model).ask("why?"))
+    await gate.reached.wait()
+
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    assert agent.conversation.usage.input_tokens == 40
+
+
 async def test_cost_limit_is_not_reset_by_an_approval() -> None:
     """The prompt is the same, however many decisions it takes; the next one has its own limit."""
     script = (priced(900_000, call="t1"), priced(100_000, call="t2"), priced(1))

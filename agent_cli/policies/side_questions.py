@@ -1,0 +1,182 @@
+"""Ask the model at the end of an unchanged request, which it reads from the cache.
+
+Nothing else of the request changes, not even its tools: the cache would not be read. A model that
+calls a tool all the same is told once that none runs.
+"""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
+from agent_cli.contracts.events import EventSink, Retry, UsageChanged
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    LlmMessage,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.provider import (
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    StreamEvent,
+    StreamFn,
+    closable,
+)
+from agent_cli.contracts.timeline import NO_USAGE, Block, Usage, text_block, text_of
+from agent_cli.core.agent import Agent
+from agent_cli.core.model_call import request_of
+from agent_cli.policies.compaction import Compaction
+
+USABLE = ("end_turn", "stop_sequence")
+
+_ASIDE = (
+    "[agent-cli: the user asks this beside the work. Answer briefly, from what you know of this"
+    " conversation. Call no tool, and do not go on with the work. Neither the question nor your"
+    " answer stays in the conversation.]\n\n"
+)
+_NO_TOOL_FOR_ASIDE = "No tool runs now: answer the question as text."
+_STILL_RUNS = "[agent-cli: this call is still at work]"
+
+
+class SideQuestions:
+    """Questions of the user beside the conversation, which stays as it is."""
+
+    def __init__(self, agent: Agent, compaction: Compaction, stream_fn: StreamFn) -> None:
+        """Ask nothing yet; *compaction* knows what the last request was prepared with."""
+        self._agent = agent
+        self._compaction = compaction
+        self._stream_fn = stream_fn
+
+    async def ask(self, question: str) -> str:
+        """Return the model's answer, as Markdown; a run may go on meanwhile.
+
+        Raises:
+            AgentCliError: There is no conversation yet, or no answer.
+        """
+        turn = self._agent.next_turn()
+        conversation = turn.conversation
+        if not conversation.prompts:
+            raise AgentCliError("there is no conversation yet: send the question as a message")
+        if prepared := self._compaction.prepared(conversation):
+            turn.system, turn.tools = list(prepared[0]), list(prepared[1])
+        request = await request_of(turn)
+        request = replace(request, messages=(*request.messages, *_open_results(request.messages)))
+        try:
+            reply, _usage = await answer_at_the_end_of(
+                request, _ASIDE + question, self._counted, no_tool=_NO_TOOL_FOR_ASIDE
+            )
+        except ContextOverflow as error:
+            raise AgentCliError(f"{error}; /compact makes room for the question") from error
+        text = text_of(reply.content).strip()
+        if not text or reply.stop_reason not in (*USABLE, "max_tokens"):
+            raise AgentCliError("the model gave no answer: send the question as a message")
+        return text if reply.stop_reason in USABLE else f"{text} … (cut off at its token limit)"
+
+    async def _counted(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+        """Stream a reply, and record what it used, also if it breaks off or is stopped."""
+        used = NO_USAGE
+        try:
+            async with aclosing(closable(self._stream_fn(request))) as events:
+                async for event in events:
+                    match event:
+                        case ReplyStart():
+                            used = event.usage
+                        case ReplyEnd():
+                            used = event.reply.usage
+                        case Retrying():
+                            used = self._record(used)
+                        case _:
+                            pass
+                    yield event
+        finally:
+            self._record(used)
+
+    def _record(self, used: Usage) -> Usage:
+        """Record the usage of one reply, as the ledger expects it: each by itself."""
+        if used != NO_USAGE:
+            conversation = self._agent.conversation
+            conversation.add_usage(used)
+            self._agent.publish(UsageChanged(used, conversation.usage))
+        return NO_USAGE
+
+
+async def answer_at_the_end_of(
+    request: ModelRequest,
+    text: str,
+    stream_fn: StreamFn,
+    *,
+    no_tool: str,
+    emit: EventSink = lambda _event: None,
+) -> tuple[Reply, Usage]:
+    """Return the reply to *request* with a user message *text* at its end, and what it all used.
+
+    The reply calls tools if the model did so twice; *no_tool* is the result of such a call.
+
+    Raises:
+        ContextOverflow: The request is too long.
+        ModelError: The model could not be asked, or its reply was lost.
+    """
+    asked = replace(request, messages=(*request.messages, UserMessage.of(text)))
+    reply = await reply_to(asked, stream_fn, emit)
+    if reply.stop_reason != "tool_use":
+        return reply, reply.usage
+    try:
+        again = await reply_to(_after_calls(asked, reply, no_tool), stream_fn, emit)
+    except ContextOverflow:
+        return reply, reply.usage
+    return again, reply.usage + again.usage
+
+
+async def reply_to(request: ModelRequest, stream_fn: StreamFn, emit: EventSink) -> Reply:
+    """Return the whole reply to *request*; *emit* hears of retries.
+
+    Raises:
+        ModelError: The model could not be asked, or its reply was lost.
+    """
+    reply = None
+    async for event in stream_fn(request):
+        match event:
+            case ReplyEnd():
+                reply = event.reply
+            case Retrying():
+                # Never "restarted": no part of this reply was shown.
+                again = Retry(event.attempt, event.max_attempts, event.wait_s, event.reason, False)
+                emit(again)
+            case _:
+                pass
+    if reply is None:
+        raise ModelError("the reply ended too early")
+    return reply
+
+
+def _after_calls(request: ModelRequest, reply: Reply, no_tool: str) -> ModelRequest:
+    """Return *request* with the *reply* that called tools, each answered by a refusal."""
+    called = AssistantMessage(reply.content, reply.stop_reason, reply.usage, reply.model)
+    results = (_result(block, no_tool, is_error=True) for block in _calls(reply.content))
+    return replace(request, messages=(*request.messages, called, *results))
+
+
+def _open_results(messages: Sequence[LlmMessage]) -> Iterator[ToolResultMessage]:
+    """Yield a result for each call of the last reply that is at work."""
+    has_ended: set[str] = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolResultMessage):
+            has_ended.add(message.tool_call_id)
+        elif isinstance(message, AssistantMessage):
+            for block in _calls(message.content):
+                if block["id"] not in has_ended:
+                    yield _result(block, _STILL_RUNS)
+            return
+
+
+def _calls(content: Sequence[Block]) -> Iterator[Block]:
+    return (block for block in content if block["type"] == "tool_use")
+
+
+def _result(call: Block, text: str, *, is_error: bool = False) -> ToolResultMessage:
+    content = (text_block(text),)
+    return ToolResultMessage(str(call["id"]), str(call["name"]), content, is_error=is_error)
