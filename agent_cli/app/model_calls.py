@@ -11,6 +11,9 @@ from agent_cli.contracts.timeline import Prompt
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.model_fallback import FallbackModels
+from agent_cli.providers.anthropic.betas import SERVER_FALLBACK
+from agent_cli.providers.anthropic.thinking import level_for
 
 
 class ModelCalls:
@@ -57,6 +60,19 @@ class ModelCalls:
     def named(self, name: str | None = None) -> Model:
         """Return the model *name*, an alias or an id; the settings' model without a name."""
         return parts.model(self._startup, name)
+
+    def fallback_models(self) -> FallbackModels:
+        """Return the models to ask where another is overloaded or declines."""
+        settings = self._startup.loaded.settings
+        platform = parts.connection(self._startup).platform
+        names = [name.strip() for each in settings.model_fallback for name in each.split(",")]
+        return FallbackModels(
+            models=tuple(self.named(name) for name in names if name),
+            by_server=not settings.provider.is_chat
+            and not settings.provider.compat
+            and platform.name in SERVER_FALLBACK.platforms,
+            level_for=(lambda _model, level: level) if settings.provider.is_chat else level_for,
+        )
 
     def preload(self) -> None:
         """Import the provider's SDK in the background."""

@@ -174,6 +174,7 @@ OPTIONS = {
     "--dry-run": OptionEntry(Takes.NOTHING, "dry_run"),
     "--undo": OptionEntry(Takes.NOTHING, "undo"),
     "--model": OptionEntry(Takes.VALUE, setting="model", values=MODELS),
+    "--model-fallback": OptionEntry(Takes.SEVERAL, setting="model_fallback", values=MODELS),
     "--effort": OptionEntry(
         Takes.VALUE, setting="effort", values="off minimal low medium high xhigh"
     ),

@@ -50,6 +50,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.prefix_watch import Consent, PrefixWatch
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Workbench:
                 ledger=self.calls.ledger,
                 compaction=compaction,
                 prefix_watch=self.prefix,
-                cache_watch=self.cache,
+                fallback=self.new_fallback(self.cache, self.prefix),
                 authorize=place.permissions,
                 goal=self.goal,
                 add_receipt=self.receipts.add,
@@ -197,6 +198,17 @@ class Workbench:
     def new_cache_watch(self, stream: StreamFn) -> CacheWatch:
         """Return a watch of one agent's prompt cache; *stream* asks its model."""
         return CacheWatch(stream, price=parts.price(self._startup), emit=self.announce)
+
+    def new_fallback(self, cache: CacheWatch, prefix: PrefixWatch) -> ModelFallback:
+        """Return the fallback of one agent, around its *cache* watch."""
+        return ModelFallback(
+            cache.stream,
+            self.calls.fallback_models(),
+            price=parts.price(self._startup),
+            emit=self.announce,
+            expect_loss=cache.expect_loss,
+            on_answer=prefix.note_fallback,
+        )
 
     def _new_goal(self, *, one_shot: bool) -> SessionGoal:
         return SessionGoal(

@@ -54,7 +54,8 @@ class ModelRequest:
     the run's token, for code that blocks a thread; code that awaits is cancelled as usual.
     `task_budget` is the number of tokens for the work of the whole run, so that the model ends in
     time; it is advice, not a limit. With `previous_message_id`, the id of the reply to the request
-    before, the server can say why it did not read the cache.
+    before, the server can say why it did not read the cache. `fallbacks` are the models that the
+    server may ask, in order, when `model` declines.
     """
 
     model: Model
@@ -70,6 +71,7 @@ class ModelRequest:
     max_retry_delay_ms: int | None = None
     task_budget: int | None = None
     previous_message_id: str | None = None
+    fallbacks: tuple[Model, ...] = ()
     cancel: CancelToken | None = field(default=None, repr=False, compare=False)
 
 

@@ -323,3 +323,8 @@ class Ledger:
         self._prompt_id = prompts[-1].id
         account.spent = usage.cost_microdollars + self._of_agents(prompts[-1])
         account.lost = usage.held_microdollars
+
+
+def _models(request: ModelRequest) -> tuple[Model, ...]:
+    """Return the models that the server may ask, one after the other, for one reply."""
+    return (request.model, *request.fallbacks)

@@ -326,6 +326,7 @@ class Settings(NamedTuple):
     """All settings of one run; immutable, `_replace` makes a changed copy."""
 
     model: Annotated[str, text("a model id or an alias from [models]")] = "claude-sonnet-5-5"
+    model_fallback: Annotated[tuple[str, ...], texts(user_only=True)] = ()
     max_tokens: Annotated[int, whole(1, 1_000_000, "tokens")] = options.MAX_TOKENS
     temperature: Annotated[float | None, optional(number(0, 1))] = None
     effort: Annotated[Effort | None, optional(choice(*get_args(Effort)))] = None

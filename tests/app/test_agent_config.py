@@ -24,6 +24,7 @@ def test_each_contributor_declares_for_whom_it_is() -> None:
         "pins": ("session",),
         "jobs": ("session", "subagent"),
         "goal": ("session",),
+        "model fallback": ("session", "subagent"),
         "budget": ("session", "subagent"),
         "compaction": ("session", "subagent"),
         "trimming": ("session", "subagent"),

@@ -21,13 +21,14 @@ MANY_IMAGES_SIDE = 2_000
 IMAGE_TYPES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 EFFORTS = {"low", "medium", "high", "xhigh", "max"}
 FIELDS = {
-    "model", "max_tokens", "messages", "cache_control", "container", "diagnostics",
+    "model", "max_tokens", "messages", "cache_control", "container", "diagnostics", "fallbacks",
     "inference_geo", "metadata", "output_config", "service_tier", "speed", "stop_sequences",
     "stream", "system", "thinking", "tool_choice", "tools",
 }  # fmt: skip
 SMALL_OUTPUT = 64_000
 LARGE_OUTPUT = 128_000
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
+FALLBACK_BETA = "server-side-fallback-2026-07-01"
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 
 
@@ -113,6 +114,7 @@ def _fields(body: Payload, betas: set[str]) -> Refusals:
             yield bad("fields", f"{name}: Extra inputs are not permitted")
     if "block_binding" in (body.get("thinking") or {}) and BINDING_BETA not in betas:
         yield bad("fields", "thinking.block_binding: Extra inputs are not permitted")
+    yield from _fallbacks(body, betas)
     if budget := (body.get("output_config") or {}).get("task_budget"):
         if TASK_BUDGET_BETA not in betas:
             yield bad("fields", "output_config.task_budget: Extra inputs are not permitted")
@@ -129,6 +131,32 @@ def _fields(body: Payload, betas: set[str]) -> Refusals:
             f"max_tokens: {body['max_tokens']} > {largest}, which is the maximum allowed number "
             f"of output tokens for {body['model']}",
         )
+
+
+def _fallbacks(body: Payload, betas: set[str]) -> Refusals:
+    """A chain of models, and the marks in replies that more than one model wrote."""
+    chain = body.get("fallbacks")
+    if chain is not None and FALLBACK_BETA not in betas:
+        yield bad("fields", "fallbacks: Extra inputs are not permitted")
+    if chain is not None and not chain:
+        yield bad("fallbacks", "fallbacks: List should have at least 1 item after validation")
+    for index, entry in enumerate(chain or []):
+        if set(entry) - {"model", "max_tokens", "thinking", "output_config", "speed"}:
+            yield bad("fallbacks", f"fallbacks.{index}: Extra inputs are not permitted")
+        largest = SMALL_OUTPUT if is_older(entry["model"]) else LARGE_OUTPUT
+        if entry.get("max_tokens", body["max_tokens"]) > largest:
+            yield bad("R12", f"fallbacks.{index}.max_tokens: more than {largest}")
+    for index, message in enumerate(body["messages"]):
+        kinds = [block["type"] for block in blocks_of(message)]
+        if "fallback" not in kinds:
+            continue
+        if FALLBACK_BETA not in betas:
+            sentence = "Input tag 'fallback' does not match any of the expected tags"
+            yield bad("fallbacks", f"messages.{index}.content: {sentence}")
+        last = len(kinds) - kinds[::-1].index("fallback") - 1
+        if "tool_use" in kinds[:last]:
+            sentence = "tool_use blocks before the final fallback block are not permitted"
+            yield bad("fallbacks", f"messages.{index}.content: {sentence}")
 
 
 def _roles(body: Payload) -> Refusals:

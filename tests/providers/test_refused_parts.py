@@ -145,6 +145,25 @@ async def test_beta_that_a_server_refuses_is_off_for_the_session(
     assert caplog.text.count("beta off") == 1
 
 
+async def test_refused_fallbacks_are_off_and_older_replies_lose_their_mark() -> None:
+    """Some models have none."""
+    mark: Block = {"type": "fallback", "trigger": None}
+    mark |= {"from": {"model": "claude-sonnet-5-5"}, "to": {"model": "claude-opus-5"}}
+    answer = AssistantMessage((text_block("Let"), mark, text_block("Yes.")))
+    asked = request(
+        *(UserMessage.of("hi"), answer, UserMessage.of("go on")),
+        fallbacks=(model_by_id("claude-opus-5"),),
+    )
+    refusal = error(400, "invalid_request_error", "fallbacks: not supported for this model")
+    async with FakeMessagesApi(refusal, reply("ok")) as api, asker(api) as it:
+        assert (await it.ask(asked)).text == "ok"
+
+    with_mark, without = (got.body["messages"][1]["content"] for got in api.requests)
+    assert [block["type"] for block in with_mark] == ["text", "fallback", "text"]
+    assert [block["type"] for block in without] == ["text", "text"]
+    assert ["fallbacks" in got.body for got in api.requests] == [True, False]
+
+
 def test_compatible_servers_and_unknown_models_get_no_beta() -> None:
     known = [model_by_id(name) for name in model_table().models]
     assert all(

@@ -612,6 +612,12 @@ ROWS = (
         lambda: "stopped after round 1" in agent_works()[2],
         True,
     ),
+    Row(
+        "model_fallback",
+        'model_fallback = ["high,small"]',
+        body("fallbacks"),
+        [{"model": "claude-opus-5-5"}, {"model": "claude-haiku-5-5"}],
+    ),
     Row("attach", "attach = false", attached_name, False),
     Row("max_cost_usd", "max_cost_usd = 0.000001", exit_code(reply(bash("true"))), 4),
     Row("prices", 'prices.of-mine = "1000000/0"', cost_usd, 9.0, base='model = "of-mine"\n'),

@@ -20,6 +20,7 @@ from agent_cli.plugins.session_facts import SessionFacts
 from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.trimming import Trimming
@@ -64,7 +65,7 @@ class AgentParts:
     ledger: Ledger
     compaction: Compaction
     prefix_watch: PrefixWatch
-    cache_watch: CacheWatch
+    fallback: ModelFallback
     is_planning: Callable[[], bool]
     authorize: Callable[[ToolCall, Tool, object], Maybe[Verdict]]
     follow_ups: TakeMessages
@@ -97,6 +98,7 @@ CONTRIBUTIONS: Final = (
     Contribution("pins", ("session",), lambda _agent: tell_pins),
     Contribution("jobs", _BOTH, lambda agent: agent.jobs),
     Contribution("goal", ("session",), lambda agent: agent.goal),
+    Contribution("model fallback", _BOTH, lambda agent: agent.fallback),
     Contribution("budget", _BOTH, lambda agent: agent.ledger),
     Contribution("compaction", _BOTH, lambda agent: agent.compaction),
     Contribution("trimming", _BOTH, lambda agent: _trimming(agent)),
@@ -112,7 +114,7 @@ def config_of(agent: AgentParts) -> LoopConfig:
     return replace(
         agent.options,
         tools=agent.tools,
-        stream_fn=agent.cache_watch.stream,
+        stream_fn=agent.fallback.stream,
         services={"workspace": agent.workspace.root, "sandbox": agent.sandbox},
         path_order=agent.path_order,
         prepare=tuple(each for each in made if each is not None),
