@@ -10,6 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from agent_cli.added_plugins.options import (
+    PluginOption,
+    in_hook,
+    in_server,
+    read_options,
+    with_texts,
+)
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.paths import is_dir, is_file, real_path
 from agent_cli.system.records import dataclass, field
@@ -18,6 +25,7 @@ from agent_cli.system.shapes import is_array, is_object
 FOLDER: Final = ".claude-plugin"
 MANIFEST: Final = f"{FOLDER}/plugin.json"
 ROOT: Final = "CLAUDE_PLUGIN_ROOT"
+DATA: Final = "CLAUDE_PLUGIN_DATA"
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _BYTES_MAX: Final = 1_048_576
 _KINDS: Final[Mapping[str, str]] = {
@@ -33,11 +41,10 @@ _UNUSED: Final[Mapping[str, str]] = {
     "workflows": "workflows",
     "settings": "settings.json",
     "channels": "",
-    "userConfig": "",
     "dependencies": "",
     "bin": "bin",
 }
-PARTS: Final = ("description", "version", "hooks", "mcpServers", *_KINDS, *_UNUSED)
+PARTS: Final = ("description", "version", "hooks", "mcpServers", "userConfig", *_KINDS, *_UNUSED)
 """The keys of a manifest that mean something here; a marketplace may hold them too."""
 
 
@@ -52,6 +59,9 @@ class AddedPlugin:
         hooks: Its groups of hooks: event, group, and the file they are in.
         servers: Its MCP servers by name, as written.
         unused: What it brings that nothing here uses.
+        options: The values that it asks the user for.
+        values: The user's values by key; "" for one that has none.
+        data: The folder for what it keeps; a plugin that is only shown has none.
     """
 
     name: str
@@ -62,6 +72,42 @@ class AddedPlugin:
     hooks: tuple[tuple[str, object, str], ...]
     servers: Mapping[str, object]
     unused: tuple[str, ...]
+    options: tuple[PluginOption, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    data: Path | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Its folders and values as variables of the environment, for its hooks and servers."""
+        values = {each.variable: self.values.get(each.key, "") for each in self.options}
+        return values | self._folders()
+
+    def used_hooks(self) -> Iterator[tuple[str, object]]:
+        """Yield its groups of hooks, each behind its event, as they run with the user's values."""
+        shown = self._shown_values()
+        yield from ((event, in_hook(group, shown)) for event, group, _file in self.hooks)
+
+    def used_servers(self) -> Iterator[tuple[str, object]]:
+        """Yield its MCP servers by name, with variables for the user's values."""
+        for name, entry in self.servers.items():
+            used = in_server(entry)
+            if is_object(used) and "command" in used:
+                inherited = {name: f"${{{name}}}" for name in self.variables}
+                env = used.get("env")
+                used = {**used, "env": {**inherited, **(env if is_object(env) else {})}}
+            yield name, used
+
+    def filled(self, text: str) -> str:
+        """Return a *text* for the model with its folders and the values that are no secret."""
+        for name, folder in self._folders().items():
+            text = text.replace(f"${{{name}}}", folder)
+        return with_texts(text, self._shown_values())
+
+    def _folders(self) -> dict[str, str]:
+        return {ROOT: str(self.root)} | ({DATA: str(self.data)} if self.data else {})
+
+    def _shown_values(self) -> dict[str, str]:
+        return {x.key: self.values.get(x.key, "") for x in self.options if not x.is_secret}
 
 
 def read_plugin(root: Path, name: str = "") -> AddedPlugin:
@@ -88,6 +134,7 @@ def read_plugin(root: Path, name: str = "") -> AddedPlugin:
         tuple(_hooks(root, manifest)),
         dict(_servers(root, manifest)),
         tuple(_unused(root, manifest)),
+        read_options(manifest.get("userConfig")),
     )
 
 

@@ -1,7 +1,9 @@
 """The plugins of the user, each pinned by the content that was shown when it was added.
 
     plugins/plugins.json        name → source, commit and digest
+    plugins/.values.json        name → source, and the user's values; nobody else can read it
     plugins/NAME/DIGEST/NAME/   its content; some plugins import themselves by that name
+    plugins/NAME/data-SOURCE/   what it keeps itself, also when it is updated
 
 A plugin whose content has another digest than the one that was shown is left out, with a sentence.
 """
@@ -12,21 +14,25 @@ import os
 import shutil
 import stat
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
+from agent_cli.added_plugins.options import values_of
 from agent_cli.added_plugins.plugin import AddedPlugin, read_plugin
 from agent_cli.added_plugins.sources import Source
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system import paths
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import wait_for_lock, write_private
+from agent_cli.system.records import dataclass
+from agent_cli.system.shapes import is_object
 from agent_cli.system.trees import remove_tree, walk
 
 # No plugin's name begins with a dot.
 _LOCK: Final = ".lock"
+_VALUES: Final = ".values.json"
 _NEW: Final = ".new"
 LINK: Final = "//link"
 PROGRAM: Final = "//program"
@@ -84,6 +90,11 @@ class PluginStore:
         """Return the folder of a plugin's content."""
         return self._folder / name / pin.digest / name
 
+    def data_of(self, name: str, pin: Pin) -> Path:
+        """Return the folder for what a plugin keeps: another plugin of that name has its own."""
+        source = hashlib.sha256(pin.source.address.encode()).hexdigest()[:16]
+        return self._folder / name / f"data-{source}"
+
     def load(self) -> tuple[tuple[AddedPlugin, ...], tuple[str, ...]]:
         """Return the plugins whose content is what was shown, and a sentence about each other."""
         found: list[AddedPlugin] = []
@@ -98,12 +109,62 @@ class PluginStore:
                 plugin = read_plugin(root, name)
                 if digest_of(root) != pin.digest:
                     raise UsageError("its files are not those that were shown")
-                found.append(plugin)
+                values, missing = values_of(plugin.options, self.values(name, pin))
+                if missing:
+                    why = f"it needs a value for {', '.join(missing)}"
+                    problems.append(
+                        f"plugin {name} is not used: {why}; `agent-cli plugins set {name}`"
+                    )
+                    continue
+                data = self.data_of(name, pin)
+                with suppress(OSError):  # a home that cannot be written switches off no guard
+                    private_dir(data)
+                found.append(replace(plugin, values=values, data=data))
             except (OSError, UsageError) as error:
                 problems.append(
                     f"plugin {name} is not used: {error}; `agent-cli plugins update {name}`"
                 )
         return tuple(found), tuple(problems)
+
+    def values(self, name: str, pin: Pin) -> dict[str, str]:
+        """Return the user's values for the plugin *name*; none that were for another source.
+
+        Raises:
+            UsageError: They cannot be read.
+        """
+        kept = self._all_values().get(name)
+        if not is_object(kept) or kept.get("source") != pin.source.address:
+            return {}
+        values = kept.get("values")
+        return {key: str(value) for key, value in values.items()} if is_object(values) else {}
+
+    def keep_values(self, name: str, pin: Pin, values: Mapping[str, str]) -> None:
+        """Keep *values* of the user's for the plugin *name*, in place of earlier ones.
+
+        Raises:
+            UsageError: They cannot be written.
+        """
+        kept = {"source": pin.source.address, "values": dict(values)}
+        try:
+            with self._locked():
+                self._write_values({**self._all_values(), name: kept})
+        except OSError as error:
+            raise UsageError(f"{self._folder} cannot be written: {error.strerror}") from error
+
+    def _all_values(self) -> Mapping[str, object]:
+        path = self._folder / _VALUES
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{path} cannot be read: remove it, and set the values anew"
+            ) from error
+        return found if is_object(found) else {}
+
+    def _write_values(self, values: Mapping[str, object]) -> None:
+        write_private(self._folder / _VALUES, json.dumps(values, indent=2).encode())
 
     def keep(self, name: str, content: Path, pin: Pin) -> None:
         """Keep *content*, whose digest is that of *pin*, as the plugin *name*.
@@ -160,6 +221,7 @@ class PluginStore:
             with self._locked():
                 self.pin(name)
                 self._write({each: pin for each, pin in self.pins().items() if each != name})
+                self._write_values({k: v for k, v in self._all_values().items() if k != name})
                 remove_tree(self._folder / name)
         except OSError as error:
             raise UsageError(f"{self._folder} cannot be written: {error.strerror}") from error

@@ -15,9 +15,15 @@ def with_plugins(startup: StartupContext) -> StartupContext:
     found, problems = PluginStore().load()
     used = tuple(each for each in found if each.name not in wanted.disabled)
     hooks = [
-        WrittenHooks(event, group, f"plugin {plugin.name}", root=str(plugin.root))
+        WrittenHooks(
+            event,
+            group,
+            f"plugin {plugin.name}",
+            root=str(plugin.root),
+            variables=tuple(plugin.variables.items()),
+        )
         for plugin in used
-        for event, group, _file in plugin.hooks
+        for event, group in plugin.used_hooks()
     ]
     loaded = startup.loaded
     return startup._replace(

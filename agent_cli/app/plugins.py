@@ -3,13 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import TypeAlias
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
-from agent_cli.plugins.api import Plugin
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
+from agent_cli.plugins.instruction_files import LoadedInstructions
 from agent_cli.plugins.output_styles import OutputStyles
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
 from agent_cli.plugins.recall import recall
@@ -22,11 +26,14 @@ from agent_cli.prompt_files.command_files import (
     unchecked,
 )
 from agent_cli.prompt_files.output_style_files import OutputStyle, find_styles
-from agent_cli.prompt_files.skill_files import Skill, find_skills
+from agent_cli.prompt_files.skill_files import PluginSkills, Skill, find_skills
 from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system import paths
 from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
 from agent_cli_tools.secret_files import is_secret
+
+TellHooks: TypeAlias = Callable[[str, str, Mapping[str, Json]], None]
+"""Runs the hooks of an event: its name, what their matchers are compared with, their input."""
 
 
 def plugins(
@@ -35,6 +42,7 @@ def plugins(
     warn: Callable[[str], None],
     one_shot: bool,
     person: Person | None = None,
+    tell_hooks: TellHooks = lambda _event, _matched, _about: None,
 ) -> Plugins:
     """Return the enabled plugins.
 
@@ -42,13 +50,14 @@ def plugins(
         warn: Receives a sentence about each plugin that cannot be used.
         one_shot: No later prompt follows, so there are no reminders.
         person: Answers the model's questions; None where the plugins are only listed.
+        tell_hooks: Runs InstructionsLoaded hooks.
     """
     wanted = startup.loaded.settings.plugins
     if not wanted.enabled:
         return Plugins((), warn=warn)
     return Plugins(
         (
-            *_shipped_plugins(startup, warn, one_shot=one_shot),
+            *_shipped_plugins(startup, warn, tell_hooks, one_shot=one_shot),
             *((ask_user(person), present_plan(person)) if person else ()),
         ),
         find=partial(discover, startup.workspace, disabled=wanted.disabled),
@@ -59,11 +68,10 @@ def plugins(
 
 
 def _shipped_plugins(
-    startup: StartupContext, warn: Callable[[str], None], *, one_shot: bool
+    startup: StartupContext, warn: Callable[[str], None], tell_hooks: TellHooks, *, one_shot: bool
 ) -> Iterator[Plugin]:
-    yield _instructions(startup, warn)
-    added = _plugin_folders(startup, "skills")
-    yield skills(_skill_folders(startup), plugins=added, warn=warn)
+    yield _instructions(startup, warn, tell_hooks)
+    yield skills(_skill_folders(startup), plugins=_plugin_skills(startup), warn=warn)
     yield todo()
     yield recall()
     if startup.loaded.settings.plugins.reminders and not one_shot:
@@ -72,16 +80,27 @@ def _shipped_plugins(
         yield reminders()
 
 
-def agent_plugins(startup: StartupContext, warn: Callable[[str], None]) -> Plugins:
+def instructions_at_start(startup: StartupContext, tell: TellHooks) -> Sequence[str]:
+    """Return the texts of instructions in a first request; *tell* hears of each file."""
+    ctx = PluginContext(Conversation(), {}, "")
+    prepare = _instructions(startup, lambda _problem: None, tell).prepare
+    if prepare is not None:
+        prepare(ctx)
+    return [text for text in ctx.context if text]
+
+
+def agent_plugins(
+    startup: StartupContext, warn: Callable[[str], None], tell_hooks: TellHooks
+) -> Plugins:
     """Return the plugins of subagents: the project's instructions."""
-    return Plugins((_instructions(startup, warn),), warn=warn)
+    return Plugins((_instructions(startup, warn, tell_hooks),), warn=warn)
 
 
 def skill_texts(startup: StartupContext, names: Sequence[str]) -> Sequence[str]:
     """Return the full text of each skill, or a sentence that says why it cannot be read."""
     if not names:
         return ()
-    found, _ = find_skills(_skill_folders(startup), _plugin_folders(startup, "skills"))
+    found, _ = find_skills(_skill_folders(startup), _plugin_skills(startup))
     return [_skill_text(found.get(name), name) for name in names]
 
 
@@ -96,7 +115,11 @@ def _skill_text(skill: Skill | None, name: str) -> str:
 def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> OutputStyles:
     """Return the output styles of the user, and those of a trusted workspace."""
     own = [(folder / "output-styles", "yours") for folder in paths.own_dirs()]
-    own += [(path, f"plugin {name}") for name, path in _plugin_folders(startup, "outputStyles")]
+    own += [
+        (folder, f"plugin {added.name}")
+        for added in startup.plugins
+        for folder in added.folders["outputStyles"]
+    ]
     project = [(startup.workspace / folder, "project") for folder in STYLE_FOLDERS]
 
     told: set[str] = set()
@@ -114,7 +137,9 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
     return OutputStyles(find, startup.loaded.settings.output_style, warn=warn)
 
 
-def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugin:
+def _instructions(
+    startup: StartupContext, warn: Callable[[str], None], tell_hooks: TellHooks
+) -> Plugin:
     workspace = startup.workspace
     rules = cache(partial(parts.permission_rules, startup))
 
@@ -136,7 +161,26 @@ def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugi
         is_kept_back=is_kept_back,
         warn=warn,
         trusted=startup.trusted,
+        loaded=lambda each: tell_hooks("InstructionsLoaded", each.reason, _about(each)),
     )
+
+
+def _about(loaded: LoadedInstructions) -> dict[str, Json]:
+    """Return the input of an InstructionsLoaded hook, in Claude Code's fields."""
+    path = loaded.file.path
+    of_repository = "Local" if path.name == "CLAUDE.local.md" else "Project"
+    about: dict[str, Json] = {
+        "file_path": str(path),
+        "memory_type": "User" if loaded.file.source == "user" else of_repository,
+        "load_reason": loaded.reason,
+    }
+    if loaded.patterns:
+        about["globs"] = [*loaded.patterns]
+    if loaded.because:
+        about["trigger_file_path"] = str(loaded.because)
+    if loaded.named_by:
+        about["parent_file_path"] = str(loaded.named_by)
+    return about
 
 
 def _skill_folders(startup: StartupContext) -> Sequence[Path]:
@@ -144,9 +188,12 @@ def _skill_folders(startup: StartupContext) -> Sequence[Path]:
     return [*_own_skill_folders(), *folders]
 
 
-def _plugin_folders(startup: StartupContext, kind: str) -> Sequence[tuple[str, Path]]:
-    """Return the folders of one *kind* of part of the added plugins, each with its plugin."""
-    return [(each.name, folder) for each in startup.plugins for folder in each.folders[kind]]
+def _plugin_skills(startup: StartupContext) -> Sequence[PluginSkills]:
+    return [
+        PluginSkills(added.name, folder, added.filled)
+        for added in startup.plugins
+        for folder in added.folders["skills"]
+    ]
 
 
 def _own_skill_folders() -> Sequence[Path]:
@@ -178,7 +225,7 @@ def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> 
         folders += [theirs._replace(path=path) for path in skill_folders(startup.workspace)]
     for added in startup.plugins:
         of_plugin = CommandFolder(
-            added.root, f"plugin {added.name}", prefix=added.name, root=added.root
+            added.root, f"plugin {added.name}", prefix=added.name, filling=added.filled
         )
         folders += [of_plugin._replace(path=path) for path in added.folders["commands"]]
         holds_skills = of_plugin._replace(holds_skills=True)

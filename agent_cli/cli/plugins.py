@@ -5,11 +5,13 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from getpass import getpass
 from pathlib import Path
 from typing import Final
 
+from agent_cli.added_plugins.options import PluginOption, values_of
 from agent_cli.added_plugins.plugin import AddedPlugin, read_plugin
 from agent_cli.added_plugins.sources import Source, fetch, source_of
 from agent_cli.added_plugins.store import Pin, PluginStore, contents_of, digest_of
@@ -18,13 +20,15 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import WrittenHooks
 from agent_cli.system.paths import real_path
+from agent_cli.system.redaction import MASK
 from agent_cli.system.trees import remove_tree, walk
 from agent_cli.terminal.confirmation import confirmed
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.trust.effects import agent_effects, hook_effects, server_effects
 
 _USAGE: Final = (
-    "write agent-cli plugins add SOURCE[@REF] [NAME], list, show NAME, update [NAME] or remove NAME"
+    "write agent-cli plugins add SOURCE[@REF] [NAME], list, show NAME, set NAME [KEY],"
+    " update [NAME] or remove NAME"
 )
 _ACTS: Final = ("agents", "commands", "skills", "outputStyles")
 _WORD: Final = re.compile(r"[^\s/\\'\"`$(){};:,=<>|&\[\]]+")
@@ -52,7 +56,14 @@ def plugins(arguments: Arguments) -> int:
             return _list(store)
         case ["show", name]:
             pin = store.pin(name)
-            _print(described(read_plugin(store.folder_of(name, pin), name)))
+            plugin = read_plugin(store.folder_of(name, pin), name)
+            _print(described(plugin))
+            _print(_values(plugin, store.values(name, pin)))
+            return 0
+        case ["set", name, *keys]:
+            pin = store.pin(name)
+            plugin = read_plugin(store.folder_of(name, pin), name)
+            _set(store, plugin, pin, _options(plugin, keys))
             return 0
         case ["update"]:
             codes = [_update(store, name, yes=arguments.yes) for name in store.pins()]
@@ -79,6 +90,7 @@ def _add(store: PluginStore, source: Source, *, yes: bool) -> int:
         if not _agreed(f"Use the plugin {plugin.name}, until it changes?", yes=yes):
             return 1
         store.keep(plugin.name, fetched.folder, pin)
+        _ask_for_missing(store, plugin, pin, yes=yes)
     print(f"{plugin.name} is added{_at(pin)}; it counts from the next start")
     return 0
 
@@ -101,8 +113,76 @@ def _update(store: PluginStore, name: str, *, yes: bool) -> int:
         if not _agreed(f"Use this version of {name}?", yes=yes):
             return 1
         store.keep(name, fetched.folder, now)
+        _ask_for_missing(store, plugin, now, yes=yes)
     print(f"{name} is updated{_at(now)}; it counts from the next start")
     return 0
+
+
+def _ask_for_missing(store: PluginStore, plugin: AddedPlugin, pin: Pin, *, yes: bool) -> None:
+    """Ask for the values that *plugin* has none for; without a person, name the required ones."""
+    known = store.values(plugin.name, pin)
+    if not yes and sys.stdin.isatty():
+        _set(store, plugin, pin, [each for each in plugin.options if each.key not in known])
+    for key in values_of(plugin.options, store.values(plugin.name, pin))[1]:
+        print(f"it is not used before it has a {key}: agent-cli plugins set {plugin.name} {key}")
+
+
+def _options(plugin: AddedPlugin, keys: Sequence[str]) -> Sequence[PluginOption]:
+    """Return the options *keys* of *plugin*, all without one.
+
+    Raises:
+        UsageError: It has no such option.
+    """
+    options = {option.key: option for option in plugin.options}
+    for key in keys:
+        if key not in options:
+            there_are = ", ".join(options) or "nothing"
+            raise UsageError(f"{plugin.name} does not ask for {key!r}; it asks for {there_are}")
+    return [options[key] for key in keys] or plugin.options
+
+
+def _set(
+    store: PluginStore, plugin: AddedPlugin, pin: Pin, options: Sequence[PluginOption]
+) -> None:
+    """Ask for the values of *options*, and keep each as soon as it is given.
+
+    Raises:
+        UsageError: A line that no person typed is no value of that kind.
+    """
+    for option in options:
+        values = store.values(plugin.name, pin)
+        value = _asked(option, is_known=option.key in values)
+        if value is not None:
+            store.keep_values(plugin.name, pin, {**values, option.key: value})
+
+
+def _asked(option: PluginOption, *, is_known: bool) -> str | None:
+    """Return the value for *option*; None for the one it has."""
+    if not sys.stdin.isatty():
+        return option.checked(sys.stdin.readline().strip())
+    about = f" ({option.description})" if option.description else ""
+    before = "as it is" if is_known else "" if option.is_secret else option.default
+    question = _line(f"{option.title}{about}{f' [{before}]' if before else ''}: ")
+    while True:
+        try:
+            text = getpass(question) if option.is_secret else _typed(question)
+            return option.checked(text.strip()) if text.strip() else None
+        except EOFError:
+            return None
+        except UsageError as error:
+            print(f"agent-cli: {_line(str(error))}", file=sys.stderr)
+
+
+def _typed(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline()
+
+
+def _values(plugin: AddedPlugin, values: Mapping[str, str]) -> Iterator[str]:
+    for option in plugin.options:
+        value = MASK if option.is_secret and option.key in values else values.get(option.key)
+        default = f"its default, {option.default!r}" if option.default else "not set"
+        yield f"  {option.key} is {default if value is None else value}"
 
 
 def _list(store: PluginStore) -> int:
@@ -146,6 +226,10 @@ def described(plugin: AddedPlugin, *, whole: bool = True) -> Iterator[str]:
         yield f"  {effect}"
     for effect in server_effects(plugin.servers):
         yield f"  {effect}"
+    for option in plugin.options:
+        needed = [word for word in ("required", "secret") if getattr(option, f"is_{word}")]
+        about = f": {option.description}" if option.description else ""
+        yield f"  asks for {option.key} ({', '.join((option.kind, *needed))}){about}"
     for name in plugin.unused:
         yield f"  brings {name}, which nothing here uses"
     files = sorted(contents_of(plugin.root))

@@ -8,7 +8,7 @@ CLAUDE.md, CLAUDE.local.md, and the Markdown files of `.claude/rules`. A text ma
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
@@ -47,6 +47,19 @@ class InstructionFile:
         return f"/{RULES}/" in self.path.as_posix()
 
 
+class LoadedInstructions(NamedTuple):
+    """An instruction file that the model was shown, and why.
+
+    `because` is the file that a tool touched, `named_by` the one that brings it in by `@path`.
+    """
+
+    file: InstructionFile
+    reason: Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]
+    patterns: Sequence[str] = ()
+    because: Path | None = None
+    named_by: Path | None = None
+
+
 class InstructionFiles:
     """Finds and reads the files of one session."""
 
@@ -77,9 +90,8 @@ class InstructionFiles:
         """Yield the user's files, then the project's from the root down, the nearest last."""
         theirs = [path for folder in self._start_folders() for path in _files_of(folder)]
         # In a cloned ~/.config, the user's file belongs to a repository.
-        own = [
-            path for path in self._user_files if real_path(path.parent) / path.name not in theirs
-        ]
+        users = map(in_force, self._user_files)
+        own = [path for path in users if real_path(path.parent) / path.name not in theirs]
         if self._user_rules:
             own += _rules_in(self._user_rules)
         # Where the home directory is the workspace, the user's rules are found twice.
@@ -136,8 +148,10 @@ class InstructionFiles:
 
     def imports_of(
         self, file: InstructionFile, text: str, seen: set[Path]
-    ) -> Iterator[tuple[InstructionFile, str]]:
-        """Yield the files that *text* names by `@path`, and those that they name, with texts.
+    ) -> Iterator[tuple[InstructionFile, str, Path]]:
+        """Yield the files that *text* names by `@path`, and those that they name.
+
+        Behind each stand its text, and the file that names it.
 
         Those in *seen* are left out; what is looked at is added to it.
         """
@@ -146,7 +160,7 @@ class InstructionFiles:
 
     def _imported(
         self, file: InstructionFile, text: str, seen: set[Path], hops: int
-    ) -> Iterator[tuple[InstructionFile, str]]:
+    ) -> Iterator[tuple[InstructionFile, str, Path]]:
         if not hops or "@" not in text:
             return
         session: SessionFolders | None = None
@@ -167,7 +181,7 @@ class InstructionFiles:
             is_users = file.source == "user" and not author_of(path, session).author.is_stranger
             imported = InstructionFile(path, "user" if is_users else "repository")
             its_text = self.text_of(imported)
-            yield imported, its_text
+            yield imported, its_text, file.path
             yield from self._imported(imported, its_text, seen, hops - 1)
 
     def _start_folders(self) -> Sequence[Path]:
@@ -195,11 +209,15 @@ def patterns_of(file: InstructionFile, text: str) -> Sequence[str]:
     return _patterns(field_block(text, "paths").partition(":")[2])
 
 
+def in_force(path: Path) -> Path:
+    """Return the file that stands in the place of *path*: AGENTS.override.md beside AGENTS.md."""
+    override = path.with_name(_OVERRIDE)
+    return override if path.name == _AGENTS and paths.is_file(override) else path
+
+
 def _files_of(folder: Path) -> list[Path]:
-    found = [folder / name for name in _NAMES]
-    if paths.is_file(found[0]):
-        found.remove(folder / _AGENTS)
-    return [*found, *_rules_in(folder / RULES)]
+    named = dict.fromkeys(in_force(folder / name) for name in _NAMES)
+    return [*named, *_rules_in(folder / RULES)]
 
 
 def _rules_in(folder: Path) -> list[Path]:

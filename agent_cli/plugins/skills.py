@@ -15,7 +15,7 @@ from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.parameters import without_docstring
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
-from agent_cli.prompt_files.skill_files import FILE, Skill, find_skills
+from agent_cli.prompt_files.skill_files import FILE, PluginSkills, Skill, find_skills
 
 _INTRODUCTION = "Skills, to be read with the tool `skill` before doing what they describe:"
 
@@ -41,14 +41,14 @@ class SkillInput(BaseModel):
 def skills(
     folders: Sequence[Path],
     *,
-    plugins: Sequence[tuple[str, Path]] = (),
+    plugins: Sequence[PluginSkills] = (),
     warn: Callable[[str], None],
 ) -> Plugin:
     """Return the plugin; without a skill in *folders* it contributes nothing.
 
     Args:
         folders: Directories of skills; those in earlier ones win.
-        plugins: Added plugins, each with a directory of skills.
+        plugins: The directories of skills of added plugins.
         warn: Receives a sentence for each unusable skill.
     """
     return Plugin(name="skills", prepare=_Shelf(folders, plugins, warn).prepare, state=ACTIVE)
@@ -60,7 +60,7 @@ class _Shelf:
     def __init__(
         self,
         folders: Sequence[Path],
-        plugins: Sequence[tuple[str, Path]],
+        plugins: Sequence[PluginSkills],
         warn: Callable[[str], None],
     ) -> None:
         self._folders = folders

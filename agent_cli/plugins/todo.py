@@ -84,6 +84,18 @@ def todo_list(conversation: Conversation) -> list[TodoItem]:
         return []
 
 
+def new_and_done(
+    before: Sequence[TodoItem], after: Sequence[TodoItem]
+) -> Iterator[tuple[Literal["new", "done"], int]]:
+    """Yield the positions in *after* of the steps that *before* lacks or had not completed."""
+    known = {item.content: item.status for item in before}
+    for i, item in enumerate(after):
+        if item.content not in known:
+            yield "new", i
+        if item.status == "completed" != known.get(item.content):
+            yield "done", i
+
+
 async def _write(
     tool_call_id: str, params: TodoInput, _cancel: CancelToken, context: ToolContext
 ) -> ToolResult:

@@ -164,6 +164,53 @@ def test_update_shows_what_changed_and_keeps_the_old_one_until_it_is_agreed_to(
     assert PluginStore().load() == ((), ())
 
 
+COUNTING = """
+import os, sys
+from pathlib import Path
+
+assert len(sys.argv) == 3 and sys.argv[1] == os.environ["CLAUDE_PLUGIN_DATA"], sys.argv
+path = Path(sys.argv[1]) / sys.argv[2]
+path.write_text(str(int(path.read_text()) + 1 if path.exists() else 1))
+"""
+
+
+def test_plugin_keeps_what_it_writes_to_its_folder_over_updates_and_no_other_has_it(
+    tmp_path: Path,
+) -> None:
+    """Its hooks and servers write there; the model reads the path in its texts."""
+    for name in ("one", "two"):
+        plugin = tmp_path / name
+        data, root = "${CLAUDE_PLUGIN_DATA}", "${CLAUDE_PLUGIN_ROOT}"
+        run: Json = {"type": "command", "command": f'python3 {root}/n.py "{data}" hooks'}
+        exact: Json = {"type": "command", "command": "python3", "args": [f"{root}/n.py", data, "a"]}
+        server: Json = {"command": sys.executable, "args": [f"{root}/n.py", data, "server"]}
+        written(plugin, ".claude-plugin/plugin.json", {"name": "shop"})
+        written(plugin, "hooks/hooks.json", {"hooks": {"Stop": [{"hooks": [run, exact]}]}})
+        written(plugin, ".mcp.json", {"stock": server})
+        written(plugin, "commands/open.md", f"Open {data}/key.")
+        written(plugin, "n.py", COUNTING)
+
+    def counts() -> list[str]:
+        with serve_in_thread(reply("Done.")) as api:
+            run = agent_cli("-p", "/shop:open", api=api)
+        data = PluginStore().data_of("shop", PluginStore().pin("shop"))
+        assert run.code == 0, run.stderr
+        assert f"Open {data}/key." in str(api.requests[0].body["messages"])
+        return [(data / name).read_text() for name in ("hooks", "a", "server")]
+
+    told("add", str(tmp_path / "one"), "--yes")
+    first = counts()
+    written(tmp_path / "one", "new.txt", "new")
+    told("update", "--yes")
+    second = counts()
+    told("add", str(tmp_path / "two"), "--yes")
+    other = counts()
+    told("remove", "shop")
+
+    assert (first, second, other) == (["1"] * 3, ["2"] * 3, ["1"] * 3)
+    assert not (paths.plugins_dir() / "shop").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
