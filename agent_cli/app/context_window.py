@@ -56,9 +56,20 @@ class ContextWindow:
         """Return the estimated tokens of the next request by kind of content."""
         conversation = self._agent.conversation
         prepared = self._compaction.prepared(conversation)
-        system, tools = prepared or ([self._agent.state.system_prompt], self._tools())
-        specs = [tool.spec for tool in tools]
-        return estimate_parts(system[:1], specs, conversation.context()) | _context(system[1:])
+        if prepared is None:
+            own = (self._agent.state.system_prompt, *self._at_start(self.note_instructions))
+            prepared = [*own], [*self._tools()]
+        system, tools = prepared
+        said = conversation.context()
+        parts = estimate_parts(system[:1], [tool.spec for tool in tools], said)
+        nested = _come_to(said)
+        if nested and _NOTES in parts:
+            parts = {**parts, _NOTES: max(0, parts[_NOTES] - sum(nested.values()))}
+        return {**parts, **_context(system[1:]), **nested}
+
+    def note_instructions(self, _event: str, _reason: str, about: Mapping[str, Json]) -> None:
+        """Keep why the model is shown a file, from the input of an InstructionsLoaded hook."""
+        self._whys[str(about["file_path"])] = _why(about)
 
     def notes(self) -> Sequence[str]:
         """Return sentences about what is summarised, pinned and cached."""
@@ -122,6 +133,33 @@ class ContextWindow:
         """
         if not self._agent.conversation.uncompact():
             raise AgentCliError("nothing is left out: the model is sent the whole conversation")
+
+
+def _why(about: Mapping[str, Json]) -> str:
+    """Return why a file is shown, from the input of an InstructionsLoaded hook."""
+    trigger = about.get("trigger_file_path")
+    match about["load_reason"]:
+        case "session_start":
+            return "read at each start"
+        case "include":
+            return f"named by @ in {about['parent_file_path']}"
+        case "path_glob_match":
+            return f"its paths name {trigger}, which a tool came to"
+        case "compact":
+            return "shown again after a compaction"
+        case _:
+            return f"a tool came to {trigger}"
+
+
+def _come_to(said: Sequence[Message]) -> dict[str, int]:
+    """Return the tokens of each instruction file in a message, for files that tools came to."""
+    texts = (message.text for message in said if isinstance(message, UserMessage))
+    return {
+        file: chars // CHARS_PER_TOKEN
+        for text in texts
+        if text.startswith(COME_TO)
+        for file, chars in files_in(text).items()
+    }
 
 
 def _context(system: Sequence[str]) -> dict[str, int]:

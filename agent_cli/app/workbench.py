@@ -132,6 +132,12 @@ class Workbench:
     def _cost_of_agents(self, prompt: Prompt) -> int:
         return self.sessions.cost_of_agents(prompt)
 
+    def tell_hooks(self, event: str, matched: str, about: Mapping[str, Json]) -> None:
+        """Run the hooks of *event*; see `SessionHooks.tell`."""
+        if event == "InstructionsLoaded":
+            self.context.note_instructions(event, matched, about)
+        self.hooks.tell(event, matched, about)
+
     def _opened(self, folder: Path) -> None:
         self.servers.tell_roots(folder)
         self.hooks.directory_added(folder)

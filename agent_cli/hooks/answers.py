@@ -29,7 +29,7 @@ _BLOCKED_BY_EXIT_2: Final = frozenset(
     {
         *("PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop"),
         *("PreCompact", "PostToolBatch", "UserPromptExpansion", "PreModelSwitch"),
-        *("Elicitation", "ElicitationResult"),
+        *("Elicitation", "ElicitationResult", "TaskCreated", "TaskCompleted"),
     }
 )
 _TEXT_IS_CONTEXT: Final = frozenset(
@@ -152,7 +152,7 @@ def _parsed(hook: Hook, stdout: str) -> HookAnswer:
         context = bool(text) and hook.event in _TEXT_IS_CONTEXT
         return HookAnswer(contexts=(text,) if context else ())
     try:
-        said = json.loads(mend_surrogates(text.encode()))
+        said = _last_object(mend_surrogates(text.encode()).decode())
     except (ValueError, RecursionError) as error:
         raise _Faulty(f"it printed bad JSON ({error})") from error
     specific = said.get("hookSpecificOutput", {})
@@ -162,6 +162,25 @@ def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     if named != hook.event:
         raise _Faulty(f"hookEventName must be {hook.event}, not {named!r}")
     return _answer(hook, said, specific)
+
+
+def _last_object(text: str) -> dict[str, Json]:
+    """Return the object behind one that only announces a late answer, as `{"async": true}`.
+
+    Such a hook is waited for; `async` in its definition has it run in the background.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    decoded: tuple[dict[str, Json], int] = json.JSONDecoder().raw_decode(text)
+    first, end = decoded
+    behind = text[end:].strip()
+    if not behind:
+        return first
+    if first.get("async") is not True:
+        raise ValueError(f"more follows its object: {behind[:40]!r}")
+    answer: dict[str, Json] = json.loads(behind) if behind.startswith("{") else {}
+    return answer
 
 
 def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) -> HookAnswer:

@@ -62,6 +62,7 @@ class Hook:
         origin: The file that defines it.
         is_project: Whether a file of the workspace defines it.
         root: The folder of the plugin that brings it, or ""; such a hook runs in the sandbox.
+        variables: The plugin's folders and its user's values, for its environment.
         ignored: Its unknown keys.
         fault: Why it cannot be used, and how to fix it, or "".
     """
@@ -93,6 +94,7 @@ class Hook:
     origin: str = ""
     is_project: bool = False
     root: str = ""
+    variables: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     ignored: tuple[str, ...] = ()
     fault: str = ""
 
@@ -159,6 +161,7 @@ class HookGroup:
     origin: str
     is_project: bool = False
     root: str = ""
+    variables: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 class _Written(BaseModel):
@@ -245,7 +248,11 @@ def require_usable(hook: Hook) -> None:
 
 def _hooks_of(group: HookGroup) -> Iterator[Hook]:
     base = Hook(
-        event=group.event, origin=group.origin, is_project=group.is_project, root=group.root
+        event=group.event,
+        origin=group.origin,
+        is_project=group.is_project,
+        root=group.root,
+        variables=group.variables,
     )
     if not is_mapping(group.written):
         yield replace(base, fault="it is not a table; write a matcher and hooks")

@@ -1,7 +1,7 @@
 """Run the hooks of events: wait for their answers, or run them beside the session."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from agent_cli.contracts.events import EventSink, Notice

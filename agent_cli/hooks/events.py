@@ -10,13 +10,17 @@ EVENTS: Final = (
     *("PermissionDenied", "PostToolBatch", "UserPromptExpansion", "StopFailure", "FileChanged"),
     *("PreModelSwitch", "PostModelSwitch", "DirectoryAdded"),
     *("Elicitation", "ElicitationResult"),
+    *("InstructionsLoaded", "TaskCreated", "TaskCompleted"),
 )
 
 ABOUT_CALLS: Final = frozenset({*EVENTS[:4], "PermissionDenied"})
 """The events whose matcher is compared with the name of a tool."""
 
 JUDGED: Final = frozenset(
-    {*EVENTS[:4], "PostToolBatch", "UserPromptSubmit", "Stop", "SubagentStop"}
+    {
+        *(*EVENTS[:4], "PostToolBatch", "UserPromptSubmit", "Stop", "SubagentStop"),
+        *("TaskCreated", "TaskCompleted"),
+    }
 )
 """The events at which a model may be asked: a prompt is at work that bears the cost."""
 
@@ -26,6 +30,9 @@ MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "Notification": ("permission_prompt", "idle_prompt", "elicitation_dialog"),
     "PreCompact": ("manual", "auto"),
     "PostCompact": ("manual", "auto"),
+    "InstructionsLoaded": (
+        *("session_start", "nested_traversal", "path_glob_match", "include", "compact"),
+    ),
     "StopFailure": (
         *("authentication_failed", "billing_error", "rate_limit", "overloaded"),
         *("server_error", "invalid_request", "unknown"),
@@ -33,16 +40,15 @@ MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What the matchers of other events are compared with; agents, servers and files have any name."""
 
-_NO_CHANGE: Final = "the settings of a session are read once, at its start"
 NOT_HERE: Final[Mapping[str, str]] = {
     "Setup": "this program has no set-up run; a SessionStart hook runs at each start",
-    "InstructionsLoaded": "instruction files are read together, at the start; use SessionStart",
-    "ConfigChange": _NO_CHANGE,
+    "ConfigChange": "the settings of a session are read once, at its start; a FileChanged hook"
+    " can watch their files",
     "CwdChanged": "the directory of a session does not change; DirectoryAdded tells of /add-dir",
-    "WorktreeCreate": "git alone makes worktrees here",
-    "WorktreeRemove": "git alone makes worktrees here",
-    "TaskCreated": "there is no task board; a PostToolUse hook for TodoWrite sees the to-do list",
-    "TaskCompleted": "there is no task board; a PostToolUse hook for TodoWrite sees the to-do list",
+    "WorktreeCreate": "git alone makes worktrees here; a SubagentStart hook gets that of an agent"
+    " as cwd, and can set it up",
+    "WorktreeRemove": "git alone removes worktrees here; a SubagentStop hook gets that of an agent"
+    " as cwd",
     "TeammateIdle": "there are no teams of agents; SubagentStop tells of the end of an agent",
     "MessageDisplay": "a reply is shown as it arrives; a Stop hook gets its text",
 }

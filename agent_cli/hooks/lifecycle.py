@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.agents import WorkingAgent
@@ -241,11 +240,6 @@ class Lifecycle:
     def model_switched(self, to_model: str, **about: Json) -> None:
         """Tell hooks that the session goes on with *to_model*."""
         self._asking.tell("PostModelSwitch", to_model, to_model=to_model, **about)
-
-    def directory_added(self, folder: Path) -> None:
-        """Tell hooks that tools may use one more *folder*."""
-        told: dict[str, Json] = {"directory": str(folder), "source": "slash_command"}
-        self._asking.tell("DirectoryAdded", folder.name, **told)
 
     def _tell_failure(self, event: AgentEnd) -> None:
         kind = _FAILURES.get(event.trouble, "unknown")

@@ -35,7 +35,6 @@ from agent_cli.system.shapes import is_group
 
 _REASON_CHARS_MAX = 2_000
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"
-_PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 _EFFORT = "CLAUDE_EFFORT"
 _MAY_EXPORT = frozenset({"SessionStart", "FileChanged"})
 _CANNOT_START = frozenset({126, 127})
@@ -137,9 +136,8 @@ async def _start(
     hook: Hook, sent: bytes, around: HookEnvironment, about: Mapping[str, str]
 ) -> HookOutcome:
     named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
-    if hook.root:
-        about = {**about, _PLUGIN_ROOT: hook.root}
-    added = {**named, **around.variables(), **about, _PROJECT_DIR: str(around.workspace)}
+    about = {**about, **dict(hook.variables), _PROJECT_DIR: str(around.workspace)}
+    added = {**named, **around.variables(), **about}
     environment = child_environment(around.environment, added)
     command = _command(hook, around)
     reader = ExportsReader() if hook.event in _MAY_EXPORT else None
@@ -179,8 +177,15 @@ def _command(hook: Hook, around: HookEnvironment) -> list[str]:
     if hook.args is None:
         path = around.environment.get("PATH", os.defpath)
         return [shutil.which("bash", path=path) or "/bin/sh", "-c", hook.command]
-    program, *words = (_with_project(word, around) for word in (hook.command, *hook.args))
+    given = (_with_values(word, hook) for word in (hook.command, *hook.args))
+    program, *words = (_with_project(word, around) for word in given)
     return [os.path.expanduser(program), *words]  # noqa: PTH111 - a name may begin with ~
+
+
+def _with_values(word: str, hook: Hook) -> str:
+    for name, value in hook.variables:
+        word = word.replace(f"${{{name}}}", value)
+    return word
 
 
 def _with_project(word: str, around: HookEnvironment) -> str:
@@ -215,14 +220,15 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     await in_background(lambda: load("httpx2"))  # slow, and few hooks are URLs
     import httpx2  # noqa: PLC0415
 
-    if fault := await _why_not_asked(hook):
+    url = _with_values(hook.url, hook)
+    if fault := await _why_not_asked(hook, url):
         return HookOutcome(fault=fault, is_broken=True)
     headers = {"content-type": "application/json"}
     headers |= {name: _filled(value, hook, around) for name, value in hook.headers}
     try:
         async with (
             httpx2.AsyncClient(follow_redirects=False, timeout=hook.timeout_s) as client,
-            client.stream("POST", hook.url, content=sent, headers=headers) as response,
+            client.stream("POST", url, content=sent, headers=headers) as response,
         ):
             found = bytearray()
             async for chunk in response.aiter_bytes():
@@ -239,7 +245,7 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     return HookOutcome(stdout=found.decode(errors="replace"))
 
 
-async def _why_not_asked(hook: Hook) -> str:
+async def _why_not_asked(hook: Hook, url: str) -> str:
     """Return why a file of a workspace must not name the URL of *hook*, or "".
 
     The author of that file must not direct the session's data to a service in the user's internal
@@ -249,7 +255,7 @@ async def _why_not_asked(hook: Hook) -> str:
 
     try:
         # As it is sent: Python encodes some international names differently.
-        host = httpx2.URL(hook.url).raw_host.decode("ascii")
+        host = httpx2.URL(url).raw_host.decode("ascii")
         host.encode("idna")  # UnicodeError is a ValueError
     except (ValueError, httpx2.InvalidURL) as error:
         return f"{hook.url} is not a valid URL ({error}); correct it"
@@ -266,6 +272,8 @@ def _filled(value: str, hook: Hook, around: HookEnvironment) -> str:
 
     def variable(found: re.Match[str]) -> str:
         name = found[1] or found[2]
+        if (value := dict(hook.variables).get(name)) is not None:
+            return value
         return around.environment.get(name, "") if name in hook.allowed_variables else ""
 
     return re.sub(r"\$\{(\w+)\}|\$(\w+)", variable, value).strip()

@@ -11,6 +11,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import BlockOutput, Json, Success, ToolOutput, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.hook_values import Maybe, settled
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_names import from_claude, response_of
@@ -18,7 +19,7 @@ from agent_cli.hooks.payloads import Payloads, after_call, exit_code
 from agent_cli.hooks.runs import HookRuns
 
 Authorize: TypeAlias = Callable[[ToolCall, Tool, object], Awaitable[Verdict]]
-Finish: TypeAlias = Callable[[ToolCall, ToolResult], ToolResult]
+Finish: TypeAlias = Callable[[ToolCall, ToolResult], Maybe[ToolResult]]
 _Key: TypeAlias = tuple[str, str, str]
 
 
@@ -180,7 +181,7 @@ class CallHooks:
                 text_block(f"\n\n[A hook of the user's says: {each}]") for each in contexts
             )
             result = replace(result, content=(*result.content, *told))
-        return self._finish(call, result)
+        return await settled(self._finish(call, result))
 
     def _took_ms(self, call_id: str) -> int | None:
         if self._conversation is None:

@@ -53,17 +53,20 @@ class FileWatch:
         ]
 
     def _stamps(self) -> Iterator[tuple[Path, _Stamp]]:
+        places = dict.fromkeys((*(self.root / name for name in self.names), *self._paths))
+        found = dict.fromkeys(file for place in places for file in _files_at(place))
+        # Those known first: a file beyond the limit must not push out one that is still there.
+        known = (path for path in self._seen if path in found)
         left = FILES_MAX
-        for path in dict.fromkeys((*(self.root / name for name in self.names), *self._paths)):
-            for file in _files_at(path):
-                try:
-                    found = file.stat()
-                except (OSError, ValueError):
-                    continue
-                yield file, (found.st_mtime_ns, found.st_size, found.st_ino)
-                left -= 1
-                if not left:
-                    return
+        for file in dict.fromkeys((*known, *found)):
+            try:
+                about = file.stat()
+            except (OSError, ValueError):
+                continue
+            yield file, (about.st_mtime_ns, about.st_size, about.st_ino)
+            left -= 1
+            if not left:
+                return
 
 
 def _files_at(path: Path) -> list[Path]:

@@ -39,3 +39,6 @@ class HookSettings(NamedTuple):
     directory_added: Annotated[HookGroups, groups()] = ()
     elicitation: Annotated[HookGroups, groups()] = ()
     elicitation_result: Annotated[HookGroups, groups()] = ()
+    instructions_loaded: Annotated[HookGroups, groups()] = ()
+    task_created: Annotated[HookGroups, groups()] = ()
+    task_completed: Annotated[HookGroups, groups()] = ()

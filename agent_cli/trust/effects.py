@@ -17,9 +17,9 @@ from agent_cli.prompt_files.written_servers import written_servers
 from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.env_file import is_user_only
 from agent_cli.settings.hook_files import (
+    all_scripts_of,
     entries_of,
     project_hooks,
-    scripts_of,
     words_of,
 )
 from agent_cli.settings.keys import value_of
@@ -29,7 +29,7 @@ from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks, read_file
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.json_text import load_commented
-from agent_cli.system.redaction import MASK, Redactor, is_secret_name
+from agent_cli.system.redaction import MASK, Redactor, is_secret_name, without_named_keys
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 from agent_cli.trust.servers import server_files
 from agent_cli.trust.store import (
@@ -61,7 +61,7 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
             file = ClaudeFile.read(path)
             rules = (_plain(f"{_KINDS[x.kind]} {x.text}") for x in file.rules(from_project=True))
             return (*rules, *hook_effects(file.hooks(from_project=True)))
-        if path in scripts_of(project_hooks(workspace), workspace):
+        if path in all_scripts_of(project_hooks(workspace), workspace):
             return (_SCRIPT,)
         if path.name == "SKILL.md":
             what = f"tells the model how to do {path.parent.name} (a skill)"
@@ -274,5 +274,5 @@ def _given(*variables: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return *text* with everything but printable ASCII escaped."""
-    return json.dumps(text)[1:-1].replace('\\"', '"')
+    """Return *text* with everything but printable ASCII escaped, and known keys masked."""
+    return json.dumps(without_named_keys(text))[1:-1].replace('\\"', '"')

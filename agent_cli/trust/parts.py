@@ -15,7 +15,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.guards import is_guard, is_guard_variable
-from agent_cli.settings.hook_files import project_hooks, scripts_of
+from agent_cli.settings.hook_files import all_scripts_of, project_hooks
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.trust.variables import acting_variables
@@ -47,7 +47,7 @@ def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
         SettingsError: A file cannot be read.
     """
     guarding = [each for each in project_hooks(workspace) if guards_on(each.event)]
-    scripts = frozenset(scripts_of(guarding, workspace))
+    scripts = frozenset(all_scripts_of(guarding, workspace))
     return tuple(
         Part(name, what, digest, guards or path in scripts)
         for name, path in files.items()

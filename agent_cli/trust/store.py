@@ -101,12 +101,12 @@ def _hook_files(workspace: Path) -> tuple[Path, ...]:
         return ()
     from agent_cli.settings.claude_files import is_acting  # noqa: PLC0415 - as below
     from agent_cli.settings.hook_files import (  # noqa: PLC0415 - most workspaces have no hooks
+        all_scripts_of,
         project_hooks,
-        scripts_of,
     )
 
     acting = [path for path in files[: len(HOOK_FILES)] if is_acting(path)]
-    return (*acting, *scripts_of(project_hooks(workspace), workspace))
+    return (*acting, *all_scripts_of(project_hooks(workspace), workspace))
 
 
 def _server_files(named: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
@@ -226,7 +226,7 @@ class TrustStore:
             name = _name(original) if original else name
         now = {_key(part): part for part in fingerprint(workspace)}
         if name not in stored:
-            return Standing(lost=_trusted_elsewhere(now, stored.values()))
+            return Standing(lost=_trusted_elsewhere(Path(name), now, stored))
         trusted = stored[name]
         if trusted is None:
             return Standing()
@@ -333,15 +333,20 @@ def _parts(stored: object) -> _Trusted | None:
 
 
 def _trusted_elsewhere(
-    now: "Mapping[str, Part]", stored: "Iterable[_Trusted | None]"
+    workspace: Path, now: "Mapping[str, Part]", stored: "Mapping[str, _Trusted | None]"
 ) -> tuple[str, ...]:
-    """Return the files of guards that are the same, all of them, in another trusted directory.
+    """Return the files of guards that the user trusts in the directory that this is a copy of.
 
-    A clone of a trusted repository, most likely: its guards are missed, but nothing of it runs.
+    All guards are the same, or git knows it as a clone: they are missed, but nothing of it runs.
     """
-    for trusted in filter(None, stored):
-        guards = {key for key, record in trusted.items() if _guards(record)}
-        if guards and all(key in now and _record(now[key]) == trusted[key] for key in guards):
+    for name, trusted in stored.items():
+        guards = {key for key, record in (trusted or {}).items() if _guards(record)}
+        if not trusted or not guards:
+            continue
+        from agent_cli.system.worktrees import is_clone_of  # noqa: PLC0415 - rare
+
+        is_same = all(key in now and _record(now[key]) == trusted[key] for key in guards)
+        if is_same or is_clone_of(workspace, Path(name)):
             return _files(guards)
     return ()
 

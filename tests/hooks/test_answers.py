@@ -60,6 +60,17 @@ def test_invalid_output_of_a_guard_denies(printed: object) -> None:
     assert "correct what it prints" in answer.reason
 
 
+@pytest.mark.parametrize("answer", ['{"decision": "block", "reason": "no"}', ""])
+def test_answer_behind_the_announcement_of_a_late_one_counts(answer: str) -> None:
+    """A hook may print `{"async": true}` first; it is waited for all the same."""
+    found = said("PreToolUse", '{"async": true, "asyncTimeout": 1000}\n' + answer)
+    other = said("PreToolUse", '{"continue": true}\n{"decision": "allow"}')
+
+    assert (found.decision, found.fault) == ("deny" if answer else None, "")
+    assert other.decision == "deny"
+    assert "more follows its object" in other.reason
+
+
 def test_bad_json_of_an_observing_hook_is_reported_to_the_user() -> None:
     answer = said("PostToolUse", "{nonsense")
 

@@ -207,3 +207,25 @@ def test_hook_in_the_background_wakes_the_model(when: str) -> None:
 
     assert "Review:\\nthe build broke" in sent(api)
     assert len(api.requests) == 3
+
+
+def test_esc_during_an_agent_hook_ends_its_request_and_the_run(tmp_path: Path) -> None:
+    """No call runs, and the next prompt finds the session whole."""
+    held = Gate()
+    judge: Json = {"type": "agent", "prompt": "No files.", "timeout": 60}
+    hooks(PreToolUse=[{"matcher": "Bash", "hooks": [judge]}])
+    script_of = (reply(bash("touch ran")), reply('{"ok": true}', gate=held), reply("Fine."))
+    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until(held.reached.is_set)
+        terminal.send("\x1b")
+        terminal.until("interrupted")
+        terminal.until_prompt()
+        terminal.send("and now\r")
+        terminal.until("Fine.")
+        held.open()
+
+    assert len(api.requests) == 3
+    assert not (tmp_path / "ran").exists()
+    assert api.refusals == []

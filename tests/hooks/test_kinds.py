@@ -11,7 +11,7 @@ from agent_cli.hooks.definition import HookGroup, parse_hooks
 from agent_cli.trust.store import what_would_act
 from tests.e2e.program import agent_cli
 from tests.hooks.test_scripts import YOLO, bash, hooks, printed, result_of
-from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api import Gate, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
 
 NO = '{"ok": false, "reason": "the tests come first"}'
@@ -146,3 +146,38 @@ def test_faulty_definitions_are_named(event: str, hook: dict[str, Json], fault: 
 
     assert problem.startswith("here:7: ")
     assert fault in problem
+
+
+def test_agent_hook_over_its_time_limit_blocks_and_its_request_ends(tmp_path: Path) -> None:
+    """Nothing of its agent works on, and the run does."""
+    held = Gate()
+    hooks(None, PreToolUse=asked("agent", "Bash", prompt="No files.", timeout=1))
+    script_of = (reply(bash("touch made")), reply("late", gate=held), reply("Done."))
+
+    with serve_in_thread(*script_of) as api:
+        run = agent_cli("-p", "go", *YOLO, api=api)
+        requests: list[Payload] = [request.body for request in api.requests]
+        held.open()
+
+    assert (run.code, len(requests)) == (0, 3), run.stderr
+    assert "it took longer than 1 s" in result_of(requests, 2)
+    assert not (tmp_path / "made").exists()
+
+
+def test_cost_limit_reached_within_an_agent_hook_ends_the_run_and_runs_no_tool(
+    tmp_path: Path,
+) -> None:
+    """The agent's calls are the run's: the guard blocks, and nothing more is asked."""
+    (tmp_path / "a").write_text("text")
+    hooks(None, PreToolUse=asked("agent", "Bash", prompt="No files.", model="opus"))
+    read = tool_use("read", {"path": "a"})
+    spent = {"input_tokens": 300_000, "output_tokens": 1_000}
+    script_of = (reply(bash("touch made")), *[reply(read, usage=spent)] * 3)
+
+    with serve_in_thread(*script_of) as api:
+        run = agent_cli("-p", "go", *YOLO, "--max-cost", "1.00", "--output-format", "json", api=api)
+
+    assert (run.code, len(api.requests)) == (4, 2), run.stderr
+    assert json.loads(run.stdout)["stop_reason"] == "max_cost"
+    assert "its agent ended early (cost limit reached: " in run.stderr
+    assert not (tmp_path / "made").exists()

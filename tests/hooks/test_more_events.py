@@ -11,8 +11,9 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.events import EVENTS, NOT_HERE
 from agent_cli.hooks.watching import FileWatch
+from tests.e2e.program import agent_cli
 from tests.hooks.test_scripts import bash, command, hooks, printed, result_of, script
-from tests.messages_api import error, reply, tool_use
+from tests.messages_api import error, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
 
 LOG = """
@@ -164,6 +165,24 @@ def test_watch_tells_what_came_changed_and_went(tmp_path: Path) -> None:
     assert [each.what for each in (*came, *changed, *watch.look())] == ["add", "change", "unlink"]
 
 
+def test_files_beyond_the_limit_push_none_out_that_is_still_there(tmp_path: Path) -> None:
+    """A storm of new files, as by a checkout, tells of no file that went."""
+    for i in range(800):
+        (tmp_path / f"b{i}").touch()
+    watch = FileWatch(tmp_path, [])
+    watch.watch([str(tmp_path)])
+    watch.look()
+    for i in range(1_500):
+        (tmp_path / f"a{i}").touch()
+
+    changes = [*watch.look(), *watch.look()]
+    (tmp_path / "b7").unlink()
+
+    assert {each.what for each in changes} == {"add"}
+    assert len(changes) == 200
+    assert (tmp_path / "b7", "unlink") in watch.look()
+
+
 def test_events_of_claude_code_that_are_not_here_are_named_with_their_line() -> None:
     """All 33 are known: each runs, or a sentence says why it does not."""
     path = Path.home() / ".claude" / "settings.json"
@@ -180,3 +199,107 @@ def test_events_of_claude_code_that_are_not_here_are_named_with_their_line() -> 
     for event, problem in zip(NOT_HERE, problems, strict=True):
         number = next(at for at, line in enumerate(lines, 1) if f'"{event}"' in line)
         assert problem.startswith(f"{path}:{number}: hooks for {event} do not run: ")
+
+
+def test_instructions_loaded_hooks_hear_of_each_file_once_with_its_reason(tmp_path: Path) -> None:
+    """At the start, by import, in a folder that a tool comes to, and by the paths of a rule."""
+    hooks(None, **logged("InstructionsLoaded"))
+    for name, text in {
+        "AGENTS.md": "Be brief. @docs/style.md",
+        "docs/style.md": "Short words. @more.md",
+        "docs/more.md": "Few words.",
+        "CLAUDE.local.md": "Mine.",
+        "src/AGENTS.md": "Here is code.",
+        "src/a.py": "pass",
+        ".claude/rules/py.md": "---\npaths: src/**/*.py\n---\nTyped.",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    run, _ = printed(
+        reply(tool_use("read", {"path": "src/a.py"})),
+        reply(tool_use("read", {"path": "src/a.py"})),
+        reply("Done."),
+    )
+
+    keys = ("load_reason", "memory_type", "globs", "trigger_file_path", "parent_file_path")
+    found = {
+        str(Path(each["file_path"]).relative_to(tmp_path)): tuple(each.get(key) for key in keys)
+        for each in told()["InstructionsLoaded"]
+    }
+    at = {name: str(tmp_path / name) for name in ("src/a.py", "AGENTS.md", "docs/style.md")}
+    assert run.code == 0, run.stderr
+    assert len(told()["InstructionsLoaded"]) == len(found)
+    assert found == {
+        "AGENTS.md": ("session_start", "Project", None, None, None),
+        "docs/style.md": ("include", "Project", None, None, at["AGENTS.md"]),
+        "docs/more.md": ("include", "Project", None, None, at["docs/style.md"]),
+        "CLAUDE.local.md": ("session_start", "Local", None, None, None),
+        "src/AGENTS.md": ("nested_traversal", "Project", None, at["src/a.py"], None),
+        ".claude/rules/py.md": (
+            "path_glob_match",
+            "Project",
+            ["src/**/*.py"],
+            at["src/a.py"],
+            None,
+        ),
+    }
+
+
+def test_instructions_that_a_tool_brings_back_after_a_compaction_say_so(tmp_path: Path) -> None:
+    hooks(None, **logged("InstructionsLoaded"))
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/AGENTS.md").write_text("Here is code.")
+    (tmp_path / "src/a.py").write_text("pass")
+    read = reply(tool_use("read", {"path": "src/a.py"}))
+
+    with serve_in_thread(
+        *(read, *[reply("ok")] * 3, reply("The notes."), read, *[reply("ok")] * 3)
+    ) as api:
+        run = agent_cli(
+            api=api,
+            script="one\ntwo\nthree\n/compact\nfour\n",
+            AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
+        )
+
+    assert run.code == 0, run.stderr
+    reasons = [each["load_reason"] for each in told()["InstructionsLoaded"]]
+    assert reasons == ["nested_traversal", "compact"]
+    assert "Here is code." in str(api.requests[-1].body["messages"])
+
+
+def steps(**status: str) -> Payload:
+    """Return a call that writes the list of steps: the name of each and its status."""
+    return tool_use("todo", {"todos": [{"content": k, "status": v} for k, v in status.items()]})
+
+
+def test_task_hooks_hear_of_new_and_done_steps_and_may_keep_the_list_as_it_was() -> None:
+    """A hook that says no leaves the list alone, and the model reads why."""
+    gate = script(
+        "gate.py",
+        LOG
+        + """
+    if told["task_subject"] == "ship":
+        print("the tests fail", file=sys.stderr)
+        sys.exit(2)
+    """,
+    )
+    log = logged("TaskCreated")
+    hooks(None, **log, TaskCompleted=command(f"python3 {gate}"))
+
+    run, requests = printed(
+        reply(steps(test="in_progress", ship="pending")),
+        reply(steps(test="completed", ship="pending")),
+        reply(steps(test="completed", ship="completed")),
+        reply("Done."),
+    )
+
+    payloads = told()
+    assert run.code == 0, run.stderr
+    assert [(each["task_id"], each["task_subject"]) for each in payloads["TaskCreated"]] == [
+        ("1", "test"),
+        ("2", "ship"),
+    ]
+    assert [each["task_subject"] for each in payloads["TaskCompleted"]] == ["test", "ship"]
+    assert "1 of 2 done" in result_of(requests, 2)
+    assert "the list stays as it was: the tests fail" in result_of(requests, 3)

@@ -99,6 +99,23 @@ def test_hook_of_the_user_runs_outside_where_it_runs_only_files_of_the_user(plac
     assert (place.home / "out").exists()
 
 
+def test_hook_of_a_plugin_writes_to_the_workspace_and_its_own_folder_only(place: World) -> None:
+    data = place.base / "plugins" / "shop" / "data"
+    data.mkdir(parents=True)
+    hook = user(
+        'cat > "${CLAUDE_PLUGIN_DATA}/told"; touch "$CLAUDE_PLUGIN_DATA/../out"; touch ~/out here',
+        root=str(data.parent),
+        variables=(("CLAUDE_PLUGIN_DATA", str(data)),),
+    )
+
+    outcome = ran(place, hook)
+
+    assert "hook_event_name" in (data / "told").read_text(), outcome
+    assert (place.root / "here").exists()
+    assert not (data.parent / "out").exists()
+    assert not (place.home / "out").exists()
+
+
 def test_uncertain_hook_without_a_sandbox_runs_only_where_the_user_trusts_the_folder(
     place: World,
 ) -> None:

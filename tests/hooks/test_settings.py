@@ -40,6 +40,9 @@ NAMES = (
     "directory_added",
     "elicitation",
     "elicitation_result",
+    "instructions_loaded",
+    "task_created",
+    "task_completed",
 )
 
 

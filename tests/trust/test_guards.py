@@ -132,6 +132,32 @@ def test_guard_blocks_on_if_something_else_changed(change: Callable[[Path], None
     assert (run.code, ran) == (0, False)
 
 
+@pytest.mark.parametrize(
+    ("script_text", "name", "text"),
+    [
+        ("#!/usr/bin/env python3\nfrom tools.rules import bad\nbad()\n", "tools/rules.py", "#"),
+        ('#!/bin/sh\n. "$(dirname "$0")/rules.sh"\n', "rules.sh", "exit 2"),
+        ("#!/usr/bin/env node\nrequire('./rules').bad()\n", "rules.js", "//"),
+    ],
+)
+def test_file_that_a_guard_loads_is_part_of_the_guard(
+    script_text: str, name: str, text: str
+) -> None:
+    """A pull that changes it changes what the guard denies; another file beside it does not."""
+    guard = WORKSPACE / SCRIPT
+    guard.write_text(script_text)
+    loaded, other = WORKSPACE / name, WORKSPACE / "package.json"
+    loaded.parent.mkdir(exist_ok=True)
+    loaded.write_text(text)
+    TrustStore.of_user().trust(WORKSPACE.resolve())
+    other.write_text("{}")
+    kept = TrustStore.of_user().standing(WORKSPACE.resolve())
+    loaded.write_text("")
+
+    assert kept.is_trusted
+    assert TrustStore.of_user().standing(WORKSPACE.resolve()).lost == (name,)
+
+
 def test_declined_guard_blocks_every_call() -> None:
     """In the REPL, whose user did not trust the new files."""
     edit_guard(WORKSPACE)
@@ -212,13 +238,42 @@ def test_folder_that_only_claims_to_be_a_worktree_is_not_trusted() -> None:
     assert not TrustStore.of_user().is_trusted(forged)
 
 
-def test_clone_with_the_guards_of_a_trusted_repository_is_not_run_without_them() -> None:
+@pytest.mark.parametrize("change", [add_skill, edit_guard, delete_script, remove_hooks])
+def test_clone_of_a_trusted_repository_is_not_run_without_its_guards(
+    change: Callable[[Path], None],
+) -> None:
     """Nothing of it is run either: the files beside the guard may be others."""
     git(Path(), "clone", str(WORKSPACE.resolve()), "clone")
+    change(Path("clone"))
 
     run, ran = attempt(Path("clone"))
 
     assert (run.code, ran) == (5, False)
+
+
+def test_second_clone_whose_guards_changed_is_known_by_its_remote() -> None:
+    """As in CI: each checkout is a new folder. Another project with such a script is its own."""
+    git(WORKSPACE, "remote", "add", "origin", "git@Example.com:ann/shop.git")
+    for name, url in {"clone": "https://example.com/ann/shop", "other": "../shop"}.items():
+        shutil.copytree(WORKSPACE, name)
+        git(Path(name), "remote", "set-url", "origin", url)
+        edit_guard(Path(name))
+
+    found = {
+        name: start(Arguments(), may_ask=False, workspace=Path(name).resolve()).lost_guards
+        for name in ("clone", "other")
+    }
+
+    assert found == {"clone": (SETTINGS, SCRIPT), "other": ()}
+    agent_cli("trust", "--revoke", str(Path("clone").resolve()))
+    assert attempt(Path("clone"))[0].code == 0
+
+
+def test_user_at_a_terminal_opens_a_clone_without_guards_as_any_folder() -> None:
+    git(Path(), "clone", str(WORKSPACE.resolve()), "clone")
+    git(Path("clone"), "rm", "-rq", SETTINGS, SCRIPT)
+
+    assert not start(Arguments(), may_ask=True, workspace=Path("clone").resolve()).lost_guards
 
 
 def test_revoked_trust_lets_a_run_do_without_the_guards() -> None:

@@ -130,6 +130,11 @@ def test_trust_question_lists_the_effects_of_each_file() -> None:
     servers = {
         "files": {"command": "npx", "args": ["-y", "a b", "--token", "abc"]},
         "broken": {"command": 1},
+        "keyed": {
+            "command": "x",
+            "args": [f"-k=ghp_{'Ab12' * 9}"],
+            "env": {"T": f"sk_live_{'Z8k3' * 6}"},
+        },
     }
     (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers, "other": 1}))
 
@@ -148,6 +153,7 @@ def test_trust_question_lists_the_effects_of_each_file() -> None:
                 "starts npx -y 'a b' --token abc (MCP server files)",
                 f"cannot be used as it is: {mcp_json}:"
                 " mcp.servers.broken.command must be text, not 1",
+                "starts x -k=ghp_*** with T=sk_live_*** (MCP server keyed)",
             ),
         ),
     )

@@ -59,7 +59,10 @@ class HookPlaces:
             if self._shown:
                 confinement = confinement.showing(self._shown())
             if hook.root:
-                confinement = confinement.showing(Path(hook.root))
+                from agent_cli.added_plugins.plugin import DATA  # noqa: PLC0415 - rare
+
+                data = dict(hook.variables).get(DATA, "")
+                confinement = confinement.showing(Path(hook.root)).keeping(data)
             yield _placed(confinement, command)
         finally:
             await in_background(confinement.release)

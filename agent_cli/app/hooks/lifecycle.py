@@ -151,11 +151,14 @@ class SessionHooks:
 
     def around(self, config: LoopConfig, place: Place) -> LoopConfig:
         """Return *config* with hooks wrapped around its actions; unchanged without hooks."""
-        if self._lifecycle is None:
+        if self._lifecycle is None or self._asking is None:
             return config
+        from agent_cli.app.hooks.tasks import around_tasks  # noqa: PLC0415 - as above
+
         config = self.around_calls(config, place)
         return replace(
             config,
+            authorize_tool=around_tasks(self._asking, config.authorize_tool),
             prepare=(self._lifecycle, *config.prepare),
             get_follow_up_messages=self._lifecycle.follow_ups_beside(config.get_follow_up_messages),
         )
@@ -170,9 +173,8 @@ class SessionHooks:
         from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415
 
         asking = self._asking
-        # In this program one is a coroutine function, the other a plain function.
+        # In this program it is a coroutine function.
         authorize: Any = config.authorize_tool
-        finish: Any = config.finish_result
         calls = CallHooks(
             self._runs,
             replace(
@@ -182,7 +184,7 @@ class SessionHooks:
                 effort=lambda: agent().effort if agent else _effort_of(self._host.agent()),
             ),
             authorize=authorize,
-            finish=finish,
+            finish=config.finish_result,
             covers=lambda call, rule: covers(call, rule, place),
             heard=asking.heard,
             stopped=lambda: asking.stop,
@@ -256,10 +258,10 @@ class SessionHooks:
 
         return ServerQuestionHooks(self._asking)
 
-    def directory_added(self, folder: Path) -> None:
-        """Run the DirectoryAdded hooks, without waiting for them."""
-        if self._lifecycle:
-            self._lifecycle.directory_added(folder)
+    def tell(self, event: str, matched: str, about: Mapping[str, Json]) -> None:
+        """Run the hooks of *event*, without waiting for them; *about* is their input."""
+        if self._asking:
+            self._asking.tell(event, matched, **about)
 
     async def __aenter__(self) -> "SessionHooks":
         for problem in self._problems:
@@ -302,7 +304,7 @@ def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
 
     written = startup.loaded.hooks
     groups = [
-        HookGroup(each.event, each.group, each.origin, each.from_project, each.root)
+        HookGroup(each.event, each.group, each.origin, each.from_project, each.root, each.variables)
         for each in written
     ]
     hooks, problems = parse_hooks(groups)
@@ -349,9 +351,9 @@ def hook_scripts(startup: StartupContext) -> tuple[Path, ...]:
     """Return the workspace files that hooks run: changing one may disable a guard."""
     if not startup.loaded.hooks:
         return ()
-    from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - as above
+    from agent_cli.settings.hook_files import all_scripts_of  # noqa: PLC0415 - as above
 
-    return scripts_of(startup.loaded.hooks, startup.workspace)
+    return all_scripts_of(startup.loaded.hooks, startup.workspace)
 
 
 def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
