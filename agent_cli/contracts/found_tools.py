@@ -1,15 +1,21 @@
-"""Tools that the model finds during a conversation; how a result refers to them."""
+"""Tools that the model gets during a conversation; how a result or a message refers to them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolSpec
 
 REFERENCE: Final = "tool_reference"
 CALL_FOUND: Final = "call_found_tool"
 """The tool that calls found tools, for models that cannot be given tools in a conversation. The
 provider translates its calls: nothing else sees them, unless their input is no JSON object."""
+HOW_TO_CALL: Final = (
+    "Give it an object with the name of a tool that was found or added, and its input."
+)
 
 
 def reference_to(spec: ToolSpec) -> Block:
@@ -28,3 +34,30 @@ def definition_in(block: Mapping[str, Json]) -> Block | None:
             return {"name": name, **definition}
         case _:
             return None
+
+
+def added_by(messages: Iterable[Message]) -> dict[str, Block]:
+    """Return name → definition of the tools that *messages* in the user's role add."""
+    users = (message for message in messages if isinstance(message, UserMessage))
+    found = (definition_in(block) for message in users for block in message.content)
+    return {str(each["name"]): each for each in found if each}
+
+
+async def _refuse(_id: str, _params: object, _cancel: CancelToken, _context: ToolContext) -> str:
+    raise ToolError(HOW_TO_CALL)
+
+
+ADDITIONS: Final = Tool(
+    name=CALL_FOUND,
+    label="Call an added tool",
+    description="",
+    parameters={
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+    },
+    execute=_refuse,
+    changes=False,
+)
+"""Announces in the tools of a request that messages may add some: the provider declares what that
+takes."""

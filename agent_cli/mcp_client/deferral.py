@@ -2,7 +2,7 @@
 
 The result of a search refers to the tools that it found, and the model reads their definitions
 there: a search changes nothing that was sent before, and so costs no cached token. The tools of
-servers that come up later are told in a message, for the same reason.
+servers that come up later are added, or told, in a message, for the same reason.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Final
@@ -18,8 +18,8 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.found_tools import reference_to
-from agent_cli.contracts.timeline import Json, text_block
+from agent_cli.contracts.found_tools import definition_in, reference_to
+from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.system.shapes import is_object
@@ -45,15 +45,28 @@ class Deferral:
     """Selects the servers' tools for each request.
 
     With a budget of 0 tokens, or within it, it selects all. Tools once offered stay: taking them
-    away would cost the prompt cache, and so would a search tool whose description changes.
+    away would cost the prompt cache, and so would a search tool whose description changes. Those
+    that come up after the first request are added by a message, for the same reason.
     """
 
     def __init__(self, budget_tokens: int) -> None:
         self._budget_tokens = budget_tokens
         self._inline: frozenset[str] = frozenset()
+        self._declared: frozenset[str] | None = None
         self._deferred: tuple[Tool, ...] = ()
         self._description = ""
         self._known: set[str] = set()
+        self._unsaid: tuple[Tool, ...] = ()
+
+    @property
+    def adds(self) -> bool:
+        """Whether messages add tools."""
+        return self._declared is not None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether tools that come from now on are told or added in a message."""
+        return self.adds or bool(self._description)
 
     def offered(
         self,
@@ -61,20 +74,53 @@ class Deferral:
         state: MutableMapping[str, Json],
         *,
         always: Collection[str] = (),
+        said: Mapping[str, Block] | None = None,
     ) -> tuple[Tool, ...]:
-        """Return the *tools* to offer now, in a stable order.
+        """Return the servers' *tools*, sorted by name, that are to be offered now.
 
-        Args:
-            tools: All tools of the servers, sorted by name.
-            state: The conversation's state, which stores the found tools.
-            always: Names of tools that are always offered, and not counted.
+        The order is stable. *state*, the conversation's, stores the found tools. Those that
+        *always* names are always offered, and not counted. *said* has the definitions of the tools
+        that messages add, by name; None where messages are to add none.
         """
         others = [tool for tool in tools if tool.name not in always]
-        within = sum(map(tool_tokens, others)) <= self._budget_tokens
-        if self._budget_tokens == 0 or within:
-            self._inline = frozenset(tool.name for tool in others)
-            return tuple(tools)
-        shown = {*always, *self._inline}
+        fits = self._budget_tokens == 0 or sum(map(tool_tokens, others)) <= self._budget_tokens
+        if self._declared is None and (said is None or not fits):
+            if fits:
+                self._inline = frozenset(tool.name for tool in others)
+                return tuple(tools)
+            return self._searched(tools, state, {*always, *self._inline})
+        said = said or {}
+        if self._declared is None:
+            self._declared = frozenset(tool.name for tool in tools if tool.name not in said)
+        shown = {*always, *self._declared, *said}
+        offered = tuple(
+            tool if tool.name in self._declared else replace(tool, is_deferred=True)
+            for tool in (tools if fits else self._searched(tools, state, shown))
+        )
+        found = {*_found(state)} - shown
+        self._unsaid = tuple(
+            tool
+            for tool in offered
+            if tool.is_deferred
+            and tool.name not in found
+            and definition_in(reference_to(tool.spec)) != said.get(tool.name)
+        )
+        return offered
+
+    def news(self) -> tuple[str, Sequence[Tool]]:
+        """Return a sentence about the tools that came later, or "", and those to be added."""
+        if self._unsaid:
+            names = _overview(self._unsaid, _NEWS_CHARS)
+            return f"[agent-cli: these tools can be called from now on: {names}]", self._unsaid
+        new = [tool for tool in self._deferred if tool.name not in self._known]
+        self._known |= {tool.name for tool in new}
+        names = _overview(new, _NEWS_CHARS)
+        return (f"[agent-cli: {SEARCH_TOOL} finds more tools now: {names}]" if new else ""), ()
+
+    def _searched(
+        self, tools: Sequence[Tool], state: MutableMapping[str, Json], shown: Collection[str]
+    ) -> tuple[Tool, ...]:
+        """Return the tool that searches, and those of *tools* that are *shown* or were found."""
         self._deferred = tuple(
             replace(tool, is_deferred=True) for tool in tools if tool.name not in shown
         )
@@ -87,14 +133,6 @@ class Deferral:
             *(tool for tool in tools if tool.name in shown),
             *(tool for tool in self._deferred if tool.name in found),
         )
-
-    def news(self) -> str:
-        """Return a sentence for the model about the tools that came later, each once, or ""."""
-        new = [tool for tool in self._deferred if tool.name not in self._known]
-        self._known |= {tool.name for tool in new}
-        if not new:
-            return ""
-        return f"[agent-cli: {SEARCH_TOOL} finds more tools now: {_overview(new, _NEWS_CHARS)}]"
 
     def _search_tool(self) -> Tool:
         return Tool(
@@ -112,7 +150,8 @@ class Deferral:
     async def _find(
         self, _tool_call_id: str, params: _FindInput, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
-        hits = await asyncio.to_thread(_best, self._deferred, params.query)
+        index = await asyncio.to_thread(ToolIndex, self._deferred)
+        hits = index.best(params.query, _HITS_MAX)
         if not hits:
             names = _overview(self._deferred, _NEWS_CHARS)
             return ToolResult.of(f"Nothing fits. Names of further tools: {names}")
@@ -124,10 +163,6 @@ class Deferral:
         lines = [f"{tool.name}: {' '.join(tool.description.split())[:_LINE_MAX]}" for tool in hits]
         text = "These can be called now:\n" + "\n".join(lines)
         return ToolResult((text_block(text), *(reference_to(tool.spec) for tool in hits)))
-
-
-def _best(tools: Sequence[Tool], query: str) -> list[Tool]:
-    return ToolIndex(tools).best(query, _HITS_MAX)
 
 
 def _overview(tools: Sequence[Tool], chars: int) -> str:
@@ -169,14 +204,12 @@ def _found(state: MutableMapping[str, Json]) -> list[str]:
 
 # Chinese, Japanese and Korean have no spaces: there each character counts.
 _ALONE: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD: Final = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[{_ALONE}]|[^\W\d_A-Za-z{_ALONE}]+")
+_WORD: Final = rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[{_ALONE}]|[^\W\d_A-Za-z{_ALONE}]+"
 _NAME: Final = re.compile(r"[\w.-]+")
-_FILLING: Final = frozenset(
-    _WORD.findall(
-        "a an and any are as at be by can do for from how i in is it its me my of on or our please"
-        " some that the their then there these this to tool use using want what where which will"
-        " with you your"
-    )
+_FILLING: Final = (
+    "a an and any are as at be by can do for from how i in is it its me my of on or our please"
+    " some that the their then there these this to tool use using want what where which will"
+    " with you your"
 )
 # A query's word is often another than the name's.
 _ALIKE: Final = (
@@ -209,24 +242,19 @@ _SHORT_FORMS: Final = {
     "repo": "repository",
 }
 _ALIKE_WEIGHT: Final = 0.4
-_EXACT: Final = 1e6
-"""More than any sum of word scores."""
-
+_EXACT: Final = 1e6  # more than any sum of word scores
 _PLURALS: Final = (
     *(("ies", "y"), ("ied", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")),
     *(("ss", "ss"), ("us", "us"), ("is", "is"), ("s", "")),
 )
 _ROOT_MIN: Final = {"ing": 3, "ed": 3, "ment": 5, "ion": 4}
-_SHORT: Final = 3
-_LONG: Final = 6
+_SHORT, _LONG = 3, 6
 
 # BM25: the usual values; descriptions differ in length for reasons that say little.
-_SATURATION: Final = 1.2
-_LENGTH: Final = 0.6
+_SATURATION, _LENGTH = 1.2, 0.6
 _NAME_WEIGHT, _SERVER_WEIGHT, _TITLE_WEIGHT, _DESCRIPTION_WEIGHT = 3.0, 1.5, 2.0, 1.0
 _PARAMETER_WEIGHT, _PARAMETER_TEXT_WEIGHT = 0.5, 0.2
-_USUAL_NAME: Final = 3
-_NAME_LENGTH: Final = 0.8
+_USUAL_NAME, _NAME_LENGTH = 3, 0.8
 _DESCRIPTION_WORDS_MAX: Final = 80
 
 
@@ -334,8 +362,19 @@ def _stems(text: str) -> list[str]:
     plain = "".join(
         each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each)
     )
-    words = (word.lower() for word in _WORD.findall(plain))
-    return [_stem(word) for word in words if word not in _FILLING]
+    words = (word.lower() for word in _words().findall(plain))
+    return [_stem(word) for word in words if word not in _filling()]
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    # With the first search: its compilation was a hundredth of a one-shot run's CPU time.
+    return re.compile(_WORD)
+
+
+@cache
+def _filling() -> frozenset[str]:
+    return frozenset(_FILLING.split())
 
 
 @lru_cache(maxsize=50_000)

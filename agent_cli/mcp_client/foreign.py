@@ -27,10 +27,20 @@ _LOST = {"envFile": "write its variables into env"}
 
 @dataclass(frozen=True, slots=True)
 class ForeignServers:
-    """The servers in one file of another program, converted, and those left out."""
+    """The servers in one file of another program, converted, and those left out.
+
+    Attributes:
+        path: The file.
+        entries: The servers of the user, or of the project whose file it is.
+        local: Those that the user has in this workspace alone.
+        elsewhere: The names of those in another directory alone, by directory.
+        problems: Sentences about those left out.
+    """
 
     path: Path
     entries: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
+    local: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
+    elsewhere: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     problems: tuple[str, ...] = ()
 
 
@@ -70,9 +80,29 @@ def read_foreign(path: Path, *, workspace: Path) -> ForeignServers:
         content = tomllib.loads(text) if path.suffix == ".toml" else load_commented(text)
     except (OSError, ValueError, RecursionError) as error:
         return ForeignServers(path, problems=(f"{path} cannot be read: {error}",))
-    entries: dict[str, Mapping[str, Json]] = {}
+    if not is_object(content):
+        return ForeignServers(path)
     problems: list[str] = []
-    for name, given in _servers(content, workspace).items():
+    entries = _converted(_servers(content), path, workspace, problems)
+    # Claude Code keeps servers of the "local" scope per project directory.
+    projects = content.get("projects")
+    servers = {
+        folder: found["mcpServers"]
+        for folder, found in (projects.items() if is_object(projects) else ())
+        if is_object(found) and is_object(found.get("mcpServers"))
+    }
+    own = servers.pop(str(workspace), {})
+    local = _converted(own, path, workspace, problems)
+    elsewhere = {folder: [*others] for folder, others in servers.items() if others}
+    return ForeignServers(path, entries, local, elsewhere, tuple(problems))
+
+
+def _converted(
+    servers: Mapping[str, Json], path: Path, workspace: Path, problems: list[str]
+) -> Mapping[str, Mapping[str, Json]]:
+    """Return *servers* in our format; note each that is left out in *problems*."""
+    entries: dict[str, Mapping[str, Json]] = {}
+    for name, given in servers.items():
         if not isinstance(given, dict):
             continue
         problems += [
@@ -83,25 +113,16 @@ def read_foreign(path: Path, *, workspace: Path) -> ForeignServers:
             problems.append(f"{name} is left out: {unknown[0]} is not supported; {path}")
         else:
             entries[str(name)] = entry
-    return ForeignServers(path, entries, tuple(problems))
+    return entries
 
 
-def _servers(content: object, workspace: Path) -> Mapping[str, Json]:
-    """Return the entries of a file, the workspace's own before the user's."""
-    if not is_object(content):
-        return {}
+def _servers(content: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the entries of a file, without those of single directories."""
     keys = ("mcpServers", "servers", "mcp_servers")
     nested = content.get("mcp")  # settings of older VS Code versions
     holder = nested if is_object(nested) and "servers" in nested else content
     servers: object = next((holder[key] for key in keys if key in holder), None)
-    # Claude Code keeps servers of the "local" scope per project directory.
-    projects = content.get("projects")
-    project = projects.get(str(workspace)) if is_object(projects) else None
-    local = project.get("mcpServers") if is_object(project) else None
-    return {
-        **(servers if isinstance(servers, dict) else {}),
-        **(local if isinstance(local, dict) else {}),
-    }
+    return servers if is_object(servers) else {}
 
 
 def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:

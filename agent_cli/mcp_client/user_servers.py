@@ -20,11 +20,11 @@ from agent_cli.mcp_client.private_file import (
     write_private,
 )
 from agent_cli.system import paths
+from agent_cli.system.private_files import replace_content
 from agent_cli.system.shapes import is_object
 
 Scope: TypeAlias = Literal["local", "project", "user"]
 _SERVERS = "mcpServers"
-_MODE = 0o644
 
 
 def user_file() -> Path:
@@ -134,18 +134,7 @@ def _replace(path: Path, data: bytes) -> None:
     """
     if path.is_symlink():
         raise OSError(0, "it is a link; edit the file that it leads to")
-    mode = path.stat().st_mode & 0o777 if path.exists() else None
-    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(draft, flags, _MODE), "wb") as file:
-            file.write(data)
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    replace_content(path, data)
 
 
 # The servers that the user switched on or off in a workspace, overriding their entries.

@@ -161,7 +161,7 @@ class ServedRun:
         """Return the whole effect of *call*, and the reason for asking."""
         why = [f"Why it asks: {call.reason}"] if call.reason else []
         facts = [*why, *self._app.permissions.asked_about(call).facts]
-        where = f"{call.name} in {self._app.workspace} asks to run:"
+        where = f"Allow {call.name} in {self._app.workspace}?"
         return "\n".join([where, *_shown(call.input), *map(reveal, facts)])
 
     def _note(self, event: Event) -> None:

@@ -118,14 +118,16 @@ class CacheWatch:
         if lost < LEAST_TOKENS:
             return
         ours = _cause(last, request, sent_s)
+        if reply.model != last.reply.model and last.request.model == request.model:
+            ours = f"{reply.model} answered instead of {last.reply.model}"
         theirs = _OF_SERVER.get(reply.cache_miss, "")
         cause = ours or theirs or "no change of ours: the server had dropped it"
         if ours and theirs and theirs not in ours:
             cause = f"{ours}; the server says that {theirs}"
         cost = self._extra_cost(reply.model, lost)
         self.losses.append(CacheLoss(lost, cost, cause))
-        if self._is_announced:
-            return
+        if self._is_announced or reply.declined:
+            return  # whoever fell back on another model has told so
         price = "" if cost is None else f", {dollars(cost)} more"
         text = f"{lost:,} cached tokens were read anew{price}: {cause}"
         self._emit(Notice("info", text))

@@ -21,11 +21,19 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S, LEAST_TOKENS
-from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
+from agent_cli.policies.estimate import (
+    USUAL_IMAGE_TOKENS,
+    estimate_fixed,
+    estimate_tokens,
+    measured_tokens,
+)
+from agent_cli.system.records import dataclass
 
 _HOUR_S = 3_600.0
 _NAMED_MAX = 4
 
+Unsent: TypeAlias = Callable[[Sequence[Message]], Sequence[int]]
+"""Returns for each message how many of its images the request leaves out."""
 Consent: TypeAlias = Callable[[Reread], Awaitable[bool | None]]
 """Asks a person whether to pay; None if nobody can be asked."""
 
@@ -40,6 +48,7 @@ class _Request:
     tools: Sequence[Tool]
     system: Sequence[str]
     messages: Sequence[Message]
+    unsent: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class _Change:
     kept: int = 0
     """Parts of the system prompt that stay cached; all of them if only messages changed."""
     may_ask: bool = True
+    from_message: int = 0
 
 
 class PrefixWatch:
@@ -62,6 +72,7 @@ class PrefixWatch:
         *,
         ask_above: int = 0,
         consent: Consent | None = None,
+        unsent: Unsent = lambda _messages: (),
         on_told: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -72,12 +83,14 @@ class PrefixWatch:
             ask_above: Microdollars above which *consent* is asked when a prompt begins; 0 for
                 never.
             consent: Asks the person.
+            unsent: Counts the images that a request leaves out.
             on_told: Called with each notice, so that the loss is not reported twice.
             clock: Returns the time in seconds.
         """
         self._price = price
         self._ask_above = ask_above
         self._consent = consent
+        self._unsent = unsent
         self._on_told = on_told
         self._clock = clock
         self._last: _Request | None = None
@@ -92,13 +105,15 @@ class PrefixWatch:
         """
         if turn.conversation.open_calls():
             return  # the model is not asked
+        context = turn.conversation.context()
         now = _Request(
             turn.conversation.id,
             turn.model.id,
             turn.config.thinking_level,
             _sent(turn.tools),
             tuple(turn.system),
-            turn.conversation.context(),
+            context,
+            self._unsent(context),
         )
         if reread := self._reread(turn.conversation, now):
             if reread.cause != self._quoted and not await self._is_paid(turn, reread):
@@ -106,6 +121,11 @@ class PrefixWatch:
             self._on_told()
         self._quoted = ""
         self._last, self._at_s = now, self._clock()
+
+    def note_fallback(self, model_id: str, level: ThinkingLevel | None) -> None:
+        """Note that the model *model_id*, asked for *level*, answered the last request."""
+        if self._last:
+            self._last = replace(self._last, model_id=model_id, level=level)
 
     def forget_tool(self, name: str) -> None:
         """Note that the last request was answered without the tool *name*."""
@@ -123,7 +143,14 @@ class PrefixWatch:
         last = self._last
         if last is None or last.conversation_id != conversation.id:
             last = _Request(conversation.id, model_id, level, (), (), ())
-        wanted = replace(last, model_id=model_id, level=level, messages=conversation.context())
+        context = conversation.context()
+        wanted = replace(
+            last,
+            model_id=model_id,
+            level=level,
+            messages=context,
+            unsent=self._unsent(context),
+        )
         reply = _last_reply(conversation)[1]
         if reply is None or self._idle_s(last, reply) > CACHE_LIFE_S:
             return None
@@ -156,14 +183,17 @@ class PrefixWatch:
         changes = list(self._changes(conversation, now))
         if not changes:
             return None
-        widest = min(changes, key=lambda each: (each.part, each.kept))
+        widest = min(changes, key=lambda each: (each.part, each.kept, each.from_message))
         stable_tokens = estimate_fixed((), [tool.spec for tool in now.tools if widest.part == 0])
         anew = list(now.system[widest.kept :])
         if widest.kept == 0 and anew and widest.part < 2:
             stable_tokens += estimate_fixed([anew.pop(0)], ())
         every_tool = [tool.spec for tool in now.tools]
         counted = (measured_tokens(conversation) or 0) - estimate_fixed(now.system, every_tool)
-        behind_tokens = estimate_fixed(anew, ()) + max(counted, estimate_tokens(now.messages))
+        start = widest.from_message
+        estimated = estimate_tokens(now.messages[start:])
+        estimated -= sum(now.unsent[start:]) * USUAL_IMAGE_TOKENS
+        behind_tokens = estimate_fixed(anew, ()) + max(0 if start else counted, estimated)
         # The parts that rarely change are cached for an hour, at a higher price.
         written = Usage(cache_write_5m_tokens=behind_tokens, cache_write_1h_tokens=stable_tokens)
         cost = self._price(now.model_id, written)
@@ -217,6 +247,10 @@ def _message_changes(
     is_cut = same < min(len(last.messages), len(now.messages) - 1)
     if is_cut and not _is_compacted(conversation):
         yield _Change("older messages were left out or came back", 2, whole)
+    before, after = last.unsent[:same], now.unsent[:same]
+    if before != after:
+        cause = "a request has no room for some earlier images any more"
+        yield _Change(cause, 2, whole, from_message=_common(before, after))
 
 
 def _is_compacted(conversation: Conversation) -> bool:

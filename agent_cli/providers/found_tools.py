@@ -1,9 +1,10 @@
-"""Send the tools that a conversation has found without a change to what was sent before; pure.
+"""Send the tools that a conversation has gained without a change to what was sent before; pure.
 
 Where the API can load tools later, a definition is deferred, and a `tool_reference` in the result
-of the search loads it. Elsewhere the result holds the definition as text, and one tool that never
-changes calls what was found. Tools stand before all messages in what a server caches: adding one to
-them would make every later request pay for the whole conversation again.
+of the search loads it; a message of the system's adds what nobody searched for. Elsewhere the
+result or message holds the definition as text, and one tool that never changes calls it. Tools
+stand before all messages in what a server caches: adding one to them would make every later request
+pay for the whole conversation again.
 """
 
 import json
@@ -25,7 +26,7 @@ _PLACEHOLDER: Final[Block] = {
 }
 _CALLER: Final[Block] = {
     "name": CALL_FOUND,
-    "description": "Call a tool that a search for tools has found.",
+    "description": "Call a tool that a search for tools has found, or that was added.",
     "input_schema": {
         "type": "object",
         "properties": {
@@ -42,25 +43,40 @@ _LEFT_OUT: Final = text_block("The API refused these tools; do without them.")
 
 
 def with_found(
-    messages: Sequence[Block], tools: Sequence[ToolSpec], *, by_reference: bool
+    messages: Sequence[Block],
+    tools: Sequence[ToolSpec],
+    *,
+    by_reference: bool,
+    by_addition: bool = False,
 ) -> tuple[list[Block], list[Block]]:
     """Return the messages and the definitions of *tools* to send.
 
     Args:
         messages: As `core.api_messages.to_api` returns them.
-        tools: The tools of the request, found ones among them.
+        tools: The tools of the request, found and added ones among them.
         by_reference: The API loads deferred tools.
+        by_addition: It takes messages that add tools, too.
     """
-    eager = [_definition(tool) for tool in tools if not tool.is_deferred]
+    eager = [
+        _definition(tool) for tool in tools if not tool.is_deferred and tool.name != CALL_FOUND
+    ]
     names = {str(tool["name"]) for tool in eager}
-    found = {str(each["name"]): each for each in _found(messages) if each["name"] not in names}
-    if not found and not any(tool.finds_tools for tool in tools):
+    found = {str(each["name"]): each for each in _found(messages)}
+    added = {str(each["name"]) for message in messages for each in _added(message)}
+    awaits = bool(added) or any(tool.name == CALL_FOUND for tool in tools)
+    if not (found or awaits or any(tool.finds_tools for tool in tools)):
         return list(messages), eager
-    if by_reference:
-        deferred: list[Block] = [{**each, "defer_loading": True} for each in found.values()]
-        return [_with_references(each) for each in messages], [*eager, _PLACEHOLDER, *deferred]
+    added -= names
+    if by_reference and (by_addition or not awaits):
+        deferred: list[Block] = [
+            {**each, "defer_loading": True} for name, each in found.items() if name not in names
+        ]
+        sent = [
+            part for each in messages for part in _with_additions(_with_references(each), added)
+        ]
+        return sent, [*eager, _PLACEHOLDER, *deferred]
     declared = {*names, CALL_FOUND}
-    return [_with_texts(each, declared) for each in messages], [*eager, _CALLER]
+    return [_with_texts(each, added, declared) for each in messages], [*eager, _CALLER]
 
 
 def without_references(message: Block, names: Collection[str]) -> Block:
@@ -91,9 +107,12 @@ def _definition(tool: ToolSpec) -> Block:
 def _found(messages: Sequence[Block]) -> Iterator[Block]:
     for message in messages:
         for block in _blocks(message):
-            for inner in _blocks(block) if block["type"] == "tool_result" else ():
-                if definition := definition_in(inner):
-                    yield definition
+            if block["type"] == "tool_result":
+                yield from _definitions_in(block)
+
+
+def _definitions_in(holder: Block) -> list[Block]:
+    return [each for inner in _blocks(holder) if (each := definition_in(inner))]
 
 
 def _with_references(message: Block) -> Block:
@@ -115,20 +134,18 @@ def _with_references(message: Block) -> Block:
     return {**changed, "content": [*content[:behind], _END, *content[behind:]]}
 
 
-def _with_texts(message: Block, declared: Collection[str]) -> Block:
-    """Return *message* with references as text, and calls of undeclared tools as calls of one.
+def _with_texts(message: Block, added: Collection[str], declared: Collection[str]) -> Block:
+    """Return *message* with definitions as text, and calls of undeclared tools as calls of one.
 
     What was found later must not decide it: a model may call a tool that it only knows by name.
     """
 
     def told(result: Block) -> Block:
-        definitions = [each for inner in _blocks(result) if (each := definition_in(inner))]
-        lines = [json.dumps(each, ensure_ascii=False) for each in definitions]
-        said: list[Json] = [text_block("\n".join([_INTRODUCTION, *lines]))]
-        return {**result, "content": said} if lines else result
+        definitions = _definitions_in(result)
+        return {**result, "content": [_as_text(definitions)]} if definitions else result
 
     if message["role"] == "user":
-        return _with_results(message, told)
+        return _with_results(_added_as_text(message, added), told)
     content: list[Json] = [
         {**each, "name": CALL_FOUND, "input": {"name": each["name"], "input": each.get("input")}}
         if each["type"] == "tool_use" and each["name"] not in declared
@@ -136,6 +153,45 @@ def _with_texts(message: Block, declared: Collection[str]) -> Block:
         for each in _blocks(message)
     ]
     return {**message, "content": content}
+
+
+def _added(message: Block) -> list[Block]:
+    """Return the definitions of the tools that *message* itself adds."""
+    return _definitions_in(message) if message["role"] == "user" else []
+
+
+def _without_additions(message: Block) -> list[Block]:
+    return [each for each in _blocks(message) if each["type"] != REFERENCE]
+
+
+def _with_additions(message: Block, names: Collection[str]) -> list[Block]:
+    """Return *message*, and behind it one of the system's that adds those of its tools in *names*.
+
+    The API takes that only behind the whole of a user's turn.
+    """
+    if not (definitions := _added(message)):
+        return [message]
+    additions: list[Json] = [
+        {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": each}}
+        for each in definitions
+        if each["name"] in names
+    ]
+    said: Block = {**message, "content": [*_without_additions(message)]}
+    return [said, {"role": "system", "content": additions}] if additions else [said]
+
+
+def _added_as_text(message: Block, names: Collection[str]) -> Block:
+    if not (definitions := _added(message)):
+        return message
+    content: list[Json] = [*_without_additions(message)]
+    if added := [each for each in definitions if each["name"] in names]:
+        content.append(_as_text(added))
+    return {**message, "content": content}
+
+
+def _as_text(definitions: Sequence[Block]) -> Block:
+    lines = [json.dumps(each, ensure_ascii=False) for each in definitions]
+    return text_block("\n".join([_INTRODUCTION, *lines]))
 
 
 def _with_results(message: Block, change: Callable[[Block], Block]) -> Block:

@@ -20,6 +20,7 @@ from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import Event, Notice, UsageChanged
+from agent_cli.contracts.found_tools import CALL_FOUND, added_by
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, Usage
@@ -112,8 +113,18 @@ class Program:
     events: list[Event]
 
     def offered(self) -> list[list[str]]:
-        """Return the names of the tools of each request."""
-        return [[tool.name for tool in request.tools] for request in self.model.requests]
+        """Return the names of the tools of each request, those that messages add among them."""
+        return [
+            [tool.name for tool in request.tools if tool.name != CALL_FOUND]
+            for request in self.model.requests
+        ]
+
+    def declared(self) -> list[list[str]]:
+        """Return the names of the tools that stand before the messages of each request."""
+        return [
+            [tool.name for tool in request.tools if not tool.is_deferred]
+            for request in self.model.requests
+        ]
 
     def notices(self) -> list[str]:
         """Return the notices, without those that depend on how busy the machine is."""

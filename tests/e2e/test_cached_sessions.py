@@ -42,7 +42,7 @@ STEPS = {
     "todo": 'CALL todo {"todos": [{"content": "a", "status": "pending"}]}',
     "agent": 'CALL agent {"agent": "explore", "task": "look around", "description": "looks"}',
     "unknown": "CALL no_such_tool {}",
-    "wake": 'CALL bash {"command": "touch go"}',
+    "wake": 'CALL bash {"command": "touch go; while [ ! -e up ]; do sleep 0.05; done"}',
     "plan": "/mode plan",
     "ask": "/mode ask",
     "edits": "/mode auto-edit",
@@ -163,7 +163,7 @@ def _write_workspace(tools: int) -> None:
         {"name": f"tool_{number}", "inputSchema": {"type": "object"}} for number in range(tools)
     ]
     raw = [sys.executable, "-I", "-S", RAW_SERVER, dumps({"tools": named})]
-    late = ["-c", 'while [ ! -e go ]; do sleep 0.05; done; exec "$@"', "sh", *raw]
+    late = ["-c", 'while [ ! -e go ]; do sleep 0.05; done; touch up; exec "$@"', "sh", *raw]
     servers = {
         "tools": {"command": raw[0], "args": raw[1:]},
         "late": {"command": "sh", "args": late},
@@ -198,6 +198,13 @@ def test_no_feature_rewrites_the_cache_unannounced(names: tuple[str, ...]) -> No
     check(losses, told)
 
 
+def test_a_server_that_comes_late_rewrites_nothing() -> None:
+    """Its tools are added behind what the cache holds; nothing is to be announced."""
+    talks = [STEPS["read"], STEPS["ask"], STEPS["talk"], STEPS["read"]]
+
+    assert run_session([STEPS["wake"], *talks, *talks]) == ([], [])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(50))
 def test_random_sessions_read_nothing_anew_unannounced(seed: int) -> None:
@@ -221,7 +228,7 @@ def _session_of_before() -> None:
 
 def _choose(terminal: Terminal, keys: str) -> None:
     """Answer once the question has been shown long enough for a person to read it."""
-    terminal.until("❯ Send it")
+    terminal.until("❯ 1 Send it")
     seen_at_s = time.monotonic()
     terminal.until(lambda: time.monotonic() - seen_at_s > SILENCE_S + 0.1)
     terminal.send(keys)

@@ -211,6 +211,12 @@ class SignInServer:
             self.released.wait(LIMIT_S)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Twenty calls connect at once; the kernel resets what a queue of five has no room for.
+    request_queue_size = 64
+
+
 @contextmanager
 def sign_in_server() -> Generator[SignInServer]:
     """Serve on a free port of this machine while the body runs."""
@@ -240,8 +246,7 @@ def sign_in_server() -> Generator[SignInServer]:
         def log_message(self, format: str, *args: object) -> None:
             """Log nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
-        web.daemon_threads = True
+    with _Server(("127.0.0.1", 0), Handler) as web:
         server = SignInServer(web.server_address[1])
         thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

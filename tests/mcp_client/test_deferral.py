@@ -2,6 +2,7 @@ import re
 from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.found_tools import definition_in, reference_to
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
 from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
@@ -110,8 +111,59 @@ def test_tools_once_offered_stay_when_later_ones_exceed_the_budget() -> None:
     assert names(before) == names(TOOLS[:2])
     assert names(after) == [SEARCH_TOOL, *names(TOOLS[:2])]
     assert [each.spec for each in later] == [each.spec for each in after]
-    assert deferral.news() == "[agent-cli: find_tools finds more tools now: mail: read]"
-    assert deferral.news() == ""
+    assert deferral.news() == ("[agent-cli: find_tools finds more tools now: mail: read]", ())
+    assert deferral.news() == ("", ())
+
+
+def test_tools_that_come_after_the_first_request_are_added_until_a_message_says_so() -> None:
+    """After a summary no message does, and they are said again; so is what a server redefines."""
+    deferral = Deferral(0)
+    first = deferral.offered(TOOLS[:1], {}, said={})
+    later = deferral.offered(TOOLS, {}, said={})
+    text, unsaid = deferral.news()
+    said = {each.name: definition_in(reference_to(each.spec)) or {} for each in unsaid}
+    deferral.offered(TOOLS, {}, said=said)
+
+    assert [each.is_deferred for each in first] == [False]
+    assert [each.is_deferred for each in later] == [False, True, True]
+    assert text == "[agent-cli: these tools can be called from now on: git: log; mail: send]"
+    assert list(unsaid) == list(later[1:])
+    assert deferral.news() == ("", ())
+
+    deferral.offered((*TOOLS[:2], replace(TOOLS[2], description="Send mail")), {}, said=said)
+    assert names(tuple(deferral.news()[1])) == ["mcp__mail__send"]
+    deferral.offered(TOOLS, {}, said={})
+    assert names(tuple(deferral.news()[1])) == ["mcp__git__log", "mcp__mail__send"]
+
+
+def test_resumed_session_declares_what_it_declared_before() -> None:
+    """What its messages add stays there: the server may still have the rest in its cache."""
+    said = {TOOLS[1].name: definition_in(reference_to(TOOLS[1].spec)) or {}}
+    resumed = Deferral(0)
+    offered = resumed.offered(TOOLS, {}, said=said)
+
+    assert [each.is_deferred for each in offered] == [False, True, False]
+    assert resumed.news() == ("", ())
+
+
+async def test_search_tool_is_added_when_late_tools_exceed_the_budget() -> None:
+    """The tools before keep their place; what the search finds is referred to by its result."""
+    state: dict[str, Json] = {}
+    deferral = Deferral(sum(map(tool_tokens, TOOLS[:2])))
+    deferral.offered(TOOLS[:2], state, said={})
+    offered = deferral.offered(TOOLS, state, said={})
+    _, unsaid = deferral.news()
+    said = {each.name: definition_in(reference_to(each.spec)) or {} for each in unsaid}
+    await find(offered, "send mail", state)
+    after = deferral.offered(TOOLS, state, said=said)
+
+    assert names(tuple(unsaid)) == [SEARCH_TOOL]
+    assert [each.name for each in after if not each.is_deferred] == names(TOOLS[:2])
+    assert names(tuple(each for each in after if each.is_deferred)) == [
+        SEARCH_TOOL,
+        "mcp__mail__send",
+    ]
+    assert deferral.news() == ("", ())
 
 
 def test_names_of_many_tools_share_a_budget_by_server() -> None:

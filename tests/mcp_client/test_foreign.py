@@ -83,8 +83,8 @@ def test_codex_spellings_of_headers_and_limits_are_translated(tmp_path: Path) ->
     }
 
 
-def test_claude_code_servers_of_this_directory_take_precedence(tmp_path: Path) -> None:
-    """One file has the user's servers and those of each directory."""
+def test_claude_code_servers_of_a_directory_are_not_those_of_all(tmp_path: Path) -> None:
+    """One file has the user's servers and those of each directory; an import keeps them apart."""
     here: Json = {"mcpServers": {"a": {"command": "here"}, "b": {"command": "b"}}}
     content: Json = {
         "mcpServers": {"a": {"command": "everywhere"}, "c": {"command": "c"}},
@@ -92,9 +92,11 @@ def test_claude_code_servers_of_this_directory_take_precedence(tmp_path: Path) -
     }
     (tmp_path / ".claude.json").write_text(json.dumps(content))
 
-    assert read_foreign(tmp_path / ".claude.json", workspace=Path("/w")).entries == {
-        name: {"command": "here" if name == "a" else name} for name in "abc"
-    }
+    found = read_foreign(tmp_path / ".claude.json", workspace=Path("/w"))
+
+    assert found.entries == {"a": {"command": "everywhere"}, "c": {"command": "c"}}
+    assert found.local == {"a": {"command": "here"}, "b": {"command": "b"}}
+    assert found.elsewhere == {"/other": ["d"]}
 
 
 @pytest.mark.parametrize("content", ["{", "\\", '{"a": 1} x'])

@@ -2,7 +2,8 @@
 
 Order, lookback and markers as documented: tools, then system, then messages; a marker reads the
 longest entry at most 20 blocks before it and writes one at its own place. Deferred tools stand
-where a result refers to them; the first one adds a preamble before everything else.
+where a result refers to them; the first one adds a preamble before everything else, and so does
+the first that a message adds.
 """
 
 import json
@@ -70,7 +71,10 @@ def segments_of(body: Payload) -> list[Segment]:
         system = [{"type": "text", "text": system}]
     tools = body.get("tools") or []
     deferred = {tool["name"]: tool for tool in tools if tool.get("defer_loading")}
-    blocks = [("tools", {"preamble": True})] if deferred else []
+    adds = any(
+        "tool_addition" in str(m["content"]) for m in body["messages"] if "system" in m["role"]
+    )
+    blocks = [("tools", {"preamble": True})] if deferred or adds else []
     blocks += [("tools", tool) for tool in tools if not tool.get("defer_loading")]
     blocks += [("system", block) for block in system]
     for message in body["messages"]:

@@ -2,11 +2,12 @@
 
 import re
 
-from tests.messages_api.refusals import Refusals, bad, binds_thinking
+from tests.messages_api.refusals import Refusals, bad, binds_thinking, is_older
 from tests.messages_api.script import Payload
 
 TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 CALL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,200}$")
+INLINE_TOOLS_BETA = "inline-tools-2026-09-15"
 CALL_ID = re.compile(r"^[a-zA-Z0-9_-]+$")
 
 
@@ -85,6 +86,39 @@ def tools(body: Payload) -> Refusals:
         yield bad("R19", 'tool_choice: type "tool" and "any" are not supported for this model.')
     if choice not in (None, "none") and not body.get("tools"):
         yield bad("R21", "tool_choice: may only be specified while providing tools")
+
+
+def system_messages(body: Payload, betas: set[str]) -> Refusals:
+    """Messages in the system's role between the others (R6), and the tools that they add."""
+    messages = body["messages"]
+    names = {tool["name"] for tool in body.get("tools") or []}
+    for index, message in enumerate(messages):
+        if message["role"] != "system":
+            continue
+        where = f"messages.{index}"
+        model = body["model"]
+        if is_older(model) or re.search(r"-4-[67]$|^claude-sonnet-5$", model):
+            yield bad("R6", f"{where}: role 'system' is not supported on this model")
+        after = messages[index + 1]["role"] if index + 1 < len(messages) else "assistant"
+        if not index or messages[index - 1]["role"] != "user" or after != "assistant":
+            yield bad("R6", f"{where}: a system message must directly follow a user turn, and be")
+        for at, block in enumerate(message["content"]):
+            kind, place = block["type"], f"{where}.content.{at}"
+            if kind not in ("text", "tool_addition"):
+                yield bad("R6", f"{place}: Input tag '{kind}' does not match")
+            if kind != "tool_addition":
+                continue
+            if INLINE_TOOLS_BETA not in betas:
+                yield bad("R6", f"{place}: Input tag 'tool_addition' does not match")
+            definition = (block.get("tool") or {}).get("definition") or {}
+            if set(block["tool"]) != {"type", "definition"} or "defer_loading" in definition:
+                yield bad("R26", f"{place}.tool_addition.tool: Extra inputs are not permitted")
+            if not TOOL_NAME.match(definition.get("name", "")):
+                yield bad("R18", f"{place}.tool_addition.tool.name: should match pattern")
+            if definition["name"] in names:
+                yield bad("R26", "tool_name_conflict")
+            if (definition.get("input_schema") or {}).get("type") != "object":
+                yield bad("R18", f"{place}.tool_addition.tool.input_schema: must be an object")
 
 
 def _deferred(body: Payload) -> Refusals:

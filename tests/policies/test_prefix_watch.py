@@ -175,10 +175,12 @@ class Watched:
         self.listener = Listener()
         self.asked: list[str] = []
         self.losses_expected = 0
+        self.unsent = [0, 0, 0]
         self.watch = PrefixWatch(
             two_dollars_a_million,
             ask_above=20_000,
             consent=self._consent,
+            unsent=lambda _messages: tuple(self.unsent),
             on_told=self._told,
             clock=lambda: self.now_s,
         )
@@ -302,4 +304,20 @@ async def test_older_messages_left_out_are_told_and_a_rewind_is_not() -> None:
 
     assert [text.partition(":")[0] for text in run.told] == [
         "older messages were left out or came back"
+    ]
+
+
+async def test_images_that_no_longer_fit_are_told_before_with_what_follows_them() -> None:
+    """What precedes the first image that goes stays cached, and is not counted."""
+    it = Watched()
+    await it.start()
+    it.conversation.add_reply(says("y" * 10_400, usage=CACHED))
+    await it.watch(it.turn())
+    it.unsent = [0, 0, 1]
+    await it.watch(it.turn())
+    await it.watch(it.turn())
+
+    assert it.told == [
+        "a request has no room for some earlier images any more: about 1,001 tokens not read from"
+        " the cache ($0.0025)"
     ]

@@ -94,3 +94,15 @@ async def test_rejected_thinking_is_reported_if_there_is_none_to_leave_out() -> 
 
     assert asked.error is not None
     assert len(api.requests) == 1
+
+
+def test_thinking_before_the_mark_of_a_fallback_goes_with_the_mark() -> None:
+    """Without the mark the API takes the thinking of two models for that of one, and refuses."""
+    first: Block = {"type": "thinking", "thinking": "", "signature": "a"}
+    second: Block = {**first, "signature": "b"}
+    mark: Block = {"type": "fallback"}
+    yes = text_block("Yes.")
+    history = [AssistantMessage((first, yes, mark, second, yes))]
+
+    assert accepted(history, compat=False, marks_fallbacks=True) == (*history,)
+    assert accepted(history, compat=False)[0].content == (yes, second, yes)

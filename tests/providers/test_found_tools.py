@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -159,3 +159,78 @@ def test_find_changes_no_earlier_byte_of_a_request(turns: list[Any], model: str)
                 history += [use(name, call_id, a=at), result]
             case _:
                 history += [AssistantMessage((text_block("ok"),)), UserMessage.of(turn)]
+
+
+ANNOUNCED = ToolSpec(CALL_FOUND, "", {"type": "object"})
+
+
+def added(*specs: ToolSpec) -> UserMessage:
+    return UserMessage.of("More tools:", [*map(reference_to, specs)], author="mcp")
+
+
+async def test_tool_that_comes_late_is_added_behind_the_users_turn_where_the_api_can() -> None:
+    """The header goes with the first request: a server refuses it before it caches anything."""
+    begun = (UserMessage.of("hi"),)
+    tools = (READ, ANNOUNCED)
+    async with FakeMessagesApi(reply("ok"), reply("ok")) as api, asker(api) as it:
+        await it.ask(request(*begun, tools=tools))
+        await it.ask(request(*begun, added(FOUND[1]), tools=(*tools, FOUND[1])))
+
+    first, second = api.requests
+    assert api.refusals == []
+    assert "inline-tools-2026-09-15" in first.headers["anthropic-beta"]
+    assert first.body["tools"] == second.body["tools"]
+    said, system = second.body["messages"]
+    assert [each["text"] for each in said["content"]] == ["hi", "More tools:"]
+    assert (system["role"], [each["tool"]["type"] for each in system["content"]]) == (
+        "system",
+        ["tool_definition"],
+    )
+    assert system["content"][0]["tool"]["definition"]["name"] == "mcp__s__1"
+
+
+async def test_server_that_refuses_additions_gets_them_as_text() -> None:
+    refusal = error(400, "invalid_request_error", "Unexpected value(s) `inline-tools-2026-09-15`")
+    sent = (UserMessage.of("hi"), added(FOUND[1]))
+    async with FakeMessagesApi(refusal, reply("ok")) as api, asker(api) as it:
+        asked = await it.ask(request(*sent, tools=(READ, ANNOUNCED, FOUND[1])))
+
+    again = api.requests[1].body
+    assert (asked.text, api.refusals) == ("ok", [])
+    assert [each["name"] for each in again["tools"]] == ["read", CALL_FOUND]
+    assert again["messages"][0]["content"][-1]["text"].startswith(f"Call these with {CALL_FOUND}:")
+
+
+def test_tool_that_is_declared_again_is_added_by_no_message() -> None:
+    """A name may stand for one tool only; a session that goes on elsewhere may declare it."""
+    declared = replace(FOUND[1], is_deferred=False)
+    asked = request(added(FOUND[1]), tools=(declared,))
+    [message] = cast("list[Block]", parameters(asked, compat=False)["messages"])
+
+    assert message["content"] == [text_block("More tools:")]
+
+
+LATE = st.lists(st.sampled_from([0, 1, 2, 3, "call", "say"]), max_size=8)
+
+
+@given(turns=LATE, model=st.sampled_from(["claude-sonnet-5-5", "claude-haiku-4-5", "other"]))
+def test_tool_that_comes_late_changes_no_earlier_byte(turns: list[Any], model: str) -> None:
+    history: list[LlmMessage] = [UserMessage.of("begin")]
+    known: list[int] = []
+    before: list[bytes] = []
+    for at, turn in enumerate([*turns, "end"]):
+        offered = (READ, ANNOUNCED, *(FOUND[n] for n in known))
+        asked = replace(request(*history, model=model), system=("S",), tools=offered)
+        sent = parameters(asked, compat=model == "other")
+        now = [segment.content for segment in segments_of(sent)]
+        assert now[: len(before)] == before
+        before = now
+        if turn == "call":
+            name, call_id = (FOUND[known[-1]] if known else READ).name, f"t{at}"
+            result = ToolResultMessage(call_id, name, (text_block("done"),))
+            history += [use(name, call_id, a=at), result]
+        else:
+            history += [AssistantMessage((text_block("ok"),)), UserMessage.of("next")]
+        if isinstance(turn, int) and turn not in known:
+            known.append(turn)
+            history.append(added(FOUND[turn]))

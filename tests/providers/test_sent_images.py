@@ -11,8 +11,10 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.api_messages import to_api
+from agent_cli.providers.anthropic import sent_images
 from agent_cli.providers.anthropic.sent_images import (
     images,
+    unsent_images,
     without_large_among_many,
     without_oldest,
 )
@@ -72,6 +74,23 @@ def test_oldest_images_are_left_out_where_all_do_not_fit() -> None:
         earlier = sent
     assert changes <= 4
     assert [*images(without_oldest([message], len(data) - 1)[0])] == []
+
+
+@pytest.mark.parametrize("room", [1, 6, 24])
+def test_images_counted_as_unsent_are_those_that_the_request_leaves_out(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cost of leaving them out is announced before, so both must agree."""
+    (data,) = images(screenshot(700))
+    monkeypatch.setattr(sent_images, "REQUEST_CHARS_MAX", room * len(data))
+    for number in (1, 3, 20, 21, 24, 40):
+        messages = history(number)
+        before = to_api(messages)
+        after = without_large_among_many(without_oldest(before, room * len(data)))
+        counts = [[sum(1 for _ in images(each)) for each in sent] for sent in (before, after)]
+        gone = tuple(one - other for one, other in zip(*counts, strict=True))
+
+        assert unsent_images([each.content for each in messages], compat=False) == gone
 
 
 def test_size_of_a_photo_behind_its_preview_is_found() -> None:

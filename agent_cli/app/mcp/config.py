@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.permissions import NETWORK
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.user_servers import Switches, local_file, user_file
 from agent_cli.settings.environment import Environment
@@ -39,7 +40,30 @@ def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | Serv
 
         if isinstance(server, ServerConfig) and server.name in switched:
             server = _switched(server, on=switched[server.name])
-        yield _placed(server, startup.workspace)
+        yield _reachable(_placed(server, startup.workspace), startup)
+
+
+def _reachable(
+    server: "ServerConfig | ServerProblem", startup: StartupContext
+) -> "ServerConfig | ServerProblem":
+    """Return *server*, or a problem if a rule denies the network to its host."""
+    from agent_cli.mcp_client import ServerConfig, ServerProblem  # noqa: PLC0415 - as above
+
+    if not isinstance(server, ServerConfig) or not server.url or not server.enabled:
+        return server
+    from agent_cli.app.parts import permission_rules  # noqa: PLC0415 - for servers of the web
+    from agent_cli.policies.network_rules import rule_about_host  # noqa: PLC0415 - as above
+
+    try:
+        parts = urlsplit(server.url)
+        host, port = (parts.hostname or "").lower(), parts.port or 443
+    except ValueError:  # connecting says what is wrong with it
+        return server
+    found = rule_about_host(permission_rules(startup), host, port)
+    if found is None or found[0] != "deny" or found[1].tool != NETWORK:
+        return server
+    reason = f"the rule deny {found[1]} ({found[1].origin}) forbids its host"
+    return ServerProblem(server.name, reason, required=server.required)
 
 
 def _placed(server: "ServerConfig | ServerProblem", folder: Path) -> "ServerConfig | ServerProblem":
@@ -160,10 +184,10 @@ def _of_plugins(
     startup: StartupContext, limits: Mapping[str, float]
 ) -> Iterator["ServerConfig | ServerProblem"]:
     for plugin in startup.plugins:
-        for name, entry in plugin.servers.items():
+        for name, entry in plugin.used_servers():
             from agent_cli.mcp_client import server_config  # noqa: PLC0415 - as above
 
-            environment = startup.environment.without_project()
+            environment = {**startup.environment.without_project(), **plugin.variables}
             called = f"plugin_{plugin.name}_{name}"
             source = f"plugin {plugin.name}"
             yield server_config(called, entry, environment, source=source, **limits)

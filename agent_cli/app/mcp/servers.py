@@ -15,9 +15,15 @@ from agent_cli.app.parts import permission_rules
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
-from agent_cli.contracts.found_tools import CALL_FOUND
+from agent_cli.contracts.found_tools import (
+    ADDITIONS,
+    CALL_FOUND,
+    HOW_TO_CALL,
+    added_by,
+    reference_to,
+)
 from agent_cli.contracts.servers import ServerPhase
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.turn import Turn
@@ -43,10 +49,11 @@ _INTRODUCTION = (
 class Servers:
     """The servers of a session; leaving `async with` stops all that were started.
 
-    The set of servers and their instructions are fixed when a run begins, because a changed prefix
-    is paid for again. Only changes to the tools of these servers apply from the next turn, because
-    some offer more tools on request. A run that no person watches has no later one: it waits
-    longer, and takes in late servers from the next turn.
+    The set of servers and their instructions are fixed when a run begins. Only changes to the tools
+    of these servers apply from the next turn, because some offer more tools on request. A run that
+    no person watches has no later one: it waits longer, and takes in late servers from the next
+    turn. What comes after the first request stands in a message, because a changed prefix is paid
+    for again.
 
     Attributes:
         all: The servers themselves.
@@ -84,7 +91,9 @@ class Servers:
         self._present: set[str] = set()
         self._tools: tuple[Tool, ...] = ()
         self._offered: tuple[Tool, ...] = ()
-        self._instructions = ""
+        self._instructions: Mapping[str, str] = {}
+        self._instructed: frozenset[str] | None = None
+        self._instructed_later: set[str] = set()
         self._of_agents: WeakSet[McpServers] = WeakSet()
         self._listed: set[str] = set()
         self._told: dict[str, Sequence[str]] = {}
@@ -163,18 +172,50 @@ class Servers:
             self._run_begins = False
             states = self.all.states()
             self._present = {s.name for s in states if s.phase is ServerPhase.READY or s.tools}
-            self._instructions = marked_instructions(self.all.instructions())
+            self._instructions = self.all.instructions()
         await self.all.wait_listed()
         self._tools = self._available(self._present)
         self._require_tools()
-        self._offered = self._chosen(self._tools, turn.config.state)
-        if news := self._deferral.news():
-            turn.tell_model(news, author="mcp")
-        turn.tools += self._offered
-        if self._instructions:
+        said = added_by(turn.conversation.context()) if self.all.states() else None
+        self._offered = self._chosen(self._tools, turn.config.state, said)
+        if self._instructed is None and self._deferral.is_fixed:
+            self._instructed = frozenset(
+                name
+                for name in self._instructions
+                if not any(is_of_server(tool, name) for tool in said or ())
+            )
+        if not turn.conversation.open_calls():
+            self._tell_news(turn)
+        turn.tools += (*self._offered, *((ADDITIONS,) if self._deferral.adds else ()))
+        instructions = marked_instructions(
+            {name: text for name, text in self._instructions.items() if not self._is_late(name)}
+        )
+        if instructions:
             # Behind the part that every session shares. It changes only when a server comes or
             # goes; the tools change then too, so this adds no cache miss.
-            turn.system.append(self._instructions)
+            turn.system.append(instructions)
+
+    def _is_late(self, server: str) -> bool:
+        """Return whether the instructions of *server* stand in a message."""
+        return self._instructed is not None and server not in self._instructed
+
+    def _tell_news(self, turn: Turn) -> None:
+        """Tell the model which tools came later, and what their servers say about them."""
+        news, added = self._deferral.news()
+        instructions = marked_instructions(
+            {
+                name: text
+                for name, text in self._instructions.items()
+                if self._is_late(name)
+                and (
+                    name not in self._instructed_later
+                    or any(is_of_server(tool.name, name) for tool in added)
+                )
+            }
+        )
+        self._instructed_later |= {*filter(self._is_late, self._instructions)}
+        if text := "\n\n".join(filter(None, (news, instructions))):
+            turn.tell_model(text, author="mcp", blocks=[reference_to(tool.spec) for tool in added])
 
     def _available(self, present: Collection[str] | None = None) -> tuple[Tool, ...]:
         """Return the tools of the *present* servers, and those for their resources."""
@@ -184,8 +225,13 @@ class Servers:
         tools = self.all.tools(present)
         return (*resource_tools(self.all, readable), *tools) if readable else tools
 
-    def _chosen(self, tools: Sequence[Tool], state: MutableMapping[str, Json]) -> tuple[Tool, ...]:
-        return self._deferral.offered(tools, state, always=self.all.always_loaded())
+    def _chosen(
+        self,
+        tools: Sequence[Tool],
+        state: MutableMapping[str, Json],
+        said: Mapping[str, Block] | None = None,
+    ) -> tuple[Tool, ...]:
+        return self._deferral.offered(tools, state, always=self.all.always_loaded(), said=said)
 
     async def _wait_for_start(self) -> None:
         """Wait for starting servers, because a reply without their tools is of little use.
@@ -268,7 +314,7 @@ class Servers:
                     f"MCP server '{state.name}' is not available ({state.phase}): go on without it."
                 )
         if tool == CALL_FOUND:
-            return "Give it an object with the name of a tool that was found, and its input."
+            return HOW_TO_CALL
         if any(each.name == tool for each in self._tools):
             return f"{SEARCH_TOOL} must find it first: call that with its name."
         return ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from agent_cli.cli.mcp import configuring, consent
+from agent_cli.cli.mcp import configuring
 from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.cli.mcp.exercise import (
     Agree,
@@ -25,7 +25,12 @@ from agent_cli.cli.mcp.parser import CommandParser
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.browsers import command_browser, request_browser, system_browser
+from agent_cli.mcp_client.browsers import (
+    command_browser,
+    pasting_browser,
+    request_browser,
+    system_browser,
+)
 from agent_cli.mcp_client.config import Grant, OAuth, Protocol, ServerConfig
 from agent_cli.mcp_client.credentials import MemoryCredentials
 from agent_cli.mcp_client.entries import read_key
@@ -54,7 +59,7 @@ def _parser() -> CommandParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_exercise(commands.add_parser("exercise", help="use a server without a model"))
     configuring.arguments(commands.add_parser)
-    consent.arguments(commands.add_parser)
+    arguments(commands.add_parser)
     # Only for --help: `serve` reads its words itself, without what this module imports.
     commands.add_parser("serve", help="be an MCP server for other agents")
     return parser

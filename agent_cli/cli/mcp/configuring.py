@@ -25,7 +25,7 @@ from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 from agent_cli.mcp_client.trial import connected
-from agent_cli.mcp_client.user_servers import Scope, UserServers, project_file, user_file
+from agent_cli.mcp_client.user_servers import Scope, UserServers, project_file
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.shapes import is_object
@@ -237,37 +237,54 @@ def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
 
 
 def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
-    """Copy the servers of other programs into the user's file; existing names are kept."""
+    """Copy the servers of other programs into the user's files; existing names are kept."""
     if given.file and not Path(given.file).is_file():
         raise UsageError(f"{given.file} does not exist or is not a file; give another with --file")
-    servers = UserServers(user_file())
     files = [Path(given.file)] if given.file else _files(given.program, context)
-    known = set(servers.names())
-    imported = "would be imported" if given.dry_run else "is imported"
-    new: dict[str, Mapping[str, Json]] = {}
+    user = UserServers.of_scope("user", context.workspace)
+    local = UserServers.of_scope("local", context.workspace)
+    new: dict[UserServers, dict[str, Mapping[str, Json]]] = {user: {}, local: {}}
     failed = False
     for path in files:
         found = read_foreign(path, workspace=context.workspace)
+        failed = failed or bool(found.problems)
         for problem in found.problems:
             context.say(problem)
-            failed = True
-        for name, entry in found.entries.items():
-            usable = server_config(name, entry, context.environment)
-            if name not in known and isinstance(usable, ServerProblem):
-                context.say(f"{name} is left out ({path}): {usable.reason}")
-                failed = True
-                continue
-            context.say(f"{name} {'stays as it is' if name in known else imported} ({path})")
-            if name not in known:
-                new[name] = entry
-                known.add(name)
-    if given.dry_run:
-        context.say(f"{len(new)} to import")
-    else:
-        servers.add(new)
-        context.say(f"{len(new)} imported to {servers.path}")
+        for servers, entries in ((user, found.entries), (local, found.local)):
+            usable = _usable(entries, {*servers.names(), *new[servers]}, given, context, str(path))
+            new[servers] |= {name: entry for name, entry in usable.items() if entry}
+            failed = failed or not all(usable.values())
+    for servers, chosen in new.items():
+        if servers is local and not chosen:
+            continue
+        here = " for this folder alone" if servers is local else ""
+        if not given.dry_run:
+            servers.add(chosen)
+        done = "to import" if given.dry_run else f"imported to {servers.path}"
+        context.say(f"{len(chosen)} {done}{here}")
     # The user named this file, so report every server in it.
     return 1 if given.file and failed else 0
+
+
+def _usable(
+    entries: Mapping[str, Mapping[str, Json]],
+    known: set[str],
+    given: argparse.Namespace,
+    context: CommandContext,
+    where: str,
+) -> dict[str, Mapping[str, Json]]:
+    """Return those of *entries* that are not *known*, empty where one cannot be used."""
+    found: dict[str, Mapping[str, Json]] = {}
+    for name, entry in entries.items():
+        if name in known:
+            context.say(f"{name} stays as it is ({where})")
+        elif isinstance(usable := server_config(name, entry, context.environment), ServerProblem):
+            context.say(f"{name} is left out ({where}): {usable.reason}")
+            found[name] = {}
+        else:
+            context.say(f"{name} {'would be' if given.dry_run else 'is'} imported ({where})")
+            found[name] = entry
+    return found
 
 
 def _pair(text: str, separator: str, option: str) -> tuple[str, str]:

@@ -5,8 +5,9 @@ instead of a person.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 from agent_cli.cli.mcp.context import CommandContext

@@ -17,16 +17,28 @@ _LONGEST: Final = 64
 _VALID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Stricter than the Messages API, which takes up to 200 characters as the name of a call."""
 _INVALID: Final = re.compile(r"[^a-zA-Z0-9_-]")
+FALLBACK: Final = "fallback"
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
-def accepted(history: Sequence[LlmMessage], *, compat: bool) -> tuple[LlmMessage, ...]:
+def accepted(
+    history: Sequence[LlmMessage], *, compat: bool, marks_fallbacks: bool = False
+) -> tuple[LlmMessage, ...]:
     """Return *history* with valid names in its calls.
+
+    Unless *marks_fallbacks*, a reply that one model began and another ended loses the mark between
+    them, and the thinking before it, which the API could not tell from the thinking behind it.
 
     Unless *compat*, the ids of the calls are valid too, and thinking without a signature is left
     out: the API never writes such thinking. A compatible server gets its own ids and thinking back.
     """
-    return tuple(_mended(message, compat=compat) for message in history)
+    whole = history if marks_fallbacks else map(_unmarked, history)
+    return tuple(_mended(message, compat=compat) for message in whole)
+
+
+def has_fallback(history: Sequence[LlmMessage]) -> bool:
+    """Return whether one model began a reply in *history* and another ended it."""
+    return any(_last_mark(message) >= 0 for message in history)
 
 
 def without_thinking(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
@@ -37,6 +49,24 @@ def without_thinking(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
         else each
         for each in history
     )
+
+
+def _unmarked(message: LlmMessage) -> LlmMessage:
+    mark = _last_mark(message)
+    if mark < 0 or not isinstance(message, AssistantMessage):
+        return message
+    kept = tuple(
+        block
+        for at, block in enumerate(message.content)
+        if block["type"] != FALLBACK and not (at < mark and block["type"] in _THINKING)
+    )
+    return replace(message, content=kept)
+
+
+def _last_mark(message: LlmMessage) -> int:
+    """Return the position of the last mark of a fallback; -1 without one."""
+    marks = (at for at, block in enumerate(message.content) if block["type"] == FALLBACK)
+    return max(marks, default=-1)
 
 
 def _mended(message: LlmMessage, *, compat: bool) -> LlmMessage:

@@ -41,8 +41,7 @@ class Beta:
         """Return whether a server's *refusal* is about this feature."""
         return any(
             re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", refusal)
-            for word in (self.header, *self.fields)
-            if word
+            for word in filter(None, (self.header, *self.fields))
         )
 
 
@@ -65,25 +64,40 @@ TOOL_REFERENCES: Final = Beta(
     fields=("defer_loading", "tool_reference", "tool_references", "tool_reference_unresolved"),
     models=lambda model: bool(model.thinking),  # all that are known, from 4.5 on
 )
+SERVER_FALLBACK: Final = Beta(
+    name="other models where one declines",
+    header="server-side-fallback-2026-07-01",
+    fields=("fallbacks",),
+    models=lambda model: bool(model.thinking),  # all that are known; a refusal says which do not
+)
 CACHE_DIAGNOSTICS: Final = Beta(
     name="reasons of cache misses",
     header="",
     fields=("diagnostics",),
     models=lambda model: bool(model.thinking),  # all that are known
 )
-BETAS: Final = (THINKING_BINDING, TASK_BUDGETS, TOOL_REFERENCES, CACHE_DIAGNOSTICS)
+INLINE_TOOLS: Final = Beta(
+    name="tools added in a conversation",
+    header="inline-tools-2026-09-15",
+    fields=("tool_addition", "tool_definition"),
+    models=lambda model: model.takes_system_messages,
+)
+BETAS: Final = (
+    THINKING_BINDING,
+    TASK_BUDGETS,
+    TOOL_REFERENCES,
+    SERVER_FALLBACK,
+    CACHE_DIAGNOSTICS,
+    INLINE_TOOLS,
+)
 
 
 def usable(
     model: Model, platform: Platform, *, compat: bool, refused: Collection[Beta] = ()
 ) -> frozenset[Beta]:
-    """Return the features to use in a request for *model*.
+    """Return the features to use in a request for *model*: none of *refused*, none for *compat*.
 
-    Args:
-        model: A model from its id alone counts with the facts of models.toml.
-        platform: The platform that serves it.
-        compat: The server is not Anthropic's.
-        refused: The features that the server has refused.
+    A model from its id alone counts with the facts of models.toml.
     """
     known = with_known_facts(model)
     return frozenset(

@@ -1,11 +1,12 @@
 """The images in a request: find them, and put notes in place of some; pure."""
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from agent_cli.contracts.image_files import image_facts
+from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_facts
 from agent_cli.contracts.timeline import Block, Json, text_block
 
 MANY: Final = 20
@@ -57,6 +58,20 @@ def without_oldest(messages: Sequence[Block], chars_max: int) -> list[Block]:
         return _OLD if next(position) < left_out else ""
 
     return [with_notes(each, note) for each in messages] if left_out else [*messages]
+
+
+def unsent_images(contents: Sequence[Sequence[Block]], *, compat: bool) -> tuple[int, ...]:
+    """Return for each message, given its content, how many of its images a request leaves out.
+
+    *compat* as in `wire.parameters`, which leaves the same images out.
+    """
+    found = [[data for block in content for data in images(block)] for content in contents]
+    oldest = _left_out([len(data) for each in found for data in each], REQUEST_CHARS_MAX)
+    sizes = [(at, data) for at, each in enumerate(found) for data in each]
+    unsent = Counter(at for at, _data in sizes[:oldest])
+    if not compat and len(kept := sizes[oldest:]) > MANY:
+        unsent.update(at for at, data in kept if _too_large(data))
+    return tuple(unsent[at] for at in range(len(contents)))
 
 
 def _left_out(sizes: Sequence[int], chars_max: int) -> int:
