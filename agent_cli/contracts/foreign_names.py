@@ -59,9 +59,7 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
         _CLAUDE_PI, instead="ids are given by the program: --resume ID goes on with one"
     ),
     "--fork-session": Foreign(_CLAUDE, instead="use --fork ID instead of --resume ID"),
-    "--fallback-model": Foreign(
-        _CLAUDE, instead="a busy model is asked again; --model names the only one"
-    ),
+    "--fallback-model": Foreign(_CLAUDE, "--model-fallback"),
     "--agent": Foreign(_CLAUDE, instead="ask for the agent in the prompt"),
     "--agents": Foreign(_CLAUDE, instead="write each agent as a file: docs/agents.md"),
     "--strict-mcp-config": Foreign(
@@ -174,12 +172,7 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "hotkeys": Foreign(_PI, "help"),
     "keymap": Foreign(_CODEX, "help"),
     "share": Foreign(_PI, "export"),
-    "btw": Foreign(
-        _CLAUDE, instead="/fork, ask there, and /resume the first session, which stays as it was"
-    ),
-    "side": Foreign(
-        _CODEX, instead="/fork, ask there, and /resume the first session, which stays as it was"
-    ),
+    "side": Foreign(_CODEX, "btw"),
     "tree": Foreign(
         _PI, instead="/rewind goes back to before a prompt, /fork list continues in a copy"
     ),

@@ -88,9 +88,7 @@ def _add_reply(said: list[Said], line: _Line, *, is_same: bool) -> None:
     message = line.get("message")
     if not is_object(message) or message.get("model") == _SYNTHETIC:
         return
-    content = message.get("content")
-    blocks: list[Json] = content if is_array(content) else [{"type": "text", "text": content}]
-    found = [part for block in blocks if is_object(block) for part in _parts(block)]
+    found = [part for block in _blocks(message.get("content")) for part in _parts(block)]
     # Results of earlier calls of the same reply may stand between its lines.
     open_reply = next((each for each in reversed(said) if not isinstance(each, ResultSaid)), None)
     if is_same and isinstance(open_reply, ReplySaid):
@@ -116,9 +114,7 @@ def _results(line: _Line) -> Iterator[ResultSaid]:
     content = message.get("content") if is_object(message) else None
     for block in content if is_array(content) else ():
         if is_object(block) and block.get("type") == "tool_result":
-            given = block.get("content")
-            blocks: list[Json] = given if is_array(given) else [{"type": "text", "text": given}]
-            found = tuple(each for each in blocks if is_object(each))
+            found = tuple(_blocks(block.get("content")))
             is_error = block.get("is_error") is True
             yield ResultSaid(str(block.get("tool_use_id")), found, is_error)
 
@@ -126,12 +122,19 @@ def _results(line: _Line) -> Iterator[ResultSaid]:
 def _user_blocks(line: _Line) -> Iterator[Block]:
     message = line.get("message")
     content = message.get("content") if is_object(message) else None
-    blocks: list[Json] = content if is_array(content) else [{"type": "text", "text": content}]
-    for block in blocks:
-        if is_object(block) and block.get("type") == "text":
+    for block in _blocks(content):
+        if block.get("type") == "text":
             if text := _typed(str(block.get("text") or "")):
                 yield {"type": "text", "text": text}
-        elif is_object(block) and block.get("type") != "tool_result":
+        elif block.get("type") != "tool_result":
+            yield block
+
+
+def _blocks(content: Json) -> Iterator[Block]:
+    """Yield the blocks of a *content*, which may be one text."""
+    blocks: list[Json] = content if is_array(content) else [{"type": "text", "text": content}]
+    for block in blocks:
+        if is_object(block):
             yield block
 
 

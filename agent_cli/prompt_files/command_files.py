@@ -48,7 +48,7 @@ class CommandFolder(NamedTuple):
         objection: Returns the reason not to use the files just read, or "".
         holds_skills: Its commands are its skills.
         prefix: The plugin that the commands are called after, as `/plugin:command`; "" for none.
-        root: The folder of that plugin, for `${CLAUDE_PLUGIN_ROOT}` in a text.
+        filling: Returns a text with that plugin's folder and its user's values.
         expanding: Raises `UsageError` if the text of a command must not be sent.
     """
 
@@ -59,7 +59,7 @@ class CommandFolder(NamedTuple):
     objection: Callable[[], str] = lambda: ""
     holds_skills: bool = False
     prefix: str = ""
-    root: Path | None = None
+    filling: Callable[[str], str] = str
     expanding: Expanding = unchecked
 
 
@@ -99,8 +99,7 @@ class CommandFile:
         else:
             fields, body = _read(self.folder, self.path)
             model = front_matter.model_name(fields.get("model", ""))
-        if self.folder.root:
-            body = body.replace("${CLAUDE_PLUGIN_ROOT}", str(self.folder.root))
+        body = self.folder.filling(body)
         if objection := self.folder.objection():
             raise UsageError(f"{self.path} is not used: {objection}")
         return WrittenPrompt(body, model)
@@ -147,14 +146,20 @@ class CommandFiles:
             yield command
 
 
-async def written_out(prompt: str, commands: Iterable[CommandFile]) -> WrittenPrompt:
+async def written_out(prompt: str, commands: Callable[[], Iterable[CommandFile]]) -> WrittenPrompt:
     """Return the prompt of the command at the start of *prompt*, or *prompt* if there is none.
+
+    Args:
+        commands: Returns all commands; reading a hundred files takes a twentieth of a one-shot
+            run's CPU time, so it is called only for a prompt that may begin with one.
 
     Raises:
         UsageError: The command cannot be used.
     """
+    if not prompt.startswith("/"):
+        return WrittenPrompt(prompt)
     name, *behind = re.split(r"\s", prompt, maxsplit=1)
-    command = next((each for each in commands if each.name and f"/{each.name}" == name), None)
+    command = next((each for each in commands() if each.name and f"/{each.name}" == name), None)
     if command is None:
         return WrittenPrompt(prompt)
     return await command.prompt("".join(behind).strip())

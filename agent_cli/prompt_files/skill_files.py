@@ -1,10 +1,11 @@
 """Skills on disk: a folder each, with a SKILL.md whose front matter has name and description."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.front_matter import entries_of
@@ -21,6 +22,14 @@ FILE_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
+class PluginSkills(NamedTuple):
+    """A folder of skills of an added plugin; see `Skill.filling`."""
+
+    plugin: str
+    folder: Path
+    filling: Callable[[str], str] = str
+
+
 @dataclass(frozen=True, slots=True)
 class Skill:
     """A skill: its name and description for the model, and the folder with its files.
@@ -28,6 +37,7 @@ class Skill:
     Attributes:
         model: The model for a prompt that names the skill: an alias or an id, "" for the usual one.
         is_users: Whether only the user may ask for it, as `disable-model-invocation` says.
+        filling: Returns a text with the folder of its plugin and the values of the plugin's user.
     """
 
     name: str
@@ -35,6 +45,7 @@ class Skill:
     folder: Path
     model: str = ""
     is_users: bool = False
+    filling: Callable[[str], str] = str
 
     def read(self, file: str = FILE) -> str:
         """Return a file of the skill; SKILL.md without its front matter.
@@ -48,7 +59,7 @@ class Skill:
             raise ValueError(f"{file} is not in the folder of the skill")
         if path.stat().st_size > FILE_BYTES_MAX:
             raise ValueError(f"{file} has more than {FILE_BYTES_MAX // 1024} KB")
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = self.filling(path.read_text(encoding="utf-8", errors="replace"))
         return front_matter.split(text)[1].strip() if file == FILE else text
 
     def whole(self) -> str:
@@ -70,30 +81,29 @@ class Skill:
 
 
 def find_skills(
-    folders: Iterable[Path], plugins: Iterable[tuple[str, Path]] = ()
+    folders: Iterable[Path], plugins: Iterable[PluginSkills] = ()
 ) -> tuple[dict[str, Skill], list[str]]:
     """Return the skills in *folders* by name, and a sentence about each unusable one.
 
-    The first skill of a name counts. *plugins* are added plugins, each with a folder of skills: a
-    skill of theirs whose name is taken is called `plugin:name`.
+    The first skill of a name counts. One of *plugins* whose name is taken is called `plugin:name`.
     """
     skills: dict[str, Skill] = {}
     problems: list[str] = []
-    places = [*(("", folder) for folder in folders), *plugins]
-    found = ((p, file) for p, folder in places for file in skill_paths(folder, entries_max=None))
-    for plugin, path in found:
+    places = [*(PluginSkills("", folder) for folder in folders), *plugins]
+    found = ((p, file) for p in places for file in skill_paths(p.folder, entries_max=None))
+    for place, path in found:
         if len(skills) == SKILLS_MAX:
             problems.append(
                 f"{path} and all after it are not used: the limit is {SKILLS_MAX} skills"
             )
             break
         try:
-            skill = read_skill(path)
+            skill = replace(read_skill(path), filling=place.filling)
         except (OSError, ValueError) as error:
             problems.append(f"skill {path} is not used: {error}")
             continue
-        if plugin and skill.name in skills:
-            skill = replace(skill, name=f"{plugin}:{skill.name}")
+        if place.plugin and skill.name in skills:
+            skill = replace(skill, name=f"{place.plugin}:{skill.name}")
         skills.setdefault(skill.name, skill)
     return skills, problems
 
@@ -116,7 +126,10 @@ def read_skill(path: Path) -> Skill:
         ValueError: The file is not a skill, or leads out of its folder.
     """
     folder = real_path(path.parent)
-    if not real_path(path).is_relative_to(real_path(path.parent.parent)):
+    # Resolving a path takes ten times as long as asking whether it is a link, and most are none.
+    file = real_path(path) if path.is_symlink() else folder / path.name
+    around = real_path(path.parent.parent) if path.parent.is_symlink() else folder.parent
+    if not file.is_relative_to(around):
         raise ValueError("it leads out of its folder")
     with path.open(encoding="utf-8", errors="replace") as stream:
         fields, _ = front_matter.split(stream.read(FILE_BYTES_MAX))

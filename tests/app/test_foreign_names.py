@@ -48,6 +48,19 @@ def test_option_without_a_counterpart_names_ours(name: str) -> None:
         assert str(raised.value) == f"{name} is an option of {foreign.agents}: {foreign.instead}"
 
 
+@pytest.mark.parametrize(
+    "words", [["-c", 'model="o3"'], ["-cmodel=o3"], ["exec", "-c", "a.b=1", "x"]]
+)
+def test_setting_of_codex_behind_c_is_not_sent_as_a_prompt(words: list[str]) -> None:
+    """-c is --continue here; its prompt may have a "=" behind a space, or after --."""
+    with pytest.raises(UsageError, match=r"--config is an option of Codex: use --settings FILE"):
+        parse_arguments(words)
+
+    for prompt in (["why is a = b?"], ["--", "a=b"]):
+        parsed = parse_arguments(["-c", *prompt])
+        assert (parsed.continue_session, parsed.prompt) == (True, prompt[-1])
+
+
 def test_options_of_ours_are_not_shadowed() -> None:
     assert FOREIGN_OPTIONS.keys().isdisjoint({*OPTIONS, *SHORT_OPTIONS})
     assert FOREIGN_COMMANDS.keys().isdisjoint(key.split()[0] for key in COMMANDS)

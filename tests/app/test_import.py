@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import Finished, agent_cli
+from tests.e2e.program import Finished, agent_cli, in_terminal
 from tests.messages_api import reply, serve_in_thread
 
 KEY = "ghp_0123456789abcdefghij0123456789"
@@ -147,6 +147,76 @@ def test_everything_of_claude_code_is_used_or_named_with_its_reason() -> None:
     assert "Bad_Name" not in names  # its sentence has it
     assert rows["sessions", "1"] == "used as it is"
     assert KEY not in text
+
+
+def test_rows_say_what_is_read_when_and_what_stands_in_a_places_stead() -> None:
+    """An override, rules about paths, files named by @, and settings kept in the state."""
+    claude, codex = Path.home() / ".claude", Path.home() / ".codex"
+    (claude / "CLAUDE.md").write_text("Be kind. See @extra.md\n")
+    (claude / "extra.md").write_text("Say moin.\n")
+    (codex / "AGENTS.override.md").write_text("Be very brief.\n")
+    answers = {"projects": {str(Path.cwd()): {"allowedTools": ["Bash(make:*)"]}}}
+    state = {**STATE, **answers, "theme": "light", "editorMode": "vim"}
+    (Path.home() / ".claude.json").write_text(json.dumps(state))
+    settings = {"outputStyle": "Explanatory"}
+    (claude / "settings.json").write_text(json.dumps(settings))
+    run = agent_cli("import", "--dry-run", "--json")
+    rows = {(row["kind"], row["name"]): row for row in json.loads(run.stdout)}
+    with serve_in_thread(reply("ok")) as api:
+        agent_cli("-p", "hi", api=api)
+        sent = str(api.requests[0].body["system"])
+
+    assert rows["instructions", "extra.md"]["detail"] == "read with CLAUDE.md, which names it by @"
+    assert ("file", "extra.md") not in rows
+    assert rows["instructions", "python.md"]["detail"] == "read once a tool comes to *.py"
+    assert rows["instructions", "AGENTS.md"]["verdict"] == "cannot"
+    assert rows["instructions", "AGENTS.override.md"]["verdict"] == "used as it is"
+    assert ("Be very brief." in sent, "Be brief." in sent) == (True, False)
+    assert rows["setting", "theme"]["verdict"] == "translated"
+    assert rows["setting", "editorMode"]["verdict"] == "translated"
+    assert rows["permissions", "allow Bash(make:*)"]["verdict"] == "cannot"
+    assert rows["setting", "outputStyle = Explanatory"]["verdict"] == "cannot"
+
+
+def test_server_of_one_folder_is_not_taken_over_for_all() -> None:
+    """Claude Code starts it there alone; so does the program after `mcp import` there."""
+    here = {"mcpServers": {"mine": {"command": "mine"}}}
+    there = {"mcpServers": {"theirs": {"command": "theirs"}}}
+    state = {**STATE, "projects": {str(Path.cwd()): here, str(Path.home() / "x"): there}}
+    (Path.home() / ".claude.json").write_text(json.dumps(state))
+
+    run = agent_cli("import", "claude", "--json")
+    details = {row["name"]: row["detail"] for row in json.loads(run.stdout)}
+    servers = written()["imported/claude/mcp.json"]
+    kept = agent_cli("mcp", "import", "claude-code")
+
+    assert "mine" not in servers
+    assert details["mine"].startswith("yours in this folder alone: agent-cli mcp import")
+    assert details["theirs"].startswith("yours in ~/x alone: agent-cli mcp import")
+    assert "for this folder alone" in kept.stdout
+    ours = written().items()  # beside each file lies its lock
+    [local] = [text for name, text in ours if name.startswith("mcp-local/") and text]
+    assert [*json.loads(local)["mcpServers"]] == ["mine"]
+    assert "mine" not in written()["mcp.json"]
+
+
+def test_first_start_beside_another_setup_says_once_where_to_look() -> None:
+    """At the first start in a terminal, also after one of `-p`, and at no later one."""
+    sentence = "`agent-cli import --dry-run` lists what counts"
+    with serve_in_thread(reply("Ja."), reply("Moin.")) as api:
+        printed = agent_cli("-p", "hi", api=api)
+        assert (printed.code, sentence in printed.stderr) == (0, False)
+        with in_terminal(api, TERM="xterm-256color") as terminal:
+            terminal.until(sentence)
+            terminal.send("hi\r")
+            terminal.until("Moin.")
+        with in_terminal(api, TERM="xterm-256color") as terminal:
+            terminal.until("tools: read")
+            terminal.send("/exit\r")
+            assert terminal.exit_code() == 0
+            later = terminal.text
+
+    assert sentence not in later
 
 
 def test_import_writes_what_is_translated_once_and_undo_takes_it_back() -> None:

@@ -84,6 +84,27 @@ def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
     assert "plan mode is on" in str(api.requests[1].body["messages"][-1])
 
 
+def test_context_lists_each_instruction_file_and_why_it_was_read() -> None:
+    """Before the first message too, and those of folders that a tool came to."""
+    for name, says in (("AGENTS.md", "See @more.md"), ("more.md", "More."), ("sub/CLAUDE.md", "Z")):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(f"{says}\n")
+    Path("sub/a.txt").write_text("a\n")
+    read = reply(tool_use("read", {"path": "sub/a.txt"}))
+    with serve_in_thread(read, reply(text("A"))) as api:
+        ended = agent_cli(script="/context\nlook\n/context\n", api=api)
+
+    here = Path.cwd().resolve()
+    before, _, after = ended.stderr.partition("* Read sub/a.txt")
+    assert re.search(rf"{here}/AGENTS.md +\d+ ", before)
+    for shown in (before, after):
+        assert f"{here}/AGENTS.md: read at each start" in shown
+        assert f"{here}/more.md: named by @ in {here}/AGENTS.md" in shown
+    assert f"{here}/sub/CLAUDE.md" not in before
+    assert re.search(rf"{here}/sub/CLAUDE.md +\d+ ", after)
+    assert f"{here}/sub/CLAUDE.md: a tool came to {here}/sub/a.txt" in after
+
+
 def test_edit_approval_shows_line_numbers_and_is_asked_again_after_continue() -> None:
     """S4-26: after `--continue`, the same question is asked at once."""
     Path("a.txt").write_text("one\ntwo\nthree\n")

@@ -11,6 +11,7 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
 from agent_cli.prompt_files.command_files import (
     FILE_BYTES_MAX,
+    CommandFile,
     CommandFiles,
     CommandFolder,
     filled,
@@ -84,13 +85,22 @@ async def test_print_prompt_that_begins_with_a_command_is_expanded() -> None:
     """Other text stays unchanged; an unusable command gives the reason."""
     write("commands/team/review.md", "Review $1 and $ARGUMENTS.")
     write("commands/empty.md", "")
-    commands = CommandFiles([yours()]).commands()
+    commands = CommandFiles([yours()]).commands
 
     assert await written_out("/team:review a\nb", commands) == ("Review a and a\nb.", "")
     for prompt in ("/etc/passwd, what is it?", "see /team:review", "/", "/team"):
         assert await written_out(prompt, commands) == (prompt, "")
     with pytest.raises(UsageError, match="it is empty"):
         await written_out("/empty", commands)
+
+
+async def test_no_command_file_is_read_for_a_prompt_without_a_slash() -> None:
+    """A one-shot run would read each skill of its user a second and a third time."""
+
+    def read() -> list[CommandFile]:
+        raise AssertionError("the commands were read")
+
+    assert await written_out("explain a/b", read) == ("explain a/b", "")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.app.hooks.lifecycle import defined_hooks
-from agent_cli.app.imports.claude_settings import read_settings
+from agent_cli.app.imports.claude_settings import read_settings, read_state
 from agent_cli.app.imports.findings import Findings
 from agent_cli.app.imports.prompt_files import (
     read_agents,
@@ -29,7 +29,7 @@ _FOLDERS: Final[Mapping[str, Callable[[Findings, Path], None]]] = {
     "commands": read_commands,
     "output-styles": read_styles,
 }
-_READ: Final = (*_FOLDERS, "settings.json", "settings.local.json", "CLAUDE.md", "rules", "projects")
+_READ: Final = (*_FOLDERS, "settings.json", "CLAUDE.md", "rules", "projects")
 _NO_COUNTERPART: Final[Mapping[str, str]] = {
     ".credentials.json": "keys are never copied: set ANTHROPIC_API_KEY",
     "keybindings.json": "keys cannot be changed here; --vi and ui.vi choose vi's",
@@ -37,6 +37,7 @@ _NO_COUNTERPART: Final[Mapping[str, str]] = {
     "workflows": "there are no workflows here; a prompt file in commands/ is the nearest",
     "themes": "the themes are dark, light, high-contrast and none: ui.theme",
     "agent-memory": "agents keep no memory of their own here; write it into the agent's file",
+    "settings.local.json": "Claude Code reads this file only where it is the workspace's",
     "loop.md": "there is no /loop here; remind lets the model come back to a task",
     "statusline-command.sh": "named by statusLine, which is translated",
 }
@@ -56,7 +57,8 @@ def read_claude(startup: StartupContext) -> Findings:
     """Return everything found of Claude Code."""
     findings = Findings("claude")
     home = paths.claude_dir()
-    read_instructions(findings, [home / "CLAUDE.md", *sorted((home / "rules").rglob("*.md"))])
+    own = [home / "CLAUDE.md", *sorted((home / "rules").rglob("*.md"))]
+    read_instructions(findings, own, startup.workspace)
     for name, read in _FOLDERS.items():
         read(findings, home / name)
     read_settings(findings, home / "settings.json", startup, is_project=False)
@@ -75,7 +77,7 @@ def _project(findings: Findings, startup: StartupContext) -> None:
         return
     names = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
     rules = sorted((workspace / ".claude" / "rules").rglob("*.md"))
-    read_instructions(findings, [*(workspace / name for name in names), *rules])
+    read_instructions(findings, [*(workspace / name for name in names), *rules], workspace)
     for name, read in _FOLDERS.items():
         folder = workspace / ".claude" / name
         if startup.trusted:
@@ -119,9 +121,15 @@ def _servers(findings: Findings, startup: StartupContext) -> None:
         found = read_foreign(path, workspace=startup.workspace)
         for name, entry in found.entries.items():
             findings.server(name, entry, path)
+        if found.local:
+            reason = "yours in this folder alone: agent-cli mcp import claude-code keeps that"
+            findings.cannot("MCP server", ", ".join(found.local), reason, path)
+        for folder, names in found.elsewhere.items():
+            reason = f"yours in {paths.shown(folder)} alone: agent-cli mcp import claude-code there"
+            findings.cannot("MCP server", ", ".join(names), reason, path)
         for problem in found.problems:
             findings.cannot("MCP server", "", problem.removesuffix(f"; {path}"), path)
-        findings.cannot("state", path.name, "sign-in and counters; its servers are above", path)
+        read_state(findings, path, startup.workspace)
 
 
 def _plugins(findings: Findings, folder: Path) -> None:
@@ -154,13 +162,14 @@ def _sessions(findings: Findings, folder: Path) -> None:
 def _others(findings: Findings, home: Path) -> None:
     """Note all else in *home*: nothing is silent."""
     state: list[str] = []
+    noted = {row.path for row in findings.rows}
     for entry in sorted(home.iterdir()) if home.is_dir() else ():
         name = entry.name
         if name in _NO_COUNTERPART:
             findings.cannot("file", name, _NO_COUNTERPART[name], entry)
         elif name in _STATE:
             state.append(name)
-        elif name not in _READ and name != "plugins":
+        elif name not in _READ and name != "plugins" and entry not in noted:
             findings.cannot("file", name, "nothing here reads a file of this name", entry)
     if state:
         reason = "state that Claude Code keeps for itself"

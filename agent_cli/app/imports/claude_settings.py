@@ -1,6 +1,7 @@
 """Settings files of Claude Code: each key used, translated, or named with its reason."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permission_modes import our_mode_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.policies.claude_rules import translated
+from agent_cli.prompt_files.output_style_files import find_styles
 from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.sources import RULE_KINDS
 from agent_cli.system import paths
@@ -37,6 +39,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "spinnerTipsEnabled": "no tips are shown here",
     "feedbackSurveyRate": "no questions of ours are shown here",
 }
+# Claude Code keeps these two beside its counters; older versions had them in the settings.
+_SETTINGS_IN_STATE: Final = ("theme", "editorMode")
 _UNKNOWN: Final = "has no counterpart here"
 
 
@@ -78,6 +82,8 @@ def _setting(findings: Findings, path: Path, key: str, value: object) -> None:
                 findings.cannot("setting", f"{key} = {model}", "there is no such alias here", path)
         case "effortLevel", str(level) if level in (*_EFFORTS, "xhigh"):
             findings.setting(key, "effort", _EFFORTS.get(level, level), path)
+        case "outputStyle", str(style) if style.lower() not in _styles():
+            findings.cannot("setting", f"{key} = {style}", "there is no such style here", path)
         case "outputStyle", str(style):
             findings.setting(key, "output_style", style, path)
         case "statusLine", {"command": str(command)}:
@@ -99,6 +105,32 @@ def _setting(findings: Findings, path: Path, key: str, value: object) -> None:
             findings.cannot("plugin", ", ".join(map(str, value)), reason, path)
         case _:
             findings.cannot("setting", key, _REASONS.get(key, _UNKNOWN), path)
+
+
+def read_state(findings: Findings, path: Path, workspace: Path) -> None:
+    """Note what `~/.claude.json` holds beside servers: settings, and answers for the workspace."""
+    document = findings.read("state", path.name, path, json.loads)
+    state = document if is_object(document) else {}
+    for key in _SETTINGS_IN_STATE:
+        if key in state:
+            _setting(findings, path, key, state[key])
+    projects = state.get("projects")
+    project = projects.get(str(workspace)) if is_object(projects) else None
+    for rule in _allowed_in(project):
+        reason = "an answer to Claude Code: agent-cli asks once, and keeps your answer"
+        findings.cannot("permissions", f"allow {rule}", reason, path)
+    reason = "sign-in, counters and answers for each project; its servers are above"
+    findings.cannot("state", path.name, reason, path)
+
+
+def _allowed_in(project: Json) -> Sequence[Json]:
+    allowed = project.get("allowedTools") if is_object(project) else None
+    return allowed if is_array(allowed) else ()
+
+
+def _styles() -> set[str]:
+    folders = [(folder / "output-styles", "yours") for folder in paths.own_dirs()]
+    return {"default", *find_styles(folders)[0]}
 
 
 def _permissions(

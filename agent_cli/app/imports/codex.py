@@ -10,9 +10,7 @@ from typing import Final
 from agent_cli.app.imports.findings import Findings
 from agent_cli.app.imports.prompt_files import read_commands, read_instructions, read_skills
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.foreign import read_foreign
-from agent_cli.policies.permission_rules import parse_rule
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_array, is_object
 
@@ -45,6 +43,7 @@ _FILES: Final[Mapping[str, str]] = {
     "themes": "the themes are dark, light, high-contrast and none: ui.theme",
     "requirements.toml": "an administrator's file for Codex; it binds nothing here",
 }
+_NO_RULE: Final = "only prefix_rule with a plain pattern can be said here"
 _STATE_ENDS: Final = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".json", ".jsonl", ".lock", ".log")
 _STATE: Final = ("log", "logs", "tmp", ".tmp", "shell_snapshots", "cache", "installation_id")
 
@@ -52,7 +51,9 @@ _STATE: Final = ("log", "logs", "tmp", ".tmp", "shell_snapshots", "cache", "inst
 def read_codex(startup: StartupContext) -> Findings:
     """Return everything found of Codex."""
     findings, home = Findings("codex"), paths.codex_dir()
-    read_instructions(findings, [home / "AGENTS.md", home / "AGENTS.override.md"])
+    read_instructions(
+        findings, [home / "AGENTS.md", home / "AGENTS.override.md"], startup.workspace
+    )
     read_skills(findings, home / "skills")
     read_commands(findings, home / "prompts")
     if paths.is_file(path := home / "config.toml"):
@@ -66,21 +67,14 @@ def read_codex(startup: StartupContext) -> Findings:
         detail = "agent-cli sessions list --all; agent-cli -r ID goes on in a copy"
         findings.used("sessions", [f"{count:,}"], detail, home / "sessions")
     if (path := home / "archived_sessions").is_dir():
-        findings.cannot(
-            "sessions",
-            path.name,
-            "archived sessions are not listed",
-            path,
-        )
+        findings.cannot("sessions", path.name, "archived sessions are not listed", path)
     _others(findings, home)
     return findings
 
 
 def _config(findings: Findings, path: Path, workspace: Path) -> None:
-    try:
-        config = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        findings.cannot("setting", path.name, f"it cannot be read: {error}", path)
+    config = findings.read("setting", path.name, path, tomllib.loads)
+    if config is None:
         return
     for key, value in config.items():
         if key == "mcp_servers":
@@ -115,11 +109,7 @@ def _mode(findings: Findings, path: Path, approval: object, sandbox: object) -> 
 
 def _hooks(findings: Findings, path: Path) -> None:
     """Translate hooks: their format is that of our settings."""
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        findings.cannot("hooks", path.name, f"it cannot be read: {error}", path)
-        return
+    document = findings.read("hooks", path.name, path, json.loads)
     events = document.get("hooks") if is_object(document) else None
     for event, groups in events.items() if is_object(events) else ():
         from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - few have any
@@ -135,25 +125,21 @@ def _hooks(findings: Findings, path: Path) -> None:
 
 def _rules(findings: Findings, path: Path) -> None:
     """Translate `prefix_rule(pattern=[...], decision=...)`; the file is parsed, never run."""
-    try:
-        calls = ast.parse(path.read_text(encoding="utf-8-sig")).body
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        findings.cannot("permissions", path.name, f"it cannot be read: {error}", path)
-        return
-    for statement in calls:
+    module = findings.read("permissions", path.name, path, ast.parse)
+    for statement in module.body if module else ():
         call = statement.value if isinstance(statement, ast.Expr) else None
         written = ast.unparse(statement)
         ours = _prefix_rule(call) if isinstance(call, ast.Call) else None
         if ours is None:
-            reason = "only prefix_rule with a plain pattern can be said here"
-            findings.cannot("permissions", written, reason, path)
+            findings.cannot("permissions", written, _NO_RULE, path)
             continue
-        for kind, rule in ours:
-            findings.rule(kind, written, rule, path)
+        kind, rules = ours
+        for rule in rules:
+            findings.rule(kind, written, rule, path, why_not=_NO_RULE)
 
 
-def _prefix_rule(call: ast.Call) -> list[tuple[str, str]] | None:
-    """Return our rules for one of theirs; a word may be a list of alternatives."""
+def _prefix_rule(call: ast.Call) -> tuple[str, list[str]] | None:
+    """Return the kind and our rules for one of theirs; a word may be a list of alternatives."""
     try:
         given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
     except ValueError:
@@ -166,13 +152,7 @@ def _prefix_rule(call: ast.Call) -> list[tuple[str, str]] | None:
     for word in pattern:
         words = [str(each) for each in word] if is_array(word) else [str(word)]
         prefixes = [f"{prefix} {each}".strip() for prefix in prefixes for each in words]
-    rules = [f"bash({prefix} *)" for prefix in prefixes]
-    try:
-        for rule in rules:
-            parse_rule(rule)
-    except SettingsError:
-        return None
-    return [(kind, rule) for rule in rules]
+    return kind, [f"bash({prefix} *)" for prefix in prefixes]
 
 
 def _others(findings: Findings, home: Path) -> None:

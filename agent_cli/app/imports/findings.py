@@ -6,13 +6,15 @@ its `contents`. Nothing here opens a file but to read it.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
+from agent_cli.policies.permission_rules import parse_rule
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.redaction import Redactor, is_secret_name
 from agent_cli.system.shapes import is_array, is_object
 
@@ -21,6 +23,7 @@ USED: Final[Verdict] = "used as it is"
 TRANSLATED: Final[Verdict] = "translated"
 CANNOT: Final[Verdict] = "cannot"
 
+_T = TypeVar("_T")
 _NAMES_MAX: Final = 6
 # A literal that is probably a key, whatever its name says.
 _KEY: Final = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[\w+=-]{24,}", re.ASCII)
@@ -87,8 +90,21 @@ class Findings:
         self.settings[key] = value
         self.translated("setting", name, f"{key} = {json.dumps(value, ensure_ascii=False)}", path)
 
-    def rule(self, kind: str, written: str, ours: str, path: Path) -> None:
-        """Translate a permission rule into ours."""
+    def read(self, kind: str, name: str, path: Path, parse: Callable[[str], _T]) -> _T | None:
+        """Return what *parse* makes of the text of *path*; None if it cannot be read."""
+        try:
+            return parse(path.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
+            self.cannot(kind, name, f"it cannot be read: {error}", path)
+            return None
+
+    def rule(self, kind: str, written: str, ours: str, path: Path, *, why_not: str) -> None:
+        """Translate a permission rule into *ours*; *why_not*: the reason if that is no rule."""
+        try:
+            parse_rule(ours)
+        except SettingsError:
+            self.cannot("permissions", f"{kind} {written}", why_not, path)
+            return
         self.rules.setdefault(kind, []).append(ours)
         self.translated("permissions", f"{kind} {written}", f"{kind} {ours}", path)
 

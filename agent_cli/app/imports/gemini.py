@@ -8,9 +8,7 @@ from typing import Final
 
 from agent_cli.app.imports.findings import Findings
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
-from agent_cli.policies.permission_rules import parse_rule
 from agent_cli.system import paths
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.shapes import is_array, is_object
@@ -71,11 +69,7 @@ def read_gemini(_startup: StartupContext) -> Findings:
 
 
 def _settings(findings: Findings, path: Path) -> None:
-    try:
-        document = load_commented(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        findings.cannot("setting", path.name, f"it cannot be read: {error}", path)
-        return
+    document = findings.read("setting", path.name, path, load_commented)
     for key, value in document.items() if is_object(document) else ():
         if key == "mcpServers" and is_object(value):
             for name, entry in value.items():
@@ -111,12 +105,7 @@ def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:
     tool, _, text = written.removesuffix(")").partition("(")
     ours = _TOOLS.get(tool, tool if tool.startswith("mcp__") else "")
     rule = f"{ours}({text} *)" if text else ours
-    try:
-        parse_rule(rule)
-    except SettingsError:
-        findings.cannot("permissions", f"{kind} {written}", f"there is no tool {tool} here", path)
-        return
-    findings.rule(kind, written, rule, path)
+    findings.rule(kind, written, rule, path, why_not=f"there is no tool {tool} here")
 
 
 def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
@@ -131,10 +120,8 @@ def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
 def _command(findings: Findings, path: Path, folder: Path) -> None:
     """Translate a prompt command: TOML there, Markdown here."""
     name = path.relative_to(folder).with_suffix("")
-    try:
-        written = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        findings.cannot("commands", str(name), f"it cannot be read: {error}", path)
+    written = findings.read("commands", str(name), path, tomllib.loads)
+    if written is None:
         return
     prompt = written.get("prompt")
     if not isinstance(prompt, str) or any(mark in prompt for mark in _NOT_SAID):

@@ -1,15 +1,12 @@
 """The setup of OpenCode: `~/.config/opencode`."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from agent_cli.app.imports.findings import Findings
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
-from agent_cli.policies.permission_rules import parse_rule
 from agent_cli.prompt_files import front_matter
 from agent_cli.system import paths
 from agent_cli.system.json_text import load_commented
@@ -36,13 +33,13 @@ _AGENTS: Final = ("agent", "agents")
 _COMMANDS: Final = ("command", "commands")
 _TOOLS: Final = ("edit", "bash", "read", "grep", "glob")
 _STATE: Final = ("node_modules", "package.json", "bun.lock", ".gitignore", "package-lock.json")
+_NO_RULE: Final = "it cannot be said as a rule here"
 _CONFIGS: Final = ("config.json", "opencode.json", "opencode.jsonc")
 
 
 def read_opencode(_startup: StartupContext) -> Findings:
     """Return everything found of OpenCode."""
-    chosen = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    home = (chosen if chosen.is_absolute() else Path.home() / ".config") / "opencode"
+    home = paths.xdg_config_dir() / "opencode"
     findings = Findings("opencode")
     for entry in sorted(home.iterdir()) if home.is_dir() else ():
         name = entry.name
@@ -69,11 +66,7 @@ def read_opencode(_startup: StartupContext) -> Findings:
 
 
 def _config(findings: Findings, path: Path) -> None:
-    try:
-        document = load_commented(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        findings.cannot("setting", path.name, f"it cannot be read: {error}", path)
-        return
+    document = findings.read("setting", path.name, path, load_commented)
     for key, value in document.items() if is_object(document) else ():
         if key == "$schema":
             continue
@@ -93,22 +86,17 @@ def _config(findings: Findings, path: Path) -> None:
 def _rules(findings: Findings, path: Path, tool: str, given: object) -> None:
     patterns = given if is_object(given) else {"*": given}
     for pattern, kind in patterns.items():
-        name = f"{kind} {tool} {pattern}"
+        written = f"{tool} {pattern}"
         rule = tool if pattern == "*" else f"{tool}({pattern})"
         if kind not in ("allow", "ask", "deny") or tool not in _TOOLS:
-            findings.cannot("permissions", name, "it cannot be said as a rule here", path)
+            findings.cannot("permissions", f"{kind} {written}", _NO_RULE, path)
             continue
         if pattern == "*" and is_object(given) and len(given) > 1:
             # There, the most special pattern wins; here, deny wins over ask and ask over allow.
             reason = "the mode decides here about what no rule names"
-            findings.cannot("permissions", name, reason, path)
+            findings.cannot("permissions", f"{kind} {written}", reason, path)
             continue
-        try:
-            parse_rule(rule)
-        except SettingsError:
-            findings.cannot("permissions", name, "it cannot be said as a rule here", path)
-            continue
-        findings.rule(str(kind), f"{tool} {pattern}", rule, path)
+        findings.rule(str(kind), written, rule, path, why_not=_NO_RULE)
 
 
 def _server(entry: Mapping[str, Json]) -> dict[str, Json]:

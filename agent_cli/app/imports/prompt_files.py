@@ -4,10 +4,18 @@ from pathlib import Path
 
 from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
 from agent_cli.app.imports.findings import Findings
+from agent_cli.plugins.instruction_files import (
+    InstructionFile,
+    InstructionFiles,
+    in_force,
+    patterns_of,
+)
+from agent_cli.plugins.project_instructions import BYTES_MAX
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
 from agent_cli.prompt_files.output_style_files import find_styles
 from agent_cli.prompt_files.skill_files import find_skills
 from agent_cli.system import paths
+from agent_cli_tools.secret_files import is_secret
 
 
 def read_agents(findings: Findings, folder: Path) -> None:
@@ -46,10 +54,31 @@ def read_styles(findings: Findings, folder: Path) -> None:
         findings.cannot("output styles", "", _without(problem, f"output style {folder}/"), folder)
 
 
-def read_instructions(findings: Findings, files: list[Path]) -> None:
-    """Note instruction files that are read where they lie."""
+def read_instructions(findings: Findings, files: list[Path], workspace: Path) -> None:
+    """Note instruction files that are read where they lie, and those that they name by `@path`."""
+    found = InstructionFiles(
+        workspace,
+        workspace,
+        user_files=(),
+        user_rules=None,
+        is_secret=is_secret,
+        is_kept_back=lambda _path: False,
+        warn=lambda _text: None,
+        bytes_max=BYTES_MAX,
+    )
     for path in filter(paths.is_file, files):
-        findings.used("instructions", [path.name], "read at each start", path)
+        if (other := in_force(path)) != path:
+            findings.cannot("instructions", path.name, f"{other.name} stands in its place", path)
+            continue
+        of_project = path.is_relative_to(workspace) and workspace != Path.home()
+        file = InstructionFile(path, "repository" if of_project else "user")
+        text = found.text_of(file)
+        patterns = patterns_of(file, text)
+        when = f"once a tool comes to {', '.join(patterns[:3])}" if patterns else "at each start"
+        findings.used("instructions", [path.name], f"read {when}", path)
+        for named, _, by in found.imports_of(file, text, set()):
+            detail = f"read with {by.name}, which names it by @"
+            findings.used("instructions", [named.path.name], detail, named.path)
 
 
 def _without(problem: str, prefix: str) -> str:
