@@ -16,6 +16,7 @@ A run is finished once its result.json exists and does not say "aborted". A batc
 between that file and the line in RESULTS.jsonl therefore finds the result when it is restarted.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -48,7 +49,9 @@ _NAME: Final = "state"
 _NAME_CHARS: Final = 32
 _WORD: Final = re.compile(f"[0-9a-f]{{{_NAME_CHARS}}}")
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_APPENDED: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+# Opening a named pipe in the place of a file must not wait for its other side.
+_SAFE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPENDED: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFE
 _COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})?")
 
 
@@ -79,7 +82,7 @@ def state_folder(path: Path) -> Path | None:
     The batch names it by a random word, so that whoever brings a folder cannot bring a state.
     """
     try:
-        with os.fdopen(os.open(path / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
+        with os.fdopen(os.open(path / _NAME, os.O_RDONLY | _SAFE)) as file:
             name = file.read(_NAME_CHARS + 1)
     except (OSError, ValueError):
         return None
@@ -113,7 +116,7 @@ class BatchFolder:
         try:
             self._take_lock()
             write_private(self.path / ".gitignore", b"*\n")
-            self._state = state_folder(self.path) or self._new_state()
+            self._state = state_folder(self.path) or self._begun()
             # The last run of a task whose result was taken back.
             self._retried = {str(e["id"]): int(e.get("attempt", 0)) for e in self._lines(_RETRIED)}
             results = {str(each["id"]): each for each in self._lines(RESULTS)}
@@ -182,8 +185,8 @@ class BatchFolder:
         """
         file = self.files_of(attempt) / _PROMPT
         try:
-            with directory_at(file.parent, create=True):
-                pass  # the folder of the batch is the user's alone
+            with directory_at(private_dir(file.parent)):
+                pass  # no link took its place
             for left in (RESULT, STDERR):  # by a run that attempts.jsonl no longer lists
                 (file.parent / left).unlink(missing_ok=True)
             write_private(file, prompt.encode())
@@ -218,8 +221,9 @@ class BatchFolder:
 
     def outcome_of(self, attempt: Attempt) -> dict[str, Any] | None:  # Any: JSON
         """Return the content of its result.json; None if there is none."""
+        path = self.files_of(attempt) / RESULT
         try:
-            found = json.loads((self.files_of(attempt) / RESULT).read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
         except (OSError, ValueError):
             return None
         return found if is_object(found) else None
@@ -243,6 +247,16 @@ class BatchFolder:
     def api_journal(self) -> Path:
         """The file that says which runs are in which Message Batch."""
         return self._state / _API
+
+    def _begun(self) -> Path:
+        """Return a new state, for a folder without results: others would count as this user's."""
+        results = self.path / RESULTS
+        if results.is_file() and results.stat().st_size:
+            raise UsageError(
+                f"{results} was not written by a batch of yours on this machine, so nothing in it"
+                " counts: move it away, or choose another --output-dir"
+            )
+        return self._new_state()
 
     def _new_state(self) -> Path:
         name = os.urandom(_NAME_CHARS // 2).hex()
@@ -277,6 +291,8 @@ class BatchFolder:
         """Yield the lines of a file; truncate an unfinished last line, which a crash left."""
         path = self._file(name)
         try:
+            if path.is_fifo():
+                raise OSError(errno.EINVAL, "it is a named pipe, not a file")
             with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
                 whole, _, half = file.read().rpartition(b"\n")
                 if half:

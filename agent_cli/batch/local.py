@@ -59,14 +59,13 @@ class LocalEngine:
         link.socket.setblocking(False)
         self._running[link] = 0
         try:
-            await link.until(lambda: bool(link.messages))
-            if failed := link.found("failed"):
-                (work.output_dir / STDERR).write_text(f"{failed['failed']}\n")
-            elif started := link.found("pid"):
-                self._running[link] = started["pid"]
-                if self._is_stopping:
-                    self._send(link, signal.SIGTERM)
-                await link.until(lambda: link.found("status") is not None)
+            self._running[link] = await link.pid()
+        except OSError as error:
+            (work.output_dir / STDERR).write_text(f"{error}\n")
+        else:
+            if self._is_stopping:
+                self._send(link, signal.SIGTERM)
+            await link.until(lambda: link.found("status") is not None)
         finally:
             del self._running[link]
             await asyncio.to_thread(link.end, _END_LIMIT_S)

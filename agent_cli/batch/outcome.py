@@ -9,6 +9,9 @@ from agent_cli.batch.tasks import Task
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.git import GitError
+from agent_cli.system.paths import private_dir
+from agent_cli.system.private_files import write_private
+from agent_cli.system.records import dataclass
 from agent_cli.system.stop_signals import STOP_SIGNALS, exit_code_of
 from agent_cli.system.worktrees import (
     Worktree,
@@ -63,6 +66,10 @@ def make_worktree(folder: BatchFolder, attempt: Attempt) -> Path:
         GitError: The worktree cannot be created.
     """
     repository, path = Path(attempt.repository), folder.worktree_of(attempt)
+    try:
+        private_dir(path.parent)
+    except OSError as error:
+        raise GitError(f"{path.parent} cannot be made: {error.strerror}") from error
     return add_worktree(repository, path, attempt.commit).path
 
 
@@ -123,7 +130,7 @@ def _changes(folder: BatchFolder, attempt: Attempt) -> _Changes:
             remove_worktree(worktree)
             return _Changes()
         file = folder.files_of(attempt) / PATCH
-        file.write_bytes(patch)
+        write_private(file, patch)
     except (GitError, OSError) as error:
         # Keep it: it may hold the only copy of the work.
         return _Changes(path, note=str(error))

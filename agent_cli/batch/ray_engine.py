@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,6 +36,7 @@ _END_LIMIT_S: Final = 10.0
 # The driver kills workers five seconds after the grace period.
 _GIVE_UP_S: Final = GRACE_S + 15
 _PORT_MAX: Final = 65_535
+_LOG: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 # Credentials, settings and traces; everything else is the node's.
 _SENT: Final = (
     *("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_CODE_", "AWS_", "GOOGLE_", "CLOUDSDK_", "CLOUD_ML_"),
@@ -223,7 +224,7 @@ class RayEngine:
             remove = partial(shutil.rmtree, temporary, ignore_errors=True)
             stack.push_async_callback(partial(asyncio.to_thread, remove))
         try:
-            with self._log.open("ab") as log:
+            with os.fdopen(os.open(self._log, _LOG, 0o600), "ab") as log:
                 process = await asyncio.create_subprocess_exec(
                     *supervised(self._command),
                     stdin=asyncio.subprocess.PIPE,

@@ -2,6 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from inspect import CORO_CLOSED, getcoroutinestate
+from typing import Any, Final
+
+_UNWINDS_MAX: Final = 100
 
 
 async def side_by_side(
@@ -23,6 +28,19 @@ async def side_by_side(
                 watcher.cancel()
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None  # callers handle single errors, not exception groups
+    finally:
+        for each in work:  # all are done, unless the event loop was closed under them
+            unwind(each)
+
+
+def unwind(work: Coroutine[Any, Any, object]) -> None:
+    """End *work*, which no event loop runs any more, where it stands; its cleanup cannot wait."""
+    for _ in range(_UNWINDS_MAX):
+        if getcoroutinestate(work) == CORO_CLOSED:
+            return
+        # RuntimeError: it waited once more, or its cleanup needed the closed event loop.
+        with suppress(Exception, asyncio.CancelledError):
+            work.close()
 
 
 async def first_of(*waits: Awaitable[None]) -> None:

@@ -375,6 +375,41 @@ async def test_state_that_a_repository_brings_is_not_read(tmp_path: Path) -> Non
     assert (state_folder(out) or tmp_path).is_relative_to(paths.state_dir())
 
 
+async def test_named_pipe_in_the_place_of_a_file_is_never_waited_for(tmp_path: Path) -> None:
+    """It ended with "cannot be used: None", or stood still."""
+    out = tmp_path / "out"
+    out.mkdir()
+    os.mkfifo(out / "state")
+    os.mkfifo(out / "RESULTS.jsonl")
+    with pytest.raises(UsageError, match=r"RESULTS\.jsonl cannot be used: it is a named pipe"):
+        BatchFolder(out)
+
+    (out / "RESULTS.jsonl").unlink()
+    with BatchFolder(out) as folder:
+        attempt = Attempt("t0", 1, "x")
+        folder.begin(attempt, "x")
+        os.mkfifo(folder.files_of(attempt) / "result.json")
+        os.mkfifo(out / "RESULTS.jsonl")
+        assert folder.outcome_of(attempt) is None
+        with pytest.raises(AgentCliError, match="cannot be written"):
+            folder.add_result({"id": "t0"})
+
+
+_PLANTED = {"id": "t0", "status": "done", "attempts": 1}
+
+
+def test_results_that_a_repository_brings_do_not_count(tmp_path: Path) -> None:
+    """Threat 24: a task was taken for done, and the batch ended with success."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "RESULTS.jsonl").write_text(json.dumps(_PLANTED) + "\n")
+
+    for _ in range(2):  # the first attempt leaves nothing that the second one would trust
+        with pytest.raises(UsageError, match="was not written by a batch of yours"):
+            BatchFolder(out)
+    assert (out / "RESULTS.jsonl").read_text() == json.dumps(_PLANTED) + "\n"
+
+
 @pytest.mark.parametrize("name", ["", "tasks", "tasks/t0", "worktrees", "lock", "RESULTS.jsonl"])
 async def test_batch_writes_nowhere_through_a_link(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -403,14 +438,15 @@ async def test_batch_writes_nowhere_through_a_link(
 
 def test_files_of_a_batch_are_its_users_alone(tmp_path: Path) -> None:
     """Threat 9: prompts and answers may hold anything."""
-    out = tmp_path / "out"
-    with BatchFolder(out) as folder:
-        prompt = folder.begin(Attempt("t0", 1, "x"), "go")
-        folder.add_result({"id": "a"})
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    for out in (tmp_path / "out", shared):
+        with BatchFolder(out) as folder:
+            folder.begin(Attempt("t0", 1, "x"), "go")
+            folder.add_result({"id": "a"})
 
-    assert out.stat().st_mode & 0o077 == 0
-    for file in (prompt, prompt.parent / "stderr.log", out / "RESULTS.jsonl"):
-        assert file.stat().st_mode & 0o077 == 0, file
+    open_to_others = [file for file in tmp_path.rglob("*") if file.stat().st_mode & 0o077]
+    assert open_to_others == [shared]
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,7 @@ def test_killed_batch_run_is_repeated_in_a_clean_worktree(repository: Path) -> N
     subprocess.run(["git", "apply", str(patch)], cwd=repository, check=True, timeout=60)
     assert (repository / "sub" / "new.txt").read_text() == "new\n"
     assert sorted(path.name for path in tree.parent.iterdir()) == ["a.2"]
+    assert not any(each.stat().st_mode & 0o077 for each in (tree.parent, patch.parent, patch))
     assert workers() == []
 
 
